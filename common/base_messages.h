@@ -1,0 +1,167 @@
+// The types of all messages of the hvdrun protocol, and the messages that every connection has.
+// docs/protocol.md tells the same for readers; a test compares the numbers. Numbers are never
+// reused. The other messages: common/job_messages.h, common/rendezvous_messages.h and
+// common/output_messages.h, all of which common/messages.h includes.
+//
+// Three kinds of connection speak it: agent <-> coordinator and driver <-> coordinator (control),
+// agent <-> viewer (output), worker <-> agent (private Unix socket of one host).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/frame.h"
+
+namespace hvdrun {
+
+enum class MessageType : std::uint16_t {
+  // every connection
+  hello = 1,
+  welcome = 2,
+  refuse = 3,
+  heartbeat = 4,
+  log = 5,
+  // driver -> guard, over the lease pipe
+  bootstrap = 8,
+  // agent <-> coordinator
+  agent_ready = 16,
+  launch = 17,
+  rank_started = 18,
+  rank_exited = 20,
+  ranks_joined = 21,
+  rank_left = 22,
+  kill_ranks = 23,
+  end_job = 24,
+  peer_lost = 25,
+  // rendezvous: worker <-> agent <-> coordinator
+  fence_enter = 32,
+  fence_release = 33,
+  fence_failed = 34,
+  store_put = 35,
+  store_ack = 36,
+  store_get = 37,
+  store_value = 38,
+  // worker <-> agent
+  worker_join = 48,
+  worker_topology = 49,
+  segment_get = 50,
+  segment = 51,
+  worker_leave = 53,
+  // driver <-> coordinator
+  job_progress = 65,
+  job_ended = 66,
+  abort_job = 67,
+  host_failed = 68,
+  // agent <-> viewer
+  output = 80,
+  credit = 81,
+  output_closed = 82,
+};
+
+inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
+inline constexpr std::uint16_t kProtocolVersion = 1;
+
+enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4 };
+
+// First frame of whoever connected. The versions are the lowest and the highest it speaks.
+struct Hello {
+  static constexpr auto kType = MessageType::hello;
+  std::uint32_t magic = kProtocolMagic;
+  std::uint16_t version_min = kProtocolVersion;
+  std::uint16_t version_max = kProtocolVersion;
+  std::uint64_t features = 0;
+  Role role{};
+  std::uint32_t host_index = 0;  // agents and their output connections; 0 otherwise
+  std::string job_id;            // 32 hexadecimal digits
+  template <class V>
+  void visit(V& v) {
+    v(magic);
+    v(version_min);
+    v(version_max);
+    v(features);
+    v(role);
+    v(host_index);
+    v(job_id);
+  }
+};
+
+struct Welcome {
+  static constexpr auto kType = MessageType::welcome;
+  std::uint16_t version = kProtocolVersion;
+  std::uint64_t features = 0;
+  template <class V>
+  void visit(V& v) {
+    v(version);
+    v(features);
+  }
+};
+
+// Last frame before the connection is closed.
+struct Refuse {
+  static constexpr auto kType = MessageType::refuse;
+  Errc code{};
+  std::string reason;
+  template <class V>
+  void visit(V& v) {
+    v(code);
+    v(reason);
+  }
+};
+
+struct Heartbeat {
+  static constexpr auto kType = MessageType::heartbeat;
+  template <class V>
+  void visit(V&) {}
+};
+
+enum class LogLevel : std::uint8_t { debug = 1, info = 2, warn = 3, error = 4 };
+
+// A line for the user, on its way to the driver.
+struct Log {
+  static constexpr auto kType = MessageType::log;
+  LogLevel level{};
+  std::string text;
+  template <class V>
+  void visit(V& v) {
+    v(level);
+    v(text);
+  }
+};
+
+// How an agent reaches another process: an inherited descriptor, or TCP addresses with TLS-PSK.
+struct Endpoint {
+  std::uint32_t fd = 0;                // used when addresses is empty
+  std::vector<std::string> addresses;  // "ip:port" or "[ip6]:port"
+  template <class V>
+  void visit(V& v) {
+    v(fd);
+    v(addresses);
+  }
+};
+
+// What a guard reads from its stdin before anything else. The stdin stays open: it is the lease.
+struct Bootstrap {
+  static constexpr auto kType = MessageType::bootstrap;
+  std::string job_id;
+  std::string secret;  // 32 bytes
+  std::uint32_t host_index = 0;
+  std::string host_name;  // as the user wrote it
+  Endpoint control;
+  Endpoint output;
+  std::uint32_t lease_ms = 0;
+  bool verbose = false;
+  template <class V>
+  void visit(V& v) {
+    v(job_id);
+    v(secret);
+    v(host_index);
+    v(host_name);
+    v(control);
+    v(output);
+    v(lease_ms);
+    v(verbose);
+  }
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,31 @@
+// A connected stream of bytes, whatever carries it: a Unix socket, or TLS over TCP. Callbacks run
+// on the io_context's thread; one read and one write may be pending at a time. After close() the
+// pending callbacks come with operation_aborted.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/system/error_code.hpp>
+
+namespace hvdrun {
+
+class ByteStream {
+ public:
+  using Callback = std::function<void(const boost::system::error_code&, std::size_t)>;
+
+  virtual ~ByteStream() = default;
+  virtual void async_read_some(boost::asio::mutable_buffer buffer, Callback callback) = 0;
+  // Writes all of the buffer.
+  virtual void async_write(boost::asio::const_buffer buffer, Callback callback) = 0;
+  // Writes all of the buffer, with a copy of descriptor `fd` attached to its first byte. Only Unix
+  // sockets can; the others fail with operation_not_supported.
+  virtual void async_write_with_fd(boost::asio::const_buffer buffer, int fd, Callback callback);
+  // The other side reads to the end of what was written, then the end of the stream.
+  virtual void shutdown_send() = 0;
+  virtual void close() = 0;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,154 @@
+#include "common/environment.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace hvdrun {
+namespace {
+
+bool has_name(std::string_view entry, std::string_view name) {
+  return entry.size() > name.size() && entry.substr(0, name.size()) == name &&
+         entry[name.size()] == '=';
+}
+
+constexpr auto kStalePrefixes = std::to_array<std::string_view>({
+    "OMPI_",
+    "PMIX_",
+    "PMI_",
+    "MV2_COMM_WORLD_",
+    "TORCHELASTIC_",
+    "ROLE_",
+    "GROUP_",
+});
+
+constexpr auto kStaleNames = std::to_array<std::string_view>({
+    "HVD_JOB_ID",
+    "HVD_EPOCH",
+    "HVD_AGENT",
+    "HVD_HOSTNAME",
+    "HVD_RANK",
+    "HVD_SIZE",
+    "HVD_LOCAL_RANK",
+    "HVD_LOCAL_SIZE",
+    "HVD_CROSS_RANK",
+    "HVD_CROSS_SIZE",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "LOCAL_SIZE",
+    "NODE_RANK",
+    "CROSS_RANK",
+    "CROSS_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "HYDI_CONTROL_FD",
+    "HOROVOD_RANK",
+    "HOROVOD_SIZE",
+    "HOROVOD_LOCAL_RANK",
+    "HOROVOD_LOCAL_SIZE",
+    "HOROVOD_CROSS_RANK",
+    "HOROVOD_CROSS_SIZE",
+    "HOROVOD_HOSTNAME",
+    "HOROVOD_CONTROLLER",
+    "HOROVOD_CPU_OPERATIONS",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT",
+    "HOROVOD_GLOO_IFACE",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_STEPID",
+    "SLURM_STEP_ID",
+    "SLURM_GTIDS",
+    "_HOROVOD_SECRET_KEY",
+});
+
+bool is_stale(std::string_view entry) {
+  const std::string_view name = entry.substr(0, entry.find('='));
+  if (name.starts_with("OMPI_MCA_"))  // the user's own Open MPI settings, but not its wire-up
+    return name.starts_with("OMPI_MCA_ess_") || name.starts_with("OMPI_MCA_orte_") ||
+           name.starts_with("OMPI_MCA_pmix");
+  if (std::find(kStaleNames.begin(), kStaleNames.end(), name) != kStaleNames.end()) return true;
+  return std::any_of(kStalePrefixes.begin(), kStalePrefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+}  // namespace
+
+const char* find_variable(const Environment& env, std::string_view name) {
+  for (const std::string& entry : env)
+    if (has_name(entry, name)) return entry.c_str() + name.size() + 1;
+  return nullptr;
+}
+
+void set_variable(Environment& env, std::string_view name, std::string_view value) {
+  std::string entry = std::string(name) + "=" + std::string(value);
+  for (std::string& old : env) {
+    if (!has_name(old, name)) continue;
+    old = std::move(entry);
+    return;
+  }
+  env.push_back(std::move(entry));
+}
+
+void drop_stale_variables(Environment& env) {
+  env.erase(std::remove_if(env.begin(), env.end(), [](const auto& e) { return is_stale(e); }),
+            env.end());
+}
+
+Environment worker_environment(Environment base, const WorkerPlace& place) {
+  drop_stale_variables(base);
+  const auto set = [&base](std::string_view name, const auto& value) {
+    if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
+      base.push_back(std::string(name) + "=" + std::to_string(value));
+    } else {
+      base.push_back(std::string(name) + "=" + std::string(value));
+    }
+  };
+  set("HVD_JOB_ID", place.job_id);
+  set("HVD_EPOCH", place.epoch);
+  set("HVD_AGENT", place.agent);
+  set("HVD_HOSTNAME", place.host_name);
+  set("HVD_RANK", place.rank);
+  set("HVD_SIZE", place.size);
+  set("HVD_LOCAL_RANK", place.local_rank);
+  set("HVD_LOCAL_SIZE", place.local_size);
+  set("HVD_CROSS_RANK", place.cross_rank);
+  set("HVD_CROSS_SIZE", place.cross_size);
+
+  set("RANK", place.rank);
+  set("WORLD_SIZE", place.size);
+  set("LOCAL_RANK", place.local_rank);
+  set("LOCAL_WORLD_SIZE", place.local_size);
+  set("GROUP_RANK", place.node_rank);
+  set("GROUP_WORLD_SIZE", place.node_count);
+  set("NODE_RANK", place.node_rank);
+  set("ROLE_NAME", "default");
+  set("ROLE_RANK", place.rank);
+  set("ROLE_WORLD_SIZE", place.size);
+  set("MASTER_ADDR", place.master_addr);
+  set("MASTER_PORT", place.master_port);
+  // Without TORCHELASTIC_USE_AGENT_STORE rank 0 serves the store itself, which every program can.
+  set("TORCHELASTIC_RESTART_COUNT", 0);
+  set("TORCHELASTIC_MAX_RESTARTS", 0);
+  set("TORCHELASTIC_RUN_ID", place.job_id);
+
+  set("OMPI_COMM_WORLD_RANK", place.rank);
+  set("OMPI_COMM_WORLD_SIZE", place.size);
+  set("OMPI_COMM_WORLD_LOCAL_RANK", place.local_rank);
+  set("OMPI_COMM_WORLD_LOCAL_SIZE", place.local_size);
+  set("OMPI_COMM_WORLD_NODE_RANK", place.local_rank);
+  set("OMPI_UNIVERSE_SIZE", place.size);
+  set("MPI_LOCALRANKID", place.local_rank);
+  set("MPI_LOCALNRANKS", place.local_size);
+
+  if (find_variable(base, "OMP_NUM_THREADS") == nullptr)
+    set("OMP_NUM_THREADS", std::max(1U, place.usable_cores / std::max(1U, place.local_size)));
+  return base;
+}
+
+}  // namespace hvdrun

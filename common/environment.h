@@ -1,0 +1,47 @@
+// The environment contract: what a worker finds in its environment (docs/environment.md).
+// HVD_* is the truth; besides it what torchrun sets and Open MPI's rank variables, so that programs
+// written for those launchers find their rank. Sans-I/O.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+using Environment = std::vector<std::string>;  // NAME=value
+
+// The value of a variable, or nullptr.
+const char* find_variable(const Environment& env, std::string_view name);
+// Replaces or appends.
+void set_variable(Environment& env, std::string_view name, std::string_view value);
+// Removes every variable that holds a rank, size or wire-up of a job: of this launcher, torchrun,
+// Open MPI, PMIx, PMI, MVAPICH, Horovod or a Slurm step. A launcher that itself runs inside such
+// a job would else hand its own rank to every worker.
+void drop_stale_variables(Environment& env);
+
+struct WorkerPlace {
+  std::string job_id;
+  std::string agent;      // HVD_AGENT: where libhvd finds the agent
+  std::string host_name;  // as in -H
+  std::uint32_t epoch = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  std::uint32_t cross_rank = 0;
+  std::uint32_t cross_size = 0;
+  std::uint32_t node_rank = 0;
+  std::uint32_t node_count = 0;
+  std::uint32_t usable_cores = 0;  // of the host
+  std::string master_addr;
+  std::uint16_t master_port = 0;
+};
+
+// The user's environment with the contract on top. OMP_NUM_THREADS is set to usable cores / local
+// size (at least 1) unless the user has set it: with the OpenMP default every rank starts a thread
+// per core, and ranks that spin for each other's cores cost a factor of seven.
+Environment worker_environment(Environment base, const WorkerPlace& place);
+
+}  // namespace hvdrun

@@ -1,0 +1,15 @@
+// The exit codes of hvdrun itself (docs/exit-codes.md). A failing rank's own code passes through:
+// its exit code, or 128 + the signal that ended it.
+#pragma once
+
+namespace hvdrun::exit_code {
+
+inline constexpr int kOk = 0;
+inline constexpr int kUsage = 64;           // bad input; nothing was started
+inline constexpr int kHost = 69;            // a host could not be opened, or was lost
+inline constexpr int kInternal = 70;        // a fault of hvdrun
+inline constexpr int kNotExecutable = 126;  // the program is there but cannot be run
+inline constexpr int kNotFound = 127;       // no such program
+inline constexpr int kSignalBase = 128;
+
+}  // namespace hvdrun::exit_code

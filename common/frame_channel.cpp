@@ -1,0 +1,127 @@
+#include "common/frame_channel.h"
+
+#include <fcntl.h>
+#include <utility>
+
+#include <boost/asio/error.hpp>
+
+namespace hvdrun {
+
+void FrameChannel::start(OnFrame on_frame, OnClosed on_closed) {
+  set_callbacks(std::move(on_frame), std::move(on_closed));
+  read();
+}
+
+void FrameChannel::set_callbacks(OnFrame on_frame, OnClosed on_closed) {
+  on_frame_ = std::make_shared<OnFrame>(std::move(on_frame));
+  on_closed_ = std::move(on_closed);
+}
+
+bool FrameChannel::may_queue(std::size_t bytes) {
+  if (closed_ || draining_ || failure_ || write_failed_) return false;
+  if (queued_ + bytes <= limits::kMaxWriteQueue) return true;
+  // Not end() from here: the owner must not be called back out of its own send.
+  failure_ = Errc::queue_overflow;
+  pending_.clear();
+  stream_->close();
+  return false;
+}
+
+void FrameChannel::send_bytes(std::string frames) {
+  if (!may_queue(frames.size())) return;
+  queued_ += frames.size();
+  if (pending_.empty()) {
+    pending_.push_back({std::move(frames), UniqueFd()});
+  } else {
+    pending_.back().bytes += frames;
+  }
+  if (!write_active_) write();
+}
+
+void FrameChannel::send_with_fd(std::string frame, int fd) {
+  if (!may_queue(frame.size())) return;
+  queued_ += frame.size();
+  pending_.push_back({std::move(frame), UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3))});
+  if (!write_active_) write();
+}
+
+void FrameChannel::write() {
+  write_active_ = true;
+  writing_ = std::move(pending_.front());
+  pending_.pop_front();
+  const auto buffer = boost::asio::buffer(std::as_const(writing_.bytes));
+  auto written = [self = shared_from_this()](const auto& ec, std::size_t) {
+    if (self->closed_) return;
+    self->write_active_ = false;
+    self->queued_ -= self->writing_.bytes.size();
+    self->writing_ = {};
+    if (ec) {
+      // Not the end yet: what the other side sent before it closed is still to be read.
+      self->write_failed_ = true;
+      self->pending_.clear();
+      self->queued_ = 0;
+      return;
+    }
+    if (!self->pending_.empty()) return self->write();
+    if (self->draining_) self->stream_->shutdown_send();
+  };
+  if (writing_.fd) {
+    stream_->async_write_with_fd(buffer, writing_.fd.get(), std::move(written));
+  } else {
+    stream_->async_write(buffer, std::move(written));
+  }
+}
+
+void FrameChannel::read() {
+  stream_->async_read_some(
+      boost::asio::buffer(buffer_), [self = shared_from_this()](const auto& ec, std::size_t size) {
+        if (self->closed_) return;
+        if (ec)
+          return self->end(ec == boost::asio::error::eof ? std::error_code(Errc::closed)
+                                                         : std::error_code(ec));
+        self->decoder_.feed(std::string_view(self->buffer_.data(), size));
+        std::error_code fault;
+        while (auto frame = self->decoder_.next(fault)) {
+          // Held: the callback may exchange the callbacks, or end the channel.
+          const auto on_frame = self->on_frame_;
+          if (!self->draining_) (*on_frame)(std::move(*frame));
+          if (self->closed_) return;
+        }
+        if (fault) return self->end(fault);
+        self->read();
+      });
+}
+
+void FrameChannel::end(std::error_code ec) {
+  if (closed_) return;
+  if (failure_) ec = failure_;
+  const bool was_draining = draining_;
+  const auto on_closed = on_closed_;
+  const auto done = std::exchange(on_drained_, {});
+  close();
+  if (done) done();
+  if (!was_draining && on_closed) on_closed(ec);
+}
+
+void FrameChannel::close() {
+  if (closed_) return;
+  closed_ = true;
+  stream_->close();
+  // The callbacks may hold whoever owns this channel.
+  on_frame_.reset();
+  on_closed_ = {};
+  on_drained_ = {};
+}
+
+void FrameChannel::close_when_sent(std::function<void()> done) {
+  if (draining_) return;
+  if (closed_) {
+    if (done) done();
+    return;
+  }
+  draining_ = true;
+  on_drained_ = std::move(done);
+  if (!write_active_) stream_->shutdown_send();
+}
+
+}  // namespace hvdrun

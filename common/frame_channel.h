@@ -1,0 +1,76 @@
+// Frames over a ByteStream, on one io_context thread. What is sent while a write is under way is
+// gathered into the next one. The queue is bounded: a peer that does not read ends the channel with
+// Errc::queue_overflow.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "common/byte_stream.h"
+#include "common/frame.h"
+#include "common/unique_fd.h"
+
+namespace hvdrun {
+
+class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
+ public:
+  using OnFrame = std::function<void(Frame)>;
+  // Once, when the channel ends by itself: eof is Errc::closed. Not called after close().
+  using OnClosed = std::function<void(std::error_code)>;
+
+  explicit FrameChannel(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)) {}
+
+  void start(OnFrame on_frame, OnClosed on_closed);
+  // Exchanges the callbacks, e.g. once a handshake is through.
+  void set_callbacks(OnFrame on_frame, OnClosed on_closed);
+
+  template <class M>
+  void send(const M& message, std::uint32_t epoch = 0) {
+    send_bytes(encode_frame(message, epoch));
+  }
+  // One or more whole frames, encoded already.
+  void send_bytes(std::string frames);
+  // One frame with a copy of a descriptor attached (Unix sockets only).
+  void send_with_fd(std::string frame, int fd);
+  std::size_t queued() const { return queued_; }
+
+  // No callback comes after this.
+  void close();
+  // Sends what is queued, waits until the other side has read it and closed, then closes and calls
+  // `done`; what still arrives is dropped. To close at once would lose what is on its way: a
+  // socket that is closed with input unread resets the connection.
+  void close_when_sent(std::function<void()> done = {});
+
+ private:
+  struct Piece {
+    std::string bytes;
+    UniqueFd fd;  // goes with the first byte
+  };
+
+  bool may_queue(std::size_t bytes);
+  void read();
+  void write();
+  void end(std::error_code ec);
+
+  std::unique_ptr<ByteStream> stream_;
+  std::shared_ptr<OnFrame> on_frame_;
+  OnClosed on_closed_;
+  std::function<void()> on_drained_;
+  FrameDecoder decoder_;
+  std::array<char, 16384> buffer_{};
+  Piece writing_;
+  std::deque<Piece> pending_;
+  std::size_t queued_ = 0;
+  bool write_active_ = false;
+  bool write_failed_ = false;
+  std::error_code failure_;
+  bool closed_ = false;
+  bool draining_ = false;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,212 @@
+// The messages between the coordinator and the agents, and between it and the driver.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base_messages.h"
+
+namespace hvdrun {
+
+struct AgentReady {
+  static constexpr auto kType = MessageType::agent_ready;
+  std::uint32_t pid = 0;
+  std::uint32_t usable_cores = 0;
+  std::uint16_t master_port = 0;  // a free TCP port that the agent holds for MASTER_PORT
+  template <class V>
+  void visit(V& v) {
+    v(pid);
+    v(usable_cores);
+    v(master_port);
+  }
+};
+
+struct SlotAssignment {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t cross_rank = 0;
+  std::uint32_t cross_size = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(local_rank);
+    v(cross_rank);
+    v(cross_size);
+  }
+};
+
+// Start these ranks. The epoch of the frame is the epoch of the assignment.
+struct Launch {
+  static constexpr auto kType = MessageType::launch;
+  std::uint32_t size = 0;
+  std::uint32_t host_count = 0;  // hosts that have a rank
+  std::uint32_t node_rank = 0;   // index of this host among them
+  std::vector<SlotAssignment> slots;
+  std::vector<std::string> argv;
+  std::vector<std::string> env;  // NAME=value
+  std::string cwd;
+  std::string master_addr;
+  std::uint16_t master_port = 0;
+  template <class V>
+  void visit(V& v) {
+    v(size);
+    v(host_count);
+    v(node_rank);
+    v(slots);
+    v(argv);
+    v(env);
+    v(cwd);
+    v(master_addr);
+    v(master_port);
+  }
+};
+
+struct RankStarted {
+  static constexpr auto kType = MessageType::rank_started;
+  std::uint32_t rank = 0;
+  std::uint32_t pid = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(pid);
+  }
+};
+
+enum class ExitKind : std::uint8_t {
+  exited = 1,      // value: exit code
+  signaled = 2,    // value: signal number
+  not_started = 3  // value: errno
+};
+
+struct RankExited {
+  static constexpr auto kType = MessageType::rank_exited;
+  std::uint32_t rank = 0;
+  std::uint32_t pid = 0;
+  ExitKind kind{};
+  std::uint32_t value = 0;
+  bool after_kill = false;  // the kill ladder had been started before
+  std::string detail;       // why it could not start
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(pid);
+    v(kind);
+    v(value);
+    v(after_kill);
+    v(detail);
+  }
+};
+
+// These ranks opened their line to the agent (hvd::init).
+struct RanksJoined {
+  static constexpr auto kType = MessageType::ranks_joined;
+  std::vector<std::uint32_t> ranks;
+  template <class V>
+  void visit(V& v) {
+    v(ranks);
+  }
+};
+
+// A rank's line to its agent ended.
+struct RankLeft {
+  static constexpr auto kType = MessageType::rank_left;
+  std::uint32_t rank = 0;
+  bool clean = false;  // it said so (hvd::shutdown)
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(clean);
+  }
+};
+
+// TERM to every rank of the host, KILL to what is left after the grace.
+struct KillRanks {
+  static constexpr auto kType = MessageType::kill_ranks;
+  std::uint32_t signal = 0;
+  std::uint32_t grace_ms = 0;
+  template <class V>
+  void visit(V& v) {
+    v(signal);
+    v(grace_ms);
+  }
+};
+
+// All ranks are accounted for: clean up and go.
+struct EndJob {
+  static constexpr auto kType = MessageType::end_job;
+  template <class V>
+  void visit(V&) {}
+};
+
+struct JobProgress {
+  static constexpr auto kType = MessageType::job_progress;
+  std::uint32_t size = 0;
+  std::uint32_t hosts_ready = 0;
+  std::uint32_t started = 0;
+  std::uint32_t joined = 0;
+  template <class V>
+  void visit(V& v) {
+    v(size);
+    v(hosts_ready);
+    v(started);
+    v(joined);
+  }
+};
+
+enum class EndCause : std::uint8_t {
+  success = 1,
+  rank_failed = 2,    // rank, kind, value
+  host_lost = 3,      // host, text
+  aborted = 4,        // by the driver; value: signal
+  start_timeout = 5,  // text names the hosts
+};
+
+// The verdict. exit_code is what hvdrun returns.
+struct JobEnded {
+  static constexpr auto kType = MessageType::job_ended;
+  EndCause cause{};
+  std::uint32_t exit_code = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t pid = 0;
+  ExitKind kind = ExitKind::exited;
+  std::uint32_t value = 0;
+  std::uint32_t others_ended = 0;  // ranks that were ended because of it
+  std::string host;
+  std::string text;
+  template <class V>
+  void visit(V& v) {
+    v(cause);
+    v(exit_code);
+    v(rank);
+    v(pid);
+    v(kind);
+    v(value);
+    v(others_ended);
+    v(host);
+    v(text);
+  }
+};
+
+struct AbortJob {
+  static constexpr auto kType = MessageType::abort_job;
+  std::uint32_t signal = 0;
+  template <class V>
+  void visit(V& v) {
+    v(signal);
+  }
+};
+
+// The driver could not open a host, or lost the guard on it.
+struct HostFailed {
+  static constexpr auto kType = MessageType::host_failed;
+  std::uint32_t host_index = 0;
+  std::string text;
+  template <class V>
+  void visit(V& v) {
+    v(host_index);
+    v(text);
+  }
+};
+
+}  // namespace hvdrun

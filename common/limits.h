@@ -1,0 +1,43 @@
+// Every limit on a length or a count that comes from a peer, and every default deadline, in one
+// place. A value from the wire is compared with its limit before memory is taken for it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace hvdrun::limits {
+
+inline constexpr std::size_t kMaxFramePayload =
+    16U << 20;  // bytes; a Launch with 1 MB of environment fits
+inline constexpr std::size_t kMaxString = 8U << 20;        // bytes; a store value is the longest
+inline constexpr std::size_t kMaxListItems = 1U << 17;     // items of any list in a message
+inline constexpr std::size_t kMaxRanks = 1U << 20;         // ranks in one job
+inline constexpr std::size_t kMaxHosts = 1U << 17;         // hosts in one job
+inline constexpr std::size_t kMaxSlotsPerHost = 1U << 14;  // slots of one host
+inline constexpr std::size_t kMaxHostName = 255;           // bytes
+inline constexpr std::size_t kMaxStoreKey = 1024;          // bytes
+inline constexpr std::size_t kMaxStoreValue = 8U << 20;    // bytes
+inline constexpr std::size_t kMaxStoreBytes = 1U << 30;    // keys and values together
+inline constexpr std::size_t kMaxStoreWaiters = 1U << 20;  // waiting gets
+inline constexpr std::size_t kMaxFenceBlob = 64U << 10;    // bytes of the root blob
+inline constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 40;  // one shared-memory segment
+inline constexpr std::size_t kMaxSegments = 4096;         // segments an agent keeps for one job
+inline constexpr std::size_t kMaxWriteQueue = 64U << 20;  // bytes queued on one connection
+inline constexpr std::size_t kMaxOutputLine = 64U
+                                              << 10;  // bytes; a longer line is passed on in parts
+inline constexpr std::size_t kOutputCredit = 256U << 10;  // bytes a rank may be ahead of the viewer
+inline constexpr std::size_t kMaxPendingHandshakes =
+    256;  // connections that have not said hello yet
+
+inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
+inline constexpr std::chrono::milliseconds kStartTimeout{30'000};  // all hosts up (--start-timeout)
+inline constexpr std::chrono::milliseconds kGrace{5'000};          // between TERM and KILL
+inline constexpr std::chrono::milliseconds kHeartbeat{1'000};
+inline constexpr std::chrono::milliseconds kLease{15'000};
+inline constexpr std::chrono::milliseconds kInitTimeout{
+    300'000};  // hvd::init() waits for its peers
+inline constexpr std::chrono::milliseconds kCollectiveTimeout{1'800'000};
+inline constexpr std::chrono::milliseconds kMaxStoreWait{3'600'000};
+
+}  // namespace hvdrun::limits

@@ -1,0 +1,7 @@
+// Every message of the hvdrun protocol.
+#pragma once
+
+#include "common/base_messages.h"
+#include "common/job_messages.h"
+#include "common/output_messages.h"
+#include "common/rendezvous_messages.h"

@@ -1,0 +1,54 @@
+// The messages of an output connection, agent to viewer and back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base_messages.h"
+
+namespace hvdrun {
+
+enum class OutputStream : std::uint8_t { out = 1, err = 2 };
+
+// Whole lines of one rank and stream, as the program wrote them. `partial`: the last line goes on
+// in the next frame, or ended without a newline.
+struct Output {
+  static constexpr auto kType = MessageType::output;
+  std::uint32_t rank = 0;
+  OutputStream stream{};
+  bool partial = false;
+  std::string bytes;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(stream);
+    v(partial);
+    v(bytes);
+  }
+};
+
+// The viewer has shown this many bytes of the rank: the agent may send as many more.
+struct Credit {
+  static constexpr auto kType = MessageType::credit;
+  std::uint32_t rank = 0;
+  std::uint32_t bytes = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(bytes);
+  }
+};
+
+struct OutputClosed {
+  static constexpr auto kType = MessageType::output_closed;
+  std::uint32_t rank = 0;
+  OutputStream stream{};
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(stream);
+  }
+};
+
+}  // namespace hvdrun

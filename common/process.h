@@ -1,0 +1,51 @@
+// Processes: start one, and know how it ended. Signals go through a pidfd, so a recycled process
+// id is never hit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <sys/types.h>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "common/unique_fd.h"
+
+namespace hvdrun {
+
+struct Process {
+  pid_t pid = -1;
+  UniqueFd pidfd;  // readable once the process has ended
+};
+
+struct SpawnOptions {
+  std::string path;  // an executable; not searched for
+  std::vector<std::string> argv;
+  std::vector<std::string> env;          // NAME=value
+  std::string cwd;                       // empty: the caller's
+  std::vector<std::pair<int, int>> fds;  // {descriptor here, number there}; all others close
+  bool new_session = false;
+};
+
+// Starts the program with default signal handling, an empty signal mask and no descriptors but
+// those of `fds` (and 0 to 2, inherited when they are not among them). On a fault: the error of
+// exec, chdir or fork, and no process.
+std::error_code spawn(const SpawnOptions& options, Process& process);
+
+struct ExitStatus {
+  bool signaled = false;
+  int value = 0;  // exit code, or signal number
+};
+
+// Reaps a child that has ended. False when it is still running (or not our child).
+bool try_reap(const Process& process, ExitStatus& status);
+
+// Sends a signal; a process that is gone already is no error.
+void send_signal(const Process& process, int signal);
+
+// The file to execute for `program`, as execvp would find it in `path` (the value of PATH) from
+// folder `cwd`. errno-like error: ENOENT when there is none, EACCES when it is not executable.
+std::error_code find_program(const std::string& program, const std::string& path,
+                             const std::string& cwd, std::string& file);
+
+}  // namespace hvdrun

@@ -1,0 +1,107 @@
+#include "common/process_tree.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fcntl.h>
+#include <signal.h>
+#include <string>
+#include <string_view>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <dirent.h>
+#include <time.h>
+
+#include "common/unique_fd.h"
+
+namespace hvdrun {
+namespace {
+
+std::string read_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[4096];
+  while (fd) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+// Children are kept per thread; a process may have forked from any of its threads.
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> children;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  DIR* const dir = ::opendir(tasks.c_str());
+  if (dir == nullptr) return children;
+  while (const dirent* const entry = ::readdir(dir)) {  // NOLINT(concurrency-mt-unsafe): own DIR
+    if (entry->d_name[0] == '.') continue;
+    const std::string text = read_file(tasks + "/" + entry->d_name + "/children");
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    while (at < end) {
+      pid_t child = 0;
+      const auto [next, ec] = std::from_chars(at, end, child);
+      if (ec != std::errc()) break;
+      children.push_back(child);
+      at = next + 1;
+    }
+  }
+  ::closedir(dir);
+  return children;
+}
+
+bool is_zombie(pid_t pid) {
+  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+  const auto name_end = stat.rfind(')');  // a name may hold blanks and parentheses
+  return name_end == std::string::npos || name_end + 2 >= stat.size() || stat[name_end + 2] == 'Z';
+}
+
+std::size_t kill_below(pid_t pid, const std::vector<pid_t>& spare) {
+  std::size_t alive = 0;
+  for (const pid_t child : children_of(pid)) {
+    if (std::find(spare.begin(), spare.end(), child) != spare.end()) continue;
+    if (is_zombie(child)) continue;
+    ::kill(child, SIGSTOP);
+    alive += 1 + kill_below(child, spare);
+    ::kill(child, SIGKILL);
+  }
+  return alive;
+}
+
+void collect_below(pid_t pid, std::vector<pid_t>& found) {
+  for (const pid_t child : children_of(pid)) {
+    if (!is_zombie(child)) found.push_back(child);
+    collect_below(child, found);
+  }
+}
+
+}  // namespace
+
+bool become_subreaper() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }
+
+std::vector<pid_t> living_descendants() {
+  std::vector<pid_t> found;
+  collect_below(::getpid(), found);
+  return found;
+}
+
+std::size_t kill_descendants(const std::vector<pid_t>& spare) {
+  return kill_below(::getpid(), spare);
+}
+
+bool kill_descendants_and_wait(int passes) {
+  for (int pass = 0; pass < passes; ++pass) {
+    const std::size_t alive = kill_descendants();
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    if (alive == 0) return true;
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  return false;
+}
+
+}  // namespace hvdrun

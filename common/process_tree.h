@@ -1,0 +1,27 @@
+// Everything below a process that is a sub-reaper (PR_SET_CHILD_SUBREAPER): its descendants cannot
+// leave it, by setsid or a double fork either, so walking the tree finds them all.
+#pragma once
+
+#include <cstddef>
+#include <sys/types.h>
+#include <vector>
+
+namespace hvdrun {
+
+// Makes the calling process the reaper of all its descendants. False where the kernel cannot.
+bool become_subreaper();
+
+// All descendants of the calling process that are alive (zombies are not), parents before children.
+std::vector<pid_t> living_descendants();
+
+// One pass of SIGKILL over all descendants but those in `spare` and what is below them: each is
+// stopped before its children are looked up, so that it cannot start another meanwhile. Reaps what
+// has ended. Returns how many were alive. Callers repeat until it returns 0: a process that was
+// just being forked appears in the next pass.
+std::size_t kill_descendants(const std::vector<pid_t>& spare = {});
+
+// kill_descendants until nothing is left or the passes, a millisecond apart, are used up; blocking,
+// for the last moments of a process. True when nothing is left.
+bool kill_descendants_and_wait(int passes = 2000);
+
+}  // namespace hvdrun

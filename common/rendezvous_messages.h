@@ -1,0 +1,189 @@
+// The messages of the ranks' rendezvous: fence, store, segments, and who is gone. They travel
+// between worker and agent, and some on to the coordinator.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base_messages.h"
+
+namespace hvdrun {
+
+// Coordinator -> agent -> workers: a rank that the others may be waiting for is gone.
+struct PeerLost {
+  static constexpr auto kType = MessageType::peer_lost;
+  std::uint32_t rank = 0;
+  bool clean = false;  // it called hvd::shutdown
+  std::string reason;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(clean);
+    v(reason);
+  }
+};
+
+// Fences of an epoch are numbered from 0. A worker counts those of its own line; the agent puts the
+// epoch's number in on the way up, once for all ranks of its host, and the worker's on the way
+// down. The blob is rank 0's; everybody else's is empty.
+struct FenceEnter {
+  static constexpr auto kType = MessageType::fence_enter;
+  std::uint32_t fence = 0;
+  std::vector<std::uint32_t> ranks;
+  std::string blob;
+  template <class V>
+  void visit(V& v) {
+    v(fence);
+    v(ranks);
+    v(blob);
+  }
+};
+
+struct FenceRelease {
+  static constexpr auto kType = MessageType::fence_release;
+  std::uint32_t fence = 0;
+  std::string blob;
+  template <class V>
+  void visit(V& v) {
+    v(fence);
+    v(blob);
+  }
+};
+
+struct FenceFailed {
+  static constexpr auto kType = MessageType::fence_failed;
+  std::uint32_t fence = 0;
+  std::string reason;
+  template <class V>
+  void visit(V& v) {
+    v(fence);
+    v(reason);
+  }
+};
+
+// `request` is chosen by whoever asks and comes back unchanged. On its way from a worker through
+// the agent the agent puts its own number in and the worker's back.
+struct StorePut {
+  static constexpr auto kType = MessageType::store_put;
+  std::uint64_t request = 0;
+  std::string key;
+  std::string value;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(key);
+    v(value);
+  }
+};
+
+struct StoreAck {
+  static constexpr auto kType = MessageType::store_ack;
+  std::uint64_t request = 0;
+  Errc code{};
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(code);
+  }
+};
+
+// A get that waits until the key is there, or until timeout_ms have passed (0: answer at once).
+struct StoreGet {
+  static constexpr auto kType = MessageType::store_get;
+  std::uint64_t request = 0;
+  std::string key;
+  std::uint32_t timeout_ms = 0;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(key);
+    v(timeout_ms);
+  }
+};
+
+struct StoreValue {
+  static constexpr auto kType = MessageType::store_value;
+  std::uint64_t request = 0;
+  Errc code{};
+  std::string value;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(code);
+    v(value);
+  }
+};
+
+// First frame of a worker after Hello.
+struct WorkerJoin {
+  static constexpr auto kType = MessageType::worker_join;
+  std::uint32_t rank = 0;
+  std::uint32_t pid = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(pid);
+  }
+};
+
+// The agent's answer: where this rank stands. The epoch of the frame is the current one.
+struct WorkerTopology {
+  static constexpr auto kType = MessageType::worker_topology;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  std::uint32_t cross_rank = 0;
+  std::uint32_t cross_size = 0;
+  std::uint32_t usable_cores = 0;          // of this host
+  std::vector<std::uint32_t> local_ranks;  // the global ranks on this host, by local rank
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(size);
+    v(local_rank);
+    v(local_size);
+    v(cross_rank);
+    v(cross_size);
+    v(usable_cores);
+    v(local_ranks);
+  }
+};
+
+// Shared memory of this host: the agent makes the memfd `name` on first request, zeroed and of
+// that size, and hands the same one to every later asker (a different size is Errc::mismatch).
+struct SegmentGet {
+  static constexpr auto kType = MessageType::segment_get;
+  std::uint64_t request = 0;
+  std::string name;
+  std::uint64_t size = 0;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(name);
+    v(size);
+  }
+};
+
+// With code ok the memfd travels as SCM_RIGHTS with the first byte of this frame.
+struct Segment {
+  static constexpr auto kType = MessageType::segment;
+  std::uint64_t request = 0;
+  Errc code{};
+  std::uint64_t size = 0;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(code);
+    v(size);
+  }
+};
+
+struct WorkerLeave {
+  static constexpr auto kType = MessageType::worker_leave;
+  template <class V>
+  void visit(V&) {}
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,268 @@
+#include "common/tls_psk.h"
+
+#include <charconv>
+#include <netinet/tcp.h>
+#include <utility>
+
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <openssl/ssl.h>
+
+#include "common/error.h"
+#include "common/limits.h"
+
+namespace hvdrun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+// Owned by a shared_ptr, because the handshake callbacks of OpenSSL point into it.
+class TlsContext {
+ public:
+  explicit TlsContext(PskKey key) : key_(std::move(key)), context_(asio::ssl::context::tls) {
+    SSL_CTX* const ctx = context_.native_handle();
+    SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
+    SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256");
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(ctx, 0);
+    SSL_CTX_set_ex_data(ctx, own_index(), this);
+    SSL_CTX_set_psk_find_session_callback(ctx, &TlsContext::find_session);
+    SSL_CTX_set_psk_use_session_callback(ctx, &TlsContext::use_session);
+  }
+  asio::ssl::context& context() { return context_; }
+
+ private:
+  static TlsContext* self(SSL* ssl) {
+    return static_cast<TlsContext*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), own_index()));
+  }
+  // Not SSL_CTX_set_app_data: that slot is Asio's.
+  static int own_index() {
+    static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+    return index;
+  }
+
+  // The key as a session that both sides make for themselves.
+  SSL_SESSION* make_session(SSL* ssl) const {
+    static constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
+    const SSL_CIPHER* const cipher = SSL_CIPHER_find(ssl, kAes128GcmSha256);
+    SSL_SESSION* const session = SSL_SESSION_new();
+    if (session == nullptr || cipher == nullptr) return nullptr;
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(key_.secret.data());
+    if (SSL_SESSION_set1_master_key(session, bytes, key_.secret.size()) != 1 ||
+        SSL_SESSION_set_cipher(session, cipher) != 1 ||
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1) {
+      SSL_SESSION_free(session);
+      return nullptr;
+    }
+    return session;
+  }
+
+  static int find_session(SSL* ssl, const unsigned char* identity, size_t size,
+                          SSL_SESSION** session) {
+    const TlsContext* const me = self(ssl);
+    const std::string_view name(reinterpret_cast<const char*>(identity), size);
+    // An unknown identity goes on without a key, and ends for want of a certificate.
+    *session = name == me->key_.identity ? me->make_session(ssl) : nullptr;
+    return 1;
+  }
+
+  static int use_session(SSL* ssl, const EVP_MD* digest, const unsigned char** identity,
+                         size_t* size, SSL_SESSION** session) {
+    const TlsContext* const me = self(ssl);
+    *session = nullptr;
+    if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
+    *session = me->make_session(ssl);
+    *identity = reinterpret_cast<const unsigned char*>(me->key_.identity.data());
+    *size = me->key_.identity.size();
+    return *session != nullptr ? 1 : 0;
+  }
+
+  PskKey key_;
+  asio::ssl::context context_;
+};
+
+std::shared_ptr<TlsContext> make_tls_context(PskKey key) {
+  return std::make_shared<TlsContext>(std::move(key));
+}
+
+namespace {
+
+using SslSocket = asio::ssl::stream<tcp::socket>;
+
+class TlsStream final : public ByteStream {
+ public:
+  TlsStream(std::shared_ptr<TlsContext> context, std::unique_ptr<SslSocket> socket)
+      : context_(std::move(context)), socket_(std::move(socket)) {}
+
+  void async_read_some(asio::mutable_buffer buffer, Callback callback) override {
+    socket_->async_read_some(asio::buffer(buffer),
+                             [callback = std::move(callback)](auto ec, std::size_t size) {
+                               // A peer that dies sends no close_notify; frames tell whether
+                               // anything is missing.
+                               if (ec == asio::ssl::error::stream_truncated) ec = asio::error::eof;
+                               callback(ec, size);
+                             });
+  }
+  void async_write(asio::const_buffer buffer, Callback callback) override {
+    asio::async_write(*socket_, asio::buffer(buffer), std::move(callback));
+  }
+  void shutdown_send() override {
+    boost::system::error_code ignored;
+    socket_->next_layer().shutdown(asio::socket_base::shutdown_send, ignored);
+  }
+  void close() override {
+    boost::system::error_code ignored;
+    socket_->next_layer().close(ignored);
+  }
+
+ private:
+  std::shared_ptr<TlsContext> context_;
+  std::unique_ptr<SslSocket> socket_;
+};
+
+// A peer that vanishes without a word must be noticed by TCP too, not only by the lease.
+void tune(tcp::socket& socket) {
+  using UserTimeout = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_USER_TIMEOUT>;
+  boost::system::error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  socket.set_option(UserTimeout(static_cast<int>(limits::kLease.count())), ignored);
+}
+
+std::error_code translate(const boost::system::error_code& ec, bool timed_out) {
+  if (timed_out) return Errc::timeout;
+  if (ec.category() == asio::error::get_ssl_category()) return Errc::auth_failed;
+  if (ec == asio::ssl::error::stream_truncated || ec == asio::error::eof) return Errc::auth_failed;
+  return ec;
+}
+
+// One connection on its way: connect (client), then the handshake, all before one deadline.
+struct Attempt : std::enable_shared_from_this<Attempt> {
+  Attempt(asio::io_context& io, std::shared_ptr<TlsContext> tls, tcp::socket raw, OnStream done)
+      : context(std::move(tls)),
+        socket(std::make_unique<SslSocket>(std::move(raw), context->context())),
+        timer(io),
+        on_stream(std::move(done)) {}
+
+  void start_deadline(std::chrono::milliseconds limit) {
+    timer.expires_after(limit);
+    timer.async_wait([self = shared_from_this()](const auto& ec) {
+      if (ec || !self->on_stream) return;
+      self->timed_out = true;
+      self->abandon();
+    });
+  }
+  void connect(const tcp::endpoint& endpoint) {
+    socket->next_layer().async_connect(endpoint, [self = shared_from_this()](const auto& ec) {
+      if (!self->on_stream) return;
+      if (ec) return self->finish(ec);
+      self->handshake(asio::ssl::stream_base::client);
+    });
+  }
+  void handshake(asio::ssl::stream_base::handshake_type side) {
+    tune(socket->next_layer());
+    socket->async_handshake(side,
+                            [self = shared_from_this()](const auto& ec) { self->finish(ec); });
+  }
+  void finish(const boost::system::error_code& ec) {
+    timer.cancel();
+    const auto done = std::exchange(on_stream, {});
+    if (!done) return;
+    if (ec) return done(translate(ec, timed_out), nullptr);
+    done({}, std::make_unique<TlsStream>(context, std::move(socket)));
+  }
+  // Ends the pending operation, which then reports.
+  void abandon() {
+    boost::system::error_code ignored;
+    if (socket) socket->next_layer().close(ignored);
+  }
+
+  std::shared_ptr<TlsContext> context;
+  std::unique_ptr<SslSocket> socket;
+  asio::steady_timer timer;
+  OnStream on_stream;
+  bool timed_out = false;
+};
+
+}  // namespace
+
+void async_tls_accept(asio::io_context& io, std::shared_ptr<TlsContext> context, tcp::socket socket,
+                      std::chrono::milliseconds limit, OnStream on_stream) {
+  const auto attempt =
+      std::make_shared<Attempt>(io, std::move(context), std::move(socket), std::move(on_stream));
+  attempt->start_deadline(limit);
+  attempt->handshake(asio::ssl::stream_base::server);
+}
+
+void async_tls_connect(asio::io_context& io, const std::shared_ptr<TlsContext>& context,
+                       const std::vector<std::string>& addresses, std::chrono::milliseconds limit,
+                       OnStream on_stream) {
+  struct Race {
+    OnStream on_stream;
+    std::vector<std::shared_ptr<Attempt>> attempts;
+    std::size_t left = 0;
+    std::error_code last = Errc::not_found;
+  };
+  const auto race = std::make_shared<Race>();
+  race->on_stream = std::move(on_stream);
+  std::vector<tcp::endpoint> endpoints;
+  for (const std::string& address : addresses) {
+    tcp::endpoint endpoint;
+    const std::error_code ec = parse_address(address, endpoint);
+    if (ec) {
+      race->last = ec;
+    } else {
+      endpoints.push_back(endpoint);
+    }
+  }
+  if (endpoints.empty()) {
+    asio::post(io, [race] { race->on_stream(race->last, nullptr); });
+    return;
+  }
+  race->left = endpoints.size();
+  const auto finished = [race](std::error_code ec, std::unique_ptr<ByteStream> stream) {
+    --race->left;
+    if (!race->on_stream) return;  // another address won
+    if (ec) {
+      race->last = ec;
+      if (race->left > 0) return;
+    }
+    const auto done = std::exchange(race->on_stream, {});
+    for (const auto& attempt : race->attempts) attempt->abandon();
+    race->attempts.clear();
+    done(ec, std::move(stream));
+  };
+  for (const tcp::endpoint& endpoint : endpoints) {
+    const auto attempt = std::make_shared<Attempt>(io, context, tcp::socket(io), finished);
+    race->attempts.push_back(attempt);
+    attempt->start_deadline(limit);
+    attempt->connect(endpoint);
+  }
+}
+
+std::error_code parse_address(const std::string& text, tcp::endpoint& endpoint) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos) return Errc::malformed;
+  std::string host = text.substr(0, colon);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  std::uint16_t port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, ec] = std::from_chars(text.data() + colon + 1, end, port);
+  if (ec != std::errc() || at != end || port == 0) return Errc::malformed;
+  boost::system::error_code fault;
+  const auto address = asio::ip::make_address(host, fault);
+  if (fault) return Errc::malformed;
+  endpoint = {address, port};
+  return {};
+}
+
+std::string to_address(const tcp::endpoint& endpoint) {
+  const std::string host = endpoint.address().to_string();
+  const std::string port = std::to_string(endpoint.port());
+  return endpoint.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
+}
+
+}  // namespace hvdrun

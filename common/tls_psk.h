@@ -1,0 +1,47 @@
+// TCP with TLS 1.3, keyed by the job's secret as a pre-shared key (identity: the job id). There are
+// no certificates: who does not know the key gets no handshake.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include "common/byte_stream.h"
+
+namespace hvdrun {
+
+struct PskKey {
+  std::string identity;
+  std::string secret;  // kSecretBytes bytes
+};
+
+class TlsContext;
+
+// For accepting or for connecting; may serve any number of connections, on one thread.
+std::shared_ptr<TlsContext> make_tls_context(PskKey key);
+
+using OnStream = std::function<void(std::error_code, std::unique_ptr<ByteStream>)>;
+
+// Server side: the handshake on an accepted connection. A wrong or missing key is
+// Errc::auth_failed, a silent peer Errc::timeout.
+void async_tls_accept(boost::asio::io_context& io, std::shared_ptr<TlsContext> context,
+                      boost::asio::ip::tcp::socket socket, std::chrono::milliseconds limit,
+                      OnStream on_stream);
+
+// Client side: tries all addresses ("ip:port", "[ip6]:port") at once; the first that completes the
+// handshake wins, the others are closed. When none does: the last error.
+void async_tls_connect(boost::asio::io_context& io, const std::shared_ptr<TlsContext>& context,
+                       const std::vector<std::string>& addresses, std::chrono::milliseconds limit,
+                       OnStream on_stream);
+
+// "1.2.3.4:5" or "[::1]:5" to an endpoint, and back.
+std::error_code parse_address(const std::string& text, boost::asio::ip::tcp::endpoint& endpoint);
+std::string to_address(const boost::asio::ip::tcp::endpoint& endpoint);
+
+}  // namespace hvdrun
