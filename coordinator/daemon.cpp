@@ -1,0 +1,71 @@
+#include "coordinator/daemon.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <vector>
+
+#include "common/exit_code.h"
+
+namespace hvdrun {
+namespace {
+
+// Everything but the descriptors of `keep`.
+void close_others(std::vector<unsigned> keep) {
+  std::sort(keep.begin(), keep.end());
+  unsigned next = 0;
+  for (const unsigned fd : keep) {
+    if (fd > next) ::syscall(SYS_close_range, next, fd - 1, 0);
+    next = fd + 1;
+  }
+  ::syscall(SYS_close_range, next, ~0U, 0);
+}
+
+[[noreturn]] void run_child(ServerOptions options) {
+  ::setsid();
+  if (::chdir("/") != 0) ::_exit(exit_code::kInternal);
+  ::prctl(PR_SET_NAME, "hvd-coordinator", 0, 0, 0);
+  // Ctrl-C and a hang-up are for the driver; the job ends when its connection does.
+  for (const int signal : {SIGINT, SIGQUIT, SIGHUP, SIGPIPE}) ::signal(signal, SIG_IGN);
+  std::vector<unsigned> keep;
+  const auto add = [&keep](const UniqueFd& fd) {
+    if (fd) keep.push_back(static_cast<unsigned>(fd.get()));
+  };
+  add(options.driver);
+  add(options.listener);
+  for (const UniqueFd& fd : options.agents) add(fd);
+  close_others(keep);
+  // 0 to 2 must not become sockets by chance.
+  for (int fd = 0; fd <= 2; ++fd)
+    if (std::find(keep.begin(), keep.end(), static_cast<unsigned>(fd)) == keep.end())
+      if (::open("/dev/null", O_RDWR) < 0) ::_exit(exit_code::kInternal);  // NOLINT: kept open
+  int code = exit_code::kOk;
+  try {
+    boost::asio::io_context io(1);
+    Server server(io, std::move(options));
+    server.run();
+  } catch (const std::exception&) {
+    code = exit_code::kInternal;  // the driver sees the connection end
+  }
+  ::_exit(code);  // the parent's exit handlers are not ours
+}
+
+}  // namespace
+
+Process start_coordinator(ServerOptions options) {
+  const pid_t pid = ::fork();
+  if (pid < 0) throw std::system_error(errno, std::system_category(), "fork");
+  if (pid == 0) run_child(std::move(options));
+  Process process;
+  process.pid = pid;
+  process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.pidfd) throw std::system_error(errno, std::system_category(), "pidfd_open");
+  return process;
+}
+
+}  // namespace hvdrun

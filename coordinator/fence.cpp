@@ -1,0 +1,48 @@
+#include "coordinator/fence.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/limits.h"
+
+namespace hvdrun {
+
+std::optional<FenceRelease> Fence::enter(const FenceEnter& message, Errc& fault) {
+  fault = Errc::ok;
+  const bool has_root = std::count(message.ranks.begin(), message.ranks.end(), 0U) == 1;
+  if (message.fence != number_) {
+    fault = Errc::wrong_epoch;
+  } else if (message.blob.size() > limits::kMaxFenceBlob || (!message.blob.empty() && !has_root)) {
+    fault = Errc::malformed;
+  }
+  if (fault != Errc::ok) return std::nullopt;
+  for (const std::uint32_t rank : message.ranks) {
+    if (rank >= inside_.size() || inside_[rank]) {
+      fault = Errc::malformed;
+      return std::nullopt;
+    }
+    inside_[rank] = true;
+    ++count_;
+  }
+  if (has_root) blob_ = message.blob;
+  if (count_ < inside_.size()) return std::nullopt;
+  FenceRelease release{number_, std::exchange(blob_, {})};
+  ++number_;
+  withdraw_all();
+  return release;
+}
+
+void Fence::withdraw(std::uint32_t rank) {
+  if (!is_inside(rank)) return;
+  inside_[rank] = false;
+  --count_;
+  if (rank == 0) blob_.clear();
+}
+
+void Fence::withdraw_all() {
+  inside_.assign(inside_.size(), false);
+  count_ = 0;
+  blob_.clear();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,41 @@
+// The fence: a barrier of all ranks that carries one small blob from rank 0 to everybody. Fences
+// of an epoch are numbered from 0 and happen one after the other. Sans-I/O.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/messages.h"
+
+namespace hvdrun {
+
+class Fence {
+ public:
+  // For a new epoch.
+  explicit Fence(std::uint32_t size = 0) : inside_(size, false) {}
+
+  // Ranks enter. The last one's release is returned, and the next fence begins. malformed: a rank
+  // out of range or already inside, a blob not from rank 0 or too large; wrong_epoch: not the
+  // current fence.
+  std::optional<FenceRelease> enter(const FenceEnter& message, Errc& fault);
+
+  // The rank waits no longer: its line ended, or it was told that the fence has failed. It may
+  // enter again.
+  void withdraw(std::uint32_t rank);
+  void withdraw_all();
+
+  std::uint32_t number() const { return number_; }
+  std::uint32_t count() const { return count_; }
+  bool is_inside(std::uint32_t rank) const { return rank < inside_.size() && inside_[rank]; }
+
+ private:
+  std::vector<bool> inside_;
+  std::uint32_t number_ = 0;
+  std::uint32_t count_ = 0;
+  std::string blob_;
+};
+
+}  // namespace hvdrun

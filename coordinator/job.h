@@ -1,0 +1,127 @@
+// The life of a job, as the coordinator sees it. Sans-I/O: frames and events in, frames out.
+//
+//   waiting ──all hosts ready──▶ running ──last rank exited──▶ ended
+//      │                            │ first failure, abort, lost host
+//      └──lost host, time-out──▶ ending ──all ranks accounted for──▶ ended
+//
+// The first failure decides the verdict; whatever ends afterwards was ended because of it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/environment.h"
+#include "common/messages.h"
+#include "coordinator/fence.h"
+#include "coordinator/membership.h"
+#include "coordinator/store.h"
+
+namespace hvdrun {
+
+// What the driver hands to the coordinator.
+struct JobSpec {
+  std::string job_id;
+  std::vector<HostSlots> hosts;
+  std::uint32_t np = 0;
+  std::vector<std::string> argv;
+  Environment env;
+  std::string cwd;
+  std::chrono::milliseconds start_timeout{};
+  std::chrono::milliseconds grace{};
+  std::chrono::milliseconds lease{};
+};
+
+enum class JobState : std::uint8_t { waiting, running, ending, ended };
+
+class Job {
+ public:
+  struct Action {
+    enum class Target : std::uint8_t { agent, driver } target{};
+    std::uint32_t host = 0;  // of an agent
+    std::string frame;
+  };
+
+  Job(JobSpec spec, TimePoint now);
+
+  // Each takes one event and appends what is to be sent. A frame that makes no sense is
+  // answered by a fault: the connection it came over is not to be trusted any more.
+  Errc agent_frame(std::uint32_t host, const Frame& frame, TimePoint now);
+  void agent_lost(std::uint32_t host, const std::string& why, TimePoint now);
+  Errc driver_frame(const Frame& frame, TimePoint now);
+  void driver_lost(TimePoint now);
+  void tick(TimePoint now);
+
+  std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
+  // When tick() wants to be called at the latest.
+  std::optional<TimePoint> next_deadline() const;
+
+  JobState state() const { return state_; }
+  const JobEnded& verdict() const { return verdict_; }
+  const Membership& membership() const { return membership_; }
+  const JobSpec& spec() const { return spec_; }
+  // The host is one that this job needs and that has not connected yet.
+  bool expects_agent(std::uint32_t host) const;
+  void agent_connected(std::uint32_t host) { hosts_[host].connected = true; }
+
+ private:
+  struct Host {
+    bool needed = false;
+    bool connected = false;
+    bool ready = false;
+    bool lost = false;
+    AgentReady info;
+  };
+
+  Errc on_agent_ready(std::uint32_t host, const Frame& frame);
+  Errc on_rank_started(std::uint32_t host, const Frame& frame);
+  Errc on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now);
+  Errc on_ranks_joined(std::uint32_t host, const Frame& frame);
+  Errc on_rank_left(std::uint32_t host, const Frame& frame);
+  Errc on_fence_enter(std::uint32_t host, const Frame& frame);
+  Errc on_store_put(std::uint32_t host, const Frame& frame);
+  Errc on_store_get(std::uint32_t host, const Frame& frame, TimePoint now);
+
+  void launch();
+  // Sets the verdict and starts the kill ladder everywhere, unless a first cause is known already.
+  void fail(JobEnded verdict, TimePoint now, std::uint32_t signal);
+  void end_if_done();
+  void fail_fence_if_hopeless();
+  void tell_peers_lost(std::uint32_t rank, const std::string& reason);
+  void send_answers(const std::vector<Store::Answer>& answers);
+  void send_progress();
+  std::string host_name(std::uint32_t host) const { return membership_.hosts()[host].name; }
+
+  template <class M>
+  void to_agent(std::uint32_t host, const M& message) {
+    actions_.push_back({Action::Target::agent, host, encode_frame(message, membership_.epoch())});
+  }
+  template <class M>
+  void to_agents(const M& message) {
+    for (std::uint32_t host = 0; host < hosts_.size(); ++host)
+      if (hosts_[host].ready && !hosts_[host].lost) to_agent(host, message);
+  }
+  template <class M>
+  void to_driver(const M& message) {
+    actions_.push_back({Action::Target::driver, 0, encode_frame(message, membership_.epoch())});
+  }
+
+  JobSpec spec_;
+  Membership membership_;
+  Store store_;
+  Fence fence_;
+  std::vector<Host> hosts_;
+  std::vector<Action> actions_;
+  JobState state_ = JobState::waiting;
+  bool launched_ = false;
+  JobEnded verdict_;
+  TimePoint deadline_;  // of the state: all hosts ready, or all ranks ended
+};
+
+// What hvdrun returns for a rank that ended so.
+std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value);
+
+}  // namespace hvdrun

@@ -1,0 +1,33 @@
+#include "coordinator/membership.h"
+
+namespace hvdrun {
+
+void Membership::assign(std::uint32_t np) {
+  ranks_.clear();
+  hosts_used_.clear();
+  started_ = joined_ = exited_ = 0;
+  ++epoch_;
+  for (const RankPlace& place : assign_ranks(hosts_, np)) {
+    if (hosts_used_.empty() || hosts_used_.back() != place.host) hosts_used_.push_back(place.host);
+    ranks_.push_back({place, RankState::assigned, 0});
+  }
+}
+
+std::vector<std::uint32_t> Membership::ranks_of(std::uint32_t host) const {
+  std::vector<std::uint32_t> found;
+  for (const RankRecord& record : ranks_)
+    if (record.place.host == host) found.push_back(record.place.rank);
+  return found;
+}
+
+void Membership::set_state(std::uint32_t rank, RankState state) {
+  RankState& old = ranks_[rank].state;
+  if (old == state || old == RankState::exited) return;
+  if (state == RankState::started && old == RankState::assigned) ++started_;
+  // A rank that comes back after hvd::shutdown() was counted the first time.
+  if (state == RankState::joined && old == RankState::started) ++joined_;
+  if (state == RankState::exited) ++exited_;
+  old = state;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,226 @@
+#include "coordinator/server.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "common/hello.h"
+#include "common/limits.h"
+#include "common/unix_stream.h"
+
+namespace hvdrun {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+// After the end, for agents and driver to take their last frames and go.
+constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+Server::Server(asio::io_context& io, ServerOptions options)
+    : io_(io),
+      job_(std::move(options.spec), now()),
+      agents_(job_.spec().hosts.size()),
+      timer_(io),
+      accept_pause_(io),
+      next_heartbeat_(now() + limits::kHeartbeat) {
+  const auto open = [this](UniqueFd fd, bool is_driver) {
+    handshake(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), is_driver);
+  };
+  open(std::move(options.driver), true);
+  for (UniqueFd& fd : options.agents) open(std::move(fd), false);
+  if (options.listener) {
+    acceptor_.emplace(io_, tcp::v4(), options.listener.release());
+    tls_ = make_tls_context({job_.spec().job_id, std::move(options.secret)});
+    accept();
+  }
+  arm_timer();
+}
+
+Server::~Server() = default;
+
+void Server::run() { io_.run(); }
+
+void Server::accept() {
+  acceptor_->async_accept([this](const auto& ec, tcp::socket socket) {
+    if (ec == asio::error::operation_aborted) return;
+    if (ec) {
+      // Out of descriptors, most likely: a pause, so that the loop does not spin on it.
+      log(LogLevel::warn, "cannot accept a connection: " + ec.message() + ", retrying");
+      accept_pause_.expires_after(std::chrono::milliseconds(100));
+      accept_pause_.async_wait([this](const auto& error) {
+        if (!error) accept();
+      });
+      return;
+    }
+    boost::system::error_code gone;  // it may have closed already; then the handshake fails
+    const auto from = socket.remote_endpoint(gone).address();
+    if (handshaking_.size() + tls_handshakes_ < limits::kMaxPendingHandshakes) {
+      ++tls_handshakes_;
+      async_tls_accept(io_, tls_, std::move(socket), limits::kHandshakeTimeout,
+                       [this, from](std::error_code error, std::unique_ptr<ByteStream> stream) {
+                         --tls_handshakes_;
+                         if (error) {
+                           log(LogLevel::warn, "refused a connection from " + from.to_string() +
+                                                   ": " + error.message());
+                           return;
+                         }
+                         if (!acceptor_) return;  // the job has ended meanwhile
+                         handshake(std::make_shared<FrameChannel>(std::move(stream)), false);
+                       });
+    }
+    accept();
+  });
+}
+
+void Server::handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver) {
+  handshaking_.insert(channel);
+  const auto deadline = std::make_shared<asio::steady_timer>(io_, limits::kHandshakeTimeout);
+  const std::weak_ptr<FrameChannel> weak = channel;
+  deadline->async_wait([this, weak](const auto& ec) {
+    const auto late = weak.lock();
+    if (!ec && late && handshaking_.contains(late)) refuse(late, Errc::timeout, "no hello came");
+  });
+  channel->start(
+      [this, weak, is_driver, deadline](const Frame& frame) {
+        const auto self = weak.lock();
+        if (!self || !handshaking_.contains(self)) return;
+        deadline->cancel();
+        Hello hello;
+        if (const auto refusal = check_hello(frame, job_.spec().job_id, hello))
+          return refuse(self, refusal->code, refusal->reason);
+        const bool fits = is_driver
+                              ? hello.role == Role::driver && !driver_
+                              : hello.role == Role::agent && job_.expects_agent(hello.host_index);
+        if (!fits) return refuse(self, Errc::unexpected_message, "nobody like that is expected");
+        handshaking_.erase(self);
+        self->send(Welcome{});
+        if (is_driver) {
+          adopt_driver(self);
+        } else {
+          adopt_agent(self, hello.host_index);
+        }
+        after_event();
+      },
+      [this, weak, deadline, is_driver](std::error_code) {
+        deadline->cancel();
+        handshaking_.erase(weak.lock());
+        // Whoever inherits a descriptor and dies before its hello would leave a job that waits.
+        if (is_driver) job_.driver_lost(now());
+        after_event();
+      });
+}
+
+void Server::refuse(const std::shared_ptr<FrameChannel>& channel, Errc code,
+                    const std::string& reason) {
+  handshaking_.erase(channel);
+  log(LogLevel::warn, "refused a connection: " + reason);
+  channel->send(Refuse{code, reason});
+  channel->close_when_sent();
+}
+
+void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host) {
+  agents_[host] = {channel, now()};
+  job_.agent_connected(host);
+  channel->set_callbacks(
+      [this, host](const Frame& frame) {
+        agents_[host].last_heard = now();
+        const Errc fault = job_.agent_frame(host, frame, now());
+        if (fault != Errc::ok) lose_agent(host, make_error_code(fault).message());
+        after_event();
+      },
+      [this, host](std::error_code ec) {
+        lose_agent(host, ec == Errc::closed ? "its agent is gone" : ec.message());
+        after_event();
+      });
+}
+
+void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {
+  driver_ = channel;
+  const auto lose = [this] {
+    driver_->close();
+    job_.driver_lost(now());
+  };
+  channel->set_callbacks(
+      [this, lose](const Frame& frame) {
+        if (job_.driver_frame(frame, now()) != Errc::ok) lose();
+        after_event();
+      },
+      [this, lose](std::error_code) {
+        lose();
+        after_event();
+      });
+}
+
+void Server::lose_agent(std::uint32_t host, const std::string& why) {
+  if (agents_[host].channel) agents_[host].channel->close();
+  agents_[host].channel.reset();
+  job_.agent_lost(host, why, now());
+}
+
+void Server::after_event() {
+  for (Job::Action& action : job_.take_actions()) {
+    const auto& channel =
+        action.target == Job::Action::Target::driver ? driver_ : agents_[action.host].channel;
+    if (channel) channel->send_bytes(std::move(action.frame));
+  }
+  if (job_.state() == JobState::ended) {
+    if (!leave_by_) {
+      leave_by_ = now() + kLeaveTimeout;
+      if (acceptor_) acceptor_->close();
+      acceptor_.reset();
+    }
+    const bool all_gone = std::none_of(agents_.begin(), agents_.end(),
+                                       [](const Peer& peer) { return peer.channel != nullptr; });
+    if (all_gone && handshaking_.empty()) {
+      timer_.cancel();
+      // The driver leaves last; its verdict may still be on the way.
+      if (driver_) driver_->close_when_sent();
+      return;
+    }
+  }
+  arm_timer();
+}
+
+void Server::arm_timer() {
+  TimePoint next = next_heartbeat_;
+  if (const auto deadline = job_.next_deadline()) next = std::min(next, *deadline);
+  if (leave_by_) next = std::min(next, *leave_by_);
+  if (timer_.expiry() == next) return;
+  timer_.expires_at(next);
+  timer_.async_wait([this](const auto& ec) {
+    if (!ec) on_timer();
+  });
+}
+
+void Server::on_timer() {
+  const TimePoint time = now();
+  if (leave_by_ && time >= *leave_by_) {
+    io_.stop();
+    return;
+  }
+  if (time >= next_heartbeat_) {
+    next_heartbeat_ = time + limits::kHeartbeat;
+    for (std::uint32_t host = 0; host < agents_.size(); ++host) {
+      if (!agents_[host].channel) continue;
+      if (time - agents_[host].last_heard > job_.spec().lease) {
+        lose_agent(host, "nothing was heard from its agent for " +
+                             std::to_string(job_.spec().lease.count()) + " ms");
+      } else {
+        agents_[host].channel->send(Heartbeat{});
+      }
+    }
+  }
+  job_.tick(time);
+  after_event();
+}
+
+void Server::log(LogLevel level, const std::string& text) {
+  if (driver_) driver_->send(Log{level, "coordinator: " + text});
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,69 @@
+// The coordinator's connections: carries frames between the wire and the Job. One thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/frame_channel.h"
+#include "common/tls_psk.h"
+#include "common/unique_fd.h"
+#include "coordinator/job.h"
+
+namespace hvdrun {
+
+struct ServerOptions {
+  JobSpec spec;
+  UniqueFd driver;               // connected
+  std::vector<UniqueFd> agents;  // connected, one for each local agent
+  UniqueFd listener;             // TCP, listening; none when all agents are local
+  std::string secret;            // for the listener
+};
+
+class Server {
+ public:
+  Server(boost::asio::io_context& io, ServerOptions options);
+  ~Server();
+  // Serves until the job has ended and everybody has gone (or had time enough to).
+  void run();
+
+ private:
+  struct Peer {
+    std::shared_ptr<FrameChannel> channel;
+    TimePoint last_heard;
+  };
+
+  void accept();
+  void handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver);
+  void refuse(const std::shared_ptr<FrameChannel>& channel, Errc code, const std::string& reason);
+  void adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host);
+  void adopt_driver(const std::shared_ptr<FrameChannel>& channel);
+  void lose_agent(std::uint32_t host, const std::string& why);
+  // Sends what the job wants sent, sets the timer anew, and ends when the job has.
+  void after_event();
+  void arm_timer();
+  void on_timer();
+  void log(LogLevel level, const std::string& text);
+
+  boost::asio::io_context& io_;
+  Job job_;
+  std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
+  std::shared_ptr<TlsContext> tls_;
+  std::shared_ptr<FrameChannel> driver_;
+  std::vector<Peer> agents_;  // by host index
+  std::set<std::shared_ptr<FrameChannel>> handshaking_;
+  std::size_t tls_handshakes_ = 0;  // under way
+  boost::asio::steady_timer timer_;
+  boost::asio::steady_timer accept_pause_;
+  TimePoint next_heartbeat_;
+  std::optional<TimePoint> leave_by_;  // once the job has ended
+};
+
+}  // namespace hvdrun
