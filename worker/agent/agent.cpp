@@ -1,0 +1,349 @@
+#include "worker/agent/agent.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include <string.h>
+
+#include "common/environment.h"
+#include "common/limits.h"
+#include "common/process_tree.h"
+#include "common/unix_stream.h"
+#include "common/usable_cores.h"
+#include "worker/agent/master_port.h"
+
+namespace hvdrun {
+namespace {
+
+namespace asio = boost::asio;
+
+// Between two passes over what is being killed.
+constexpr std::chrono::milliseconds kSweepPause{2};
+
+auto now() { return std::chrono::steady_clock::now(); }
+
+std::string describe(const ExitStatus& status) {
+  if (!status.signaled) return "its process exited with code " + std::to_string(status.value);
+  const char* const name = ::sigabbrev_np(status.value);
+  return "its process was killed by signal " + std::to_string(status.value) +
+         (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
+}
+
+}  // namespace
+
+Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
+    : io_(io),
+      bootstrap_(std::move(bootstrap)),
+      guard_(io, guard.release()),
+      child_signal_(io, SIGCHLD),
+      timer_(io),
+      pump_(io, [this] { finish_if_quiet(); }),
+      cores_(usable_cores()),
+      last_heard_(now()),
+      next_heartbeat_(now() + limits::kHeartbeat) {
+  watch_guard();
+  reap();
+  open(bootstrap_.output, Role::output, [this](Channel output) {
+    output_ = std::move(output);
+    pump_.set_viewer(output_);
+    output_->set_callbacks([this](const Frame& frame) { on_output_channel(frame); },
+                           [this](std::error_code) {
+                             output_.reset();
+                             pump_.set_viewer(nullptr);
+                           });
+    open(bootstrap_.control, Role::agent, [this](const Channel& control) { serve(control); });
+  });
+  arm_timer();
+}
+
+int Agent::run() {
+  io_.run();
+  // Whatever happened: nothing below this process stays.
+  kill_descendants_and_wait();
+  return exit_code_;
+}
+
+void Agent::watch_guard() {
+  guard_.async_read_some(asio::buffer(&guard_byte_, 1), [this](const auto& ec, std::size_t) {
+    if (ec) return give_up();
+    watch_guard();
+  });
+}
+
+void Agent::give_up() {
+  exit_code_ = 1;
+  io_.stop();
+}
+
+void Agent::open(const Endpoint& endpoint, Role role, std::function<void(Channel)> next) {
+  if (endpoint.addresses.empty()) {
+    const int fd = static_cast<int>(endpoint.fd);
+    return say_hello(std::make_shared<FrameChannel>(make_unix_stream(io_, UniqueFd(fd))), role,
+                     std::move(next));
+  }
+  if (!tls_) tls_ = make_tls_context({bootstrap_.job_id, bootstrap_.secret});
+  async_tls_connect(
+      io_, tls_, endpoint.addresses, limits::kHandshakeTimeout,
+      [this, role, next = std::move(next)](std::error_code ec, std::unique_ptr<ByteStream> stream) {
+        if (ec) {
+          std::fprintf(stderr, "hvd-agent on %s: cannot reach the %s: %s\n",
+                       bootstrap_.host_name.c_str(), role == Role::agent ? "coordinator" : "viewer",
+                       ec.message().c_str());
+          return give_up();
+        }
+        say_hello(std::make_shared<FrameChannel>(std::move(stream)), role, next);
+      });
+}
+
+void Agent::say_hello(const Channel& channel, Role role, std::function<void(Channel)> next) {
+  const std::weak_ptr<FrameChannel> weak = channel;
+  // The pending read keeps the channel alive until Welcome has come, or the lease has run out.
+  channel->start(
+      [this, weak, next = std::move(next)](const Frame& frame) {
+        if (frame.type != MessageType::welcome) return give_up();
+        last_heard_ = now();
+        next(weak.lock());
+      },
+      [this](std::error_code) { give_up(); });
+  Hello hello;
+  hello.role = role;
+  hello.host_index = bootstrap_.host_index;
+  hello.job_id = bootstrap_.job_id;
+  channel->send(hello);
+}
+
+void Agent::serve(const Channel& control) {
+  control_ = control;
+  control_->set_callbacks([this](const Frame& frame) { on_control(frame); },
+                          [this](std::error_code) {
+                            // After the end of the job the coordinator may go first: output may
+                            // still be on its way to a slow reader.
+                            if (!ending_) return give_up();
+                            control_.reset();
+                          });
+  AgentReady ready;
+  ready.pid = static_cast<std::uint32_t>(::getpid());
+  ready.usable_cores = cores_;
+  master_socket_ = hold_free_port(ready.master_port);
+  up(ready);
+}
+
+void Agent::on_control(const Frame& frame) {
+  last_heard_ = now();
+  // Runs `handle` with the decoded message, or ends: the coordinator is not to be trusted then.
+  const auto with = [&]<class M>(M message, auto&& handle) {
+    if (decode(frame.payload, message)) return give_up();
+    handle(message);
+  };
+  switch (frame.type) {
+    case MessageType::heartbeat:
+      return;
+    case MessageType::launch:
+      return with(Launch{}, [&](const Launch& m) { launch(m, frame.epoch); });
+    case MessageType::kill_ranks:
+      return with(KillRanks{}, [&](const KillRanks& m) { kill_ranks(m); });
+    case MessageType::end_job:
+      return end_job();
+    default:
+      break;
+  }
+  if (!workers_server_) return give_up();
+  switch (frame.type) {
+    case MessageType::fence_release:
+      return with(FenceRelease{}, [&](const auto& m) { workers_server_->fence_release(m); });
+    case MessageType::fence_failed:
+      return with(FenceFailed{}, [&](const auto& m) { workers_server_->fence_failed(m); });
+    case MessageType::store_ack:
+      return with(StoreAck{}, [&](const auto& m) { workers_server_->store_ack(m); });
+    case MessageType::store_value:
+      return with(StoreValue{}, [&](const auto& m) { workers_server_->store_value(m); });
+    case MessageType::peer_lost:
+      return with(PeerLost{}, [&](const auto& m) { workers_server_->peer_lost(m); });
+    default:
+      return give_up();
+  }
+}
+
+void Agent::on_output_channel(const Frame& frame) {
+  Credit credit;
+  if (frame.type == MessageType::credit && !decode(frame.payload, credit)) pump_.credit(credit);
+}
+
+void Agent::launch(const Launch& message, std::uint32_t epoch) {
+  if (launched_) return give_up();
+  launched_ = true;
+  epoch_ = epoch;
+  WorkerServerOptions options;
+  options.job_id = bootstrap_.job_id;
+  options.name = "@hvdrun-" + bootstrap_.job_id + "-" + std::to_string(bootstrap_.host_index);
+  options.epoch = epoch;
+  options.size = message.size;
+  options.usable_cores = cores_;
+  for (const SlotAssignment& slot : message.slots)
+    options.ranks.push_back({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size});
+  options.send_up = [this](std::string frame) {
+    if (control_) control_->send_bytes(std::move(frame));
+  };
+  const std::string name = options.name;
+  workers_server_ = std::make_unique<WorkerServer>(io_, std::move(options));
+  for (const SlotAssignment& slot : message.slots) start_worker(message, slot, name);
+}
+
+void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
+                         const std::string& agent) {
+  WorkerPlace place;
+  place.job_id = bootstrap_.job_id;
+  place.agent = agent;
+  place.host_name = bootstrap_.host_name;
+  place.epoch = epoch_;
+  place.rank = slot.rank;
+  place.size = message.size;
+  place.local_rank = slot.local_rank;
+  place.local_size = static_cast<std::uint32_t>(message.slots.size());
+  place.cross_rank = slot.cross_rank;
+  place.cross_size = slot.cross_size;
+  place.node_rank = message.node_rank;
+  place.node_count = message.host_count;
+  place.usable_cores = cores_;
+  place.master_addr = message.master_addr;
+  place.master_port = message.master_port;
+
+  SpawnOptions options;
+  options.argv = message.argv;
+  options.env = worker_environment(message.env, place);
+  options.cwd = message.cwd;
+  options.new_session = true;
+  const char* const path = find_variable(options.env, "PATH");
+  const std::string program = message.argv.empty() ? "" : message.argv.front();
+  std::error_code ec = find_program(
+      program, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", options.cwd, options.path);
+  std::string what = "'" + program + "'";
+  int out[2] = {-1, -1};
+  int err[2] = {-1, -1};
+  if (!ec && (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)) {
+    ec = {errno, std::system_category()};
+    what = "a pipe for its output";
+  }
+  UniqueFd out_read(out[0]);
+  const UniqueFd out_write(out[1]);
+  UniqueFd err_read(err[0]);
+  const UniqueFd err_write(err[1]);
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Worker worker{slot.rank, {}};
+  if (!ec) {
+    options.fds = {{null.get(), 0}, {out_write.get(), 1}, {err_write.get(), 2}};
+    ec = spawn(options, worker.process);
+    if (ec && ec.value() == ENOENT && ::access(options.cwd.c_str(), X_OK) != 0)
+      what = "the working folder '" + options.cwd + "'";
+  }
+  if (ec) {
+    up(RankExited{slot.rank, 0, ExitKind::not_started, static_cast<std::uint32_t>(ec.value()),
+                  ladder_.started(), what + ": " + ec.message()});
+    workers_server_->rank_exited(slot.rank, "it could not start");
+    return;
+  }
+  pump_.add(slot.rank, OutputStream::out, std::move(out_read));
+  pump_.add(slot.rank, OutputStream::err, std::move(err_read));
+  up(RankStarted{slot.rank, static_cast<std::uint32_t>(worker.process.pid)});
+  workers_.emplace(worker.process.pid, std::move(worker));
+}
+
+// All children that have ended: workers, and whatever was left to us as sub-reaper.
+void Agent::reap() {
+  child_signal_.async_wait([this](const auto& ec, int) {
+    if (ec) return;
+    int status = 0;
+    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      const auto it = workers_.find(pid);
+      if (it == workers_.end()) continue;
+      const std::uint32_t rank = it->second.rank;
+      workers_.erase(it);
+      const bool signaled = WIFSIGNALED(status);
+      worker_ended(rank, static_cast<std::uint32_t>(pid),
+                   {signaled, signaled ? WTERMSIG(status) : WEXITSTATUS(status)});
+    }
+    reap();
+  });
+}
+
+void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status) {
+  up(RankExited{rank,
+                pid,
+                status.signaled ? ExitKind::signaled : ExitKind::exited,
+                static_cast<std::uint32_t>(status.value),
+                ladder_.started(),
+                {}});
+  workers_server_->rank_exited(rank, describe(status));
+}
+
+void Agent::kill_ranks(const KillRanks& message) {
+  kill_signal_ = message.signal;
+  kill_step(ladder_.start(now(), std::chrono::milliseconds(message.grace_ms)));
+  arm_timer();
+}
+
+void Agent::kill_step(KillLadder::Step step) {
+  switch (step) {
+    case KillLadder::Step::none:
+      return;
+    case KillLadder::Step::signal:
+      // To the process group: a shell that started the program would else die alone.
+      for (const auto& [pid, worker] : workers_) ::kill(-pid, static_cast<int>(kill_signal_));
+      return;
+    case KillLadder::Step::kill:
+      kill_descendants();
+      return;
+  }
+}
+
+void Agent::end_job() {
+  ending_ = true;
+  exit_code_ = 0;
+  finish_if_quiet();
+}
+
+// The pipes end when the last process that holds them has: sweep until none is left, then wait
+// for what is still in them.
+void Agent::finish_if_quiet() {
+  if (!ending_) return;
+  sweeping_ = kill_descendants() > 0;
+  arm_timer();
+  if (sweeping_ || !pump_.all_closed()) return;
+  const auto leave = [this] {
+    if (control_) control_->close();
+    io_.stop();
+  };
+  if (!output_) return leave();
+  output_->close_when_sent(leave);
+}
+
+void Agent::arm_timer() {
+  auto next = next_heartbeat_;
+  if (const auto deadline = ladder_.next_deadline()) next = std::min(next, *deadline);
+  if (sweeping_) next = std::min(next, now() + kSweepPause);
+  timer_.expires_at(next);
+  timer_.async_wait([this](const auto& ec) {
+    if (!ec) on_timer();
+  });
+}
+
+void Agent::on_timer() {
+  const auto time = now();
+  kill_step(ladder_.tick(time));
+  if (time >= next_heartbeat_) {
+    next_heartbeat_ = time + limits::kHeartbeat;
+    const auto silence = time - last_heard_;
+    if (!ending_ && silence > std::chrono::milliseconds(bootstrap_.lease_ms)) return give_up();
+    up(Heartbeat{});
+  }
+  if (sweeping_) return finish_if_quiet();
+  arm_timer();
+}
+
+}  // namespace hvdrun

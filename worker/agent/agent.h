@@ -1,0 +1,93 @@
+// The agent of one host: starts and watches its workers, speaks for them with the coordinator, and
+// leaves nothing alive behind it. One thread; a child of the guard.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/frame_channel.h"
+#include "common/messages.h"
+#include "common/process.h"
+#include "common/tls_psk.h"
+#include "worker/agent/kill_ladder.h"
+#include "worker/agent/output_pump.h"
+#include "worker/agent/worker_server.h"
+
+namespace hvdrun {
+
+class Agent {
+ public:
+  // `guard` is a pipe whose other end the guard holds: its end of file means that the guard is
+  // gone.
+  Agent(boost::asio::io_context& io, Bootstrap bootstrap, UniqueFd guard);
+  // Serves until the job is over here. Returns an exit code: 0 when the coordinator ended the job.
+  int run();
+
+ private:
+  using Channel = std::shared_ptr<FrameChannel>;
+  struct Worker {
+    std::uint32_t rank = 0;
+    Process process;
+  };
+
+  void open(const Endpoint& endpoint, Role role, std::function<void(Channel)> next);
+  void say_hello(const Channel& channel, Role role, std::function<void(Channel)> next);
+  void watch_guard();
+  void serve(const Channel& control);
+  void on_control(const Frame& frame);
+  void on_output_channel(const Frame& frame);
+
+  void launch(const Launch& message, std::uint32_t epoch);
+  void start_worker(const Launch& message, const SlotAssignment& slot, const std::string& agent);
+  void reap();
+  void worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status);
+  void kill_ranks(const KillRanks& message);
+  void kill_step(KillLadder::Step step);
+  void end_job();
+  void finish_if_quiet();
+  // The lease, the guard or the coordinator is gone: kill everything at once and leave.
+  void give_up();
+
+  void arm_timer();
+  void on_timer();
+
+  template <class M>
+  void up(const M& message) {
+    if (control_) control_->send(message, epoch_);
+  }
+
+  boost::asio::io_context& io_;
+  Bootstrap bootstrap_;
+  std::shared_ptr<TlsContext> tls_;
+  boost::asio::posix::stream_descriptor guard_;
+  char guard_byte_ = 0;
+  boost::asio::signal_set child_signal_;
+  boost::asio::steady_timer timer_;
+  Channel control_;
+  Channel output_;
+  OutputPump pump_;
+  std::unique_ptr<WorkerServer> workers_server_;
+  std::map<pid_t, Worker> workers_;  // alive, by process id
+  KillLadder ladder_;
+  UniqueFd master_socket_;  // holds the MASTER_PORT
+  std::uint32_t kill_signal_ = 0;
+  std::uint32_t epoch_ = 0;
+  std::uint32_t cores_ = 1;
+  std::chrono::steady_clock::time_point last_heard_;
+  std::chrono::steady_clock::time_point next_heartbeat_;
+  bool launched_ = false;
+  bool ending_ = false;
+  bool sweeping_ = false;
+  int exit_code_ = 1;
+};
+
+}  // namespace hvdrun

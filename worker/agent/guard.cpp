@@ -1,0 +1,126 @@
+#include "worker/agent/guard.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <fcntl.h>
+#include <optional>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/frame.h"
+#include "common/limits.h"
+#include "common/messages.h"
+#include "common/process_tree.h"
+#include "common/unique_fd.h"
+#include "worker/agent/agent.h"
+
+namespace hvdrun {
+namespace {
+
+// The first frame on the lease. The driver writes it at once; whoever starts this program by hand
+// gets an answer within the handshake's time.
+std::optional<Bootstrap> read_bootstrap(int lease) {
+  const auto deadline = std::chrono::steady_clock::now() + limits::kHandshakeTimeout;
+  FrameDecoder decoder;
+  char buffer[4096];
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd wait{lease, POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(0, left.count()))) <= 0)
+      return std::nullopt;
+    const ssize_t got = ::read(lease, buffer, sizeof buffer);
+    if (got <= 0) return std::nullopt;
+    decoder.feed(std::string_view(buffer, static_cast<std::size_t>(got)));
+    std::error_code ec;
+    const auto frame = decoder.next(ec);
+    if (ec) return std::nullopt;
+    if (!frame) continue;
+    Bootstrap bootstrap;
+    if (frame->type != MessageType::bootstrap || decode(frame->payload, bootstrap))
+      return std::nullopt;
+    return bootstrap;
+  }
+}
+
+[[noreturn]] void run_agent(Bootstrap bootstrap, UniqueFd guard_pipe) {
+  become_subreaper();
+  ::prctl(PR_SET_NAME, "hvd-agent", 0, 0, 0);
+  int code = 1;
+  try {
+    boost::asio::io_context io(1);
+    Agent agent(io, std::move(bootstrap), std::move(guard_pipe));
+    code = agent.run();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "hvd-agent: %s\n", e.what());
+    kill_descendants_and_wait();
+  }
+  ::_exit(code);
+}
+
+// Until the agent ends or the lease does. True when the lease ended.
+bool wait_for_end(int lease, int agent_pidfd) {
+  for (;;) {
+    pollfd waits[2] = {{lease, POLLIN, 0}, {agent_pidfd, POLLIN, 0}};
+    if (::poll(waits, 2, -1) < 0 && errno != EINTR) return true;
+    if (waits[1].revents != 0) return false;
+    if (waits[0].revents == 0) continue;
+    char byte = 0;
+    const ssize_t got = ::read(lease, &byte, 1);  // nothing is sent after the bootstrap
+    if (got == 0 || (got < 0 && errno != EINTR)) return true;
+  }
+}
+
+}  // namespace
+
+int run_guard() {
+  ::prctl(PR_SET_NAME, "hvd-guard", 0, 0, 0);
+  ::signal(SIGPIPE, SIG_IGN);
+  if (!become_subreaper()) {
+    std::fprintf(stderr, "hvd-agent: this kernel has no sub-reapers (Linux 3.4 or newer)\n");
+    return 1;
+  }
+  const UniqueFd lease(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!lease || !null || ::dup2(null.get(), STDIN_FILENO) < 0) return 1;
+  auto bootstrap = read_bootstrap(lease.get());
+  if (!bootstrap) {
+    std::fprintf(stderr, "hvd-agent: no job came on stdin; hvdrun starts this program itself\n");
+    return 1;
+  }
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return 1;
+  UniqueFd agent_end(pipe[0]);
+  UniqueFd guard_end(pipe[1]);
+  const int control = static_cast<int>(bootstrap->control.fd);
+  const int output = static_cast<int>(bootstrap->output.fd);
+  const pid_t agent = ::fork();
+  if (agent < 0) return 1;
+  if (agent == 0) {
+    guard_end.reset();
+    ::close(lease.get());
+    run_agent(std::move(*bootstrap), std::move(agent_end));
+  }
+  agent_end.reset();
+  // The agent's connections: held here too, their ends would never be seen.
+  if (bootstrap->control.addresses.empty()) ::close(control);
+  if (bootstrap->output.addresses.empty()) ::close(output);
+  bootstrap.reset();
+
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)));
+  if (pidfd) wait_for_end(lease.get(), pidfd.get());
+  int status = 0;
+  if (::waitpid(agent, &status, WNOHANG) != agent) status = -1;
+  kill_descendants_and_wait();
+  return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,289 @@
+#include "worker/agent/worker_server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/hello.h"
+#include "common/limits.h"
+#include "common/unix_stream.h"
+
+namespace hvdrun {
+namespace {
+
+namespace asio = boost::asio;
+using Protocol = asio::local::stream_protocol;
+
+constexpr std::chrono::milliseconds kExitStatusPatience{100};
+
+bool same_user(Protocol::socket& socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == ::geteuid() || peer.uid == 0);
+}
+
+}  // namespace
+
+Protocol::endpoint agent_endpoint(const std::string& name) {
+  std::string path = name;
+  if (!path.empty() && path.front() == '@') path.front() = '\0';
+  return Protocol::endpoint(path);
+}
+
+WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
+    : io_(io),
+      options_(std::move(options)),
+      acceptor_(io, agent_endpoint(options_.name)),
+      accept_pause_(io) {
+  for (const LocalRank& local : options_.ranks) lines_[local.rank] = {};
+  accept();
+}
+
+void WorkerServer::accept() {
+  acceptor_.async_accept([this](const auto& ec, Protocol::socket socket) {
+    if (ec == asio::error::operation_aborted) return;
+    if (ec) {
+      accept_pause_.expires_after(std::chrono::milliseconds(100));
+      accept_pause_.async_wait([this](const auto& error) {
+        if (!error) accept();
+      });
+      return;
+    }
+    if (same_user(socket) && greeting_.size() < limits::kMaxPendingHandshakes)
+      greet(std::make_shared<FrameChannel>(make_unix_stream(io_, UniqueFd(socket.release()))));
+    accept();
+  });
+}
+
+// Hello, then WorkerJoin; both before the deadline.
+void WorkerServer::greet(const Channel& channel) {
+  greeting_.insert(channel);
+  const std::weak_ptr<FrameChannel> weak = channel;
+  const auto deadline = std::make_shared<asio::steady_timer>(io_, limits::kHandshakeTimeout);
+  deadline->async_wait([this, weak](const auto& ec) {
+    const auto late = weak.lock();
+    if (!ec && late && greeting_.contains(late)) refuse(late, Errc::timeout, "no hello came");
+  });
+  channel->start(
+      [this, weak, deadline, greeted = false](const Frame& frame) mutable {
+        const auto self = weak.lock();
+        if (!self || !greeting_.contains(self)) return;
+        if (!greeted) {
+          Hello hello;
+          if (const auto refusal = check_hello(frame, options_.job_id, hello))
+            return refuse(self, refusal->code, refusal->reason);
+          if (hello.role != Role::worker)
+            return refuse(self, Errc::unexpected_message, "only workers are expected here");
+          greeted = true;
+          return;
+        }
+        deadline->cancel();
+        join(self, frame);
+      },
+      [this, weak, deadline](std::error_code) {
+        deadline->cancel();
+        greeting_.erase(weak.lock());
+      });
+}
+
+void WorkerServer::refuse(const Channel& channel, Errc code, const std::string& reason) {
+  greeting_.erase(channel);
+  channel->send(Refuse{code, reason});
+  channel->close_when_sent();
+}
+
+const LocalRank& WorkerServer::place(std::uint32_t rank) const {
+  return *std::find_if(options_.ranks.begin(), options_.ranks.end(),
+                       [rank](const LocalRank& local) { return local.rank == rank; });
+}
+
+void WorkerServer::join(const Channel& channel, const Frame& frame) {
+  WorkerJoin message;
+  if (frame.type != MessageType::worker_join || decode(frame.payload, message))
+    return refuse(channel, Errc::malformed, "a join was expected");
+  const auto line = lines_.find(message.rank);
+  if (line == lines_.end() || line->second.exited)
+    return refuse(channel, Errc::not_found,
+                  "rank " + std::to_string(message.rank) + " does not run on this host");
+  if (line->second.channel)
+    return refuse(
+        channel, Errc::unexpected_message,
+        "rank " + std::to_string(message.rank) + " has joined already, from another process");
+  greeting_.erase(channel);
+  line->second = {};
+  line->second.channel = channel;
+  const std::uint32_t rank = message.rank;
+  channel->set_callbacks([this, rank](const Frame& next) { on_frame(rank, next); },
+                         [this, weak = std::weak_ptr(channel), rank](std::error_code) {
+                           if (const auto ended = weak.lock()) suspect(rank, ended);
+                         });
+  WorkerTopology topology;
+  const LocalRank& local = place(rank);
+  topology.rank = rank;
+  topology.size = options_.size;
+  topology.local_rank = local.local_rank;
+  topology.local_size = static_cast<std::uint32_t>(options_.ranks.size());
+  topology.cross_rank = local.cross_rank;
+  topology.cross_size = local.cross_size;
+  topology.usable_cores = options_.usable_cores;
+  for (const LocalRank& other : options_.ranks) topology.local_ranks.push_back(other.rank);
+  channel->send(Welcome{}, options_.epoch);
+  channel->send(topology, options_.epoch);
+  up(RanksJoined{{rank}});
+}
+
+void WorkerServer::on_frame(std::uint32_t rank, const Frame& frame) {
+  if (frame.type == MessageType::worker_leave) return lose(rank, true, "");
+  const Errc fault = frame.epoch == options_.epoch ? dispatch(rank, frame) : Errc::wrong_epoch;
+  if (fault != Errc::ok) {
+    down(rank, Refuse{fault, make_error_code(fault).message()});
+    lose(rank, false, "it sent what the agent does not understand");
+  }
+}
+
+Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
+  switch (frame.type) {
+    case MessageType::fence_enter:
+      return on_fence_enter(rank, frame);
+    case MessageType::segment_get:
+      return on_segment_get(rank, frame);
+    case MessageType::store_put: {
+      StorePut message;
+      if (decode(frame.payload, message)) return Errc::malformed;
+      relays_[next_relay_] = {rank, std::exchange(message.request, next_relay_)};
+      ++next_relay_;
+      up(message);
+      return Errc::ok;
+    }
+    case MessageType::store_get: {
+      StoreGet message;
+      if (decode(frame.payload, message)) return Errc::malformed;
+      relays_[next_relay_] = {rank, std::exchange(message.request, next_relay_)};
+      ++next_relay_;
+      up(message);
+      return Errc::ok;
+    }
+    default:
+      return Errc::unexpected_message;
+  }
+}
+
+Errc WorkerServer::on_segment_get(std::uint32_t rank, const Frame& frame) {
+  SegmentGet message;
+  if (decode(frame.payload, message)) return Errc::malformed;
+  int fd = -1;
+  const std::error_code ec = segments_.open(message.name, message.size, fd);
+  Segment answer{message.request, Errc::ok, message.size};
+  if (!ec) {
+    lines_[rank].channel->send_with_fd(encode_frame(answer, options_.epoch), fd);
+    return Errc::ok;
+  }
+  answer.code =
+      ec.category() == hvdrun_category() ? static_cast<Errc>(ec.value()) : Errc::limit_exceeded;
+  down(rank, answer);
+  return Errc::ok;
+}
+
+Errc WorkerServer::on_fence_enter(std::uint32_t rank, const Frame& frame) {
+  FenceEnter message;
+  if (decode(frame.payload, message)) return Errc::malformed;
+  Line& line = lines_[rank];
+  if (message.ranks != std::vector<std::uint32_t>{rank} || line.in_fence) return Errc::malformed;
+  line.in_fence = true;
+  line.fence_is_up = false;
+  line.fence = message.fence;
+  line.blob = std::move(message.blob);
+  forward_fence();
+  return Errc::ok;
+}
+
+// Up goes one frame, once every rank of this host that can still come is inside.
+void WorkerServer::forward_fence() {
+  FenceEnter message;
+  message.fence = fence_;
+  for (auto& [rank, line] : lines_) {
+    if (line.exited || line.fence_is_up) continue;
+    if (!line.in_fence) return;
+    message.ranks.push_back(rank);
+    if (!line.blob.empty()) message.blob = line.blob;
+  }
+  if (message.ranks.empty()) return;
+  for (const std::uint32_t rank : message.ranks) lines_[rank].fence_is_up = true;
+  up(message);
+}
+
+void WorkerServer::fence_release(const FenceRelease& message) {
+  fence_ = message.fence + 1;
+  for (auto& [rank, line] : lines_) {
+    if (!line.fence_is_up) continue;
+    line.in_fence = line.fence_is_up = false;
+    line.blob.clear();
+    down(rank, FenceRelease{line.fence, message.blob});
+  }
+}
+
+void WorkerServer::fence_failed(const FenceFailed& message) {
+  for (auto& [rank, line] : lines_) {
+    if (!line.in_fence) continue;
+    line.in_fence = line.fence_is_up = false;
+    line.blob.clear();
+    down(rank, FenceFailed{line.fence, message.reason});
+  }
+}
+
+void WorkerServer::store_ack(const StoreAck& message) {
+  const auto relay = relays_.find(message.request);
+  if (relay == relays_.end()) return;
+  down(relay->second.rank, StoreAck{relay->second.request, message.code});
+  relays_.erase(relay);
+}
+
+void WorkerServer::store_value(const StoreValue& message) {
+  const auto relay = relays_.find(message.request);
+  if (relay == relays_.end()) return;
+  down(relay->second.rank, StoreValue{relay->second.request, message.code, message.value});
+  relays_.erase(relay);
+}
+
+void WorkerServer::peer_lost(const PeerLost& message) {
+  for (const auto& [rank, line] : lines_)
+    if (rank != message.rank) down(rank, message);
+}
+
+void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reason) {
+  Line& line = lines_[rank];
+  if (!line.channel) return;
+  line.channel->close_when_sent();
+  line.channel.reset();
+  line.in_fence = line.fence_is_up = false;
+  // Answers to what it asked must not reach its successor.
+  std::erase_if(relays_, [rank](const auto& relay) { return relay.second.rank == rank; });
+  up(RankLeft{rank, clean});
+  peer_lost({rank, clean, reason});
+  // Nobody is left who could ask for them, and those who have them keep them.
+  const bool all_left = std::none_of(lines_.begin(), lines_.end(),
+                                     [](const auto& entry) { return entry.second.channel; });
+  if (all_left) segments_.clear();
+}
+
+// A line ends a moment before its process does: whoever asks then what happened gets the exit
+// status for an answer. It is not waited for long, because peers are waiting too.
+void WorkerServer::suspect(std::uint32_t rank, const Channel& channel) {
+  const auto patience = std::make_shared<boost::asio::steady_timer>(io_, kExitStatusPatience);
+  patience->async_wait([this, rank, channel, patience](const auto&) {
+    if (lines_[rank].channel == channel) lose(rank, false, "it closed its line to the agent");
+  });
+}
+
+void WorkerServer::rank_exited(std::uint32_t rank, const std::string& how) {
+  const auto line = lines_.find(rank);
+  if (line == lines_.end()) return;
+  lose(rank, false, how);
+  line->second.exited = true;
+  forward_fence();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,111 @@
+// The agent's side of its workers' lines (libhvd): a Unix socket in the abstract name space, so
+// nothing has to be removed afterwards; only processes of the same user (and root) are let in.
+//
+// Relays fence and store between the workers and the coordinator, one fence frame for the whole
+// host, and serves the shared-memory segments itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/frame_channel.h"
+#include "common/messages.h"
+#include "worker/agent/segments.h"
+
+namespace hvdrun {
+
+struct LocalRank {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t cross_rank = 0;
+  std::uint32_t cross_size = 0;
+};
+
+struct WorkerServerOptions {
+  std::string job_id;
+  std::string name;  // "@name": abstract
+  std::uint32_t epoch = 0;
+  std::uint32_t size = 0;
+  std::uint32_t usable_cores = 0;
+  std::vector<LocalRank> ranks;
+  // Frames for the coordinator, of the current epoch.
+  std::function<void(std::string)> send_up;
+};
+
+class WorkerServer {
+ public:
+  // Listens. Throws boost::system::system_error when it cannot.
+  WorkerServer(boost::asio::io_context& io, WorkerServerOptions options);
+
+  // What the coordinator sent.
+  void fence_release(const FenceRelease& message);
+  void fence_failed(const FenceFailed& message);
+  void store_ack(const StoreAck& message);
+  void store_value(const StoreValue& message);
+  void peer_lost(const PeerLost& message);
+  // The process of a local rank is gone (its children may still hold its line open).
+  void rank_exited(std::uint32_t rank, const std::string& how);
+
+ private:
+  using Channel = std::shared_ptr<FrameChannel>;
+  struct Line {
+    Channel channel;  // none: not joined, or left
+    bool exited = false;
+    bool in_fence = false;     // waits for the fence
+    bool fence_is_up = false;  // and the coordinator has been told
+    std::uint32_t fence = 0;   // its own number for it: it counts from 0 on every line
+    std::string blob;
+  };
+  struct Relay {
+    std::uint32_t rank = 0;
+    std::uint64_t request = 0;
+  };
+
+  void accept();
+  void greet(const Channel& channel);
+  void refuse(const Channel& channel, Errc code, const std::string& reason);
+  void join(const Channel& channel, const Frame& frame);
+  void on_frame(std::uint32_t rank, const Frame& frame);
+  Errc dispatch(std::uint32_t rank, const Frame& frame);
+  Errc on_fence_enter(std::uint32_t rank, const Frame& frame);
+  Errc on_segment_get(std::uint32_t rank, const Frame& frame);
+  void suspect(std::uint32_t rank, const Channel& channel);
+  void lose(std::uint32_t rank, bool clean, const std::string& reason);
+  void forward_fence();
+  const LocalRank& place(std::uint32_t rank) const;
+
+  template <class M>
+  void up(const M& message) {
+    options_.send_up(encode_frame(message, options_.epoch));
+  }
+  template <class M>
+  void down(std::uint32_t rank, const M& message) {
+    const auto it = lines_.find(rank);
+    if (it != lines_.end() && it->second.channel) it->second.channel->send(message, options_.epoch);
+  }
+
+  boost::asio::io_context& io_;
+  WorkerServerOptions options_;
+  boost::asio::local::stream_protocol::acceptor acceptor_;
+  boost::asio::steady_timer accept_pause_;
+  std::set<Channel> greeting_;
+  std::map<std::uint32_t, Line> lines_;  // by rank
+  std::map<std::uint64_t, Relay> relays_;
+  std::uint64_t next_relay_ = 1;
+  std::uint32_t fence_ = 0;  // the number of the epoch's current fence
+  Segments segments_;
+};
+
+// The abstract or file name as a socket address.
+boost::asio::local::stream_protocol::endpoint agent_endpoint(const std::string& name);
+
+}  // namespace hvdrun
