@@ -1,0 +1,296 @@
+#include "worker/client/agent_line.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "common/limits.h"
+#include "worker/client/quiet_thread.h"
+#include "worker/client/unix_socket.h"
+
+namespace hvdrun {
+namespace {
+
+using hvd::ErrorCode;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLeaveTimeout{1'000};
+
+std::string system_text(int error) { return std::system_category().message(error); }
+
+void check_length(const char* what, std::size_t size, std::size_t limit) {
+  if (size > limit) {
+    throw hvd::Error(ErrorCode::invalid_argument, std::string(what) + " of " +
+                                                      std::to_string(size) + " bytes: at most " +
+                                                      std::to_string(limit) + " are allowed");
+  }
+}
+
+hvd::Error reply_error(Errc code, const std::string& what) {
+  const ErrorCode error = code == Errc::timeout     ? ErrorCode::timeout
+                          : code == Errc::peer_lost ? ErrorCode::peer_lost
+                                                    : ErrorCode::unavailable;
+  return {error, what + ": " + make_error_code(code).message()};
+}
+
+}  // namespace
+
+hvd::Error peer_lost_error(const PeerLost& lost) {
+  const std::string who = "rank " + std::to_string(lost.rank);
+  if (lost.clean) return {ErrorCode::peer_lost, who + " called hvd::shutdown()"};
+  return {ErrorCode::peer_lost,
+          who + " is lost" + (lost.reason.empty() ? std::string() : ": " + lost.reason)};
+}
+
+AgentLine::AgentLine(const WorkerEnvironment& environment, Deadline deadline)
+    : socket_(connect_agent(environment.agent, deadline)),
+      event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      session_(environment, static_cast<std::uint32_t>(::getpid())) {
+  if (!event_) throw hvd::Error(ErrorCode::internal, "eventfd: " + system_text(errno));
+  thread_ = quiet_thread([this] { run(); });
+  try {
+    const MutexLock lock(mutex_);
+    while (!is_joined_ && !lost_) {
+      if (!changed_.wait_until(mutex_, deadline) && !is_joined_ && !lost_) {
+        throw hvd::Error(ErrorCode::timeout,
+                         "this host's hvdrun agent at '" + environment.agent +
+                             "' accepted the connection but did not answer in time");
+      }
+    }
+    if (!is_joined_) throw hvd::Error(*lost_);
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+AgentLine::~AgentLine() { stop(); }
+
+void AgentLine::stop() noexcept {
+  if (!thread_.joinable()) return;
+  {
+    const MutexLock lock(mutex_);
+    stop_ = true;
+  }
+  wake();
+  thread_.join();
+}
+
+void AgentLine::set_events(LineEvents events) {
+  const MutexLock lock(events_mutex_);
+  events_ = std::move(events);
+  if (!events_.peer_lost || !events_.line_lost) return;
+  for (const auto& deliver : undelivered_) deliver(events_);
+  undelivered_.clear();
+}
+
+std::string AgentLine::fence(std::string blob, Deadline deadline) {
+  check_length("a fence blob", blob.size(), limits::kMaxFenceBlob);
+  const MutexLock lock(mutex_);
+  check_usable();
+  const std::uint32_t number = session_.enter_fence(std::move(blob));
+  const auto entry = fences_.emplace(number, std::nullopt).first;
+  flushed_ = false;
+  wake();
+  bool in_time = true;
+  while (!entry->second && !lost_ && !lost_peer_ && in_time)
+    in_time = changed_.wait_until(mutex_, deadline);
+  const std::optional<FenceOutcome> outcome = std::move(entry->second);
+  fences_.erase(entry);
+  if (outcome && outcome->released) return outcome->text;
+  if (outcome) throw hvd::Error(ErrorCode::peer_lost, outcome->text);
+  if (lost_) throw hvd::Error(*lost_);
+  if (lost_peer_) throw hvd::Error(*lost_peer_);
+  throw hvd::Error(ErrorCode::timeout, "not all of the " + std::to_string(joined_.topology.size) +
+                                           " ranks arrived in time");
+}
+
+void AgentLine::put(std::string key, std::string value, Deadline deadline) {
+  check_length("a store key", key.size(), limits::kMaxStoreKey);
+  check_length("a store value", value.size(), std::min(limits::kMaxStoreValue, limits::kMaxString));
+  const std::string what = "store put '" + key + "'";
+  const MutexLock lock(mutex_);
+  check_usable();
+  const std::uint64_t request = session_.put(std::move(key), std::move(value));
+  const Reply reply = wait_reply(request, deadline, what);
+  if (reply.code != Errc::ok) throw reply_error(reply.code, what);
+}
+
+std::optional<std::string> AgentLine::get(std::string key, Deadline deadline) {
+  check_length("a store key", key.size(), limits::kMaxStoreKey);
+  const std::string what = "store get '" + key + "'";
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+  const auto wait = std::clamp(left, std::chrono::milliseconds(0), limits::kMaxStoreWait);
+  const MutexLock lock(mutex_);
+  check_usable();
+  const std::uint64_t request =
+      session_.get(std::move(key), static_cast<std::uint32_t>(wait.count()));
+  // The store counts the time; the extra covers a slow way back only.
+  Reply reply = wait_reply(request, steady_clock::now() + wait + limits::kHandshakeTimeout, what);
+  if (reply.code == Errc::timeout || reply.code == Errc::not_found) return std::nullopt;
+  if (reply.code != Errc::ok) throw reply_error(reply.code, what);
+  return std::move(reply.value);
+}
+
+UniqueFd AgentLine::segment(std::string name, std::uint64_t size, Deadline deadline) {
+  check_length("a segment name", name.size(), limits::kMaxStoreKey);
+  const std::string what =
+      "shared memory '" + name + "' of " + std::to_string(size) + " bytes from the agent";
+  const MutexLock lock(mutex_);
+  check_usable();
+  const std::uint64_t request = session_.get_segment(std::move(name), size);
+  Reply reply = wait_reply(request, deadline, what);
+  if (reply.code != Errc::ok) throw reply_error(reply.code, what);
+  return std::move(reply.segment);
+}
+
+void AgentLine::leave() noexcept {
+  const MutexLock lock(mutex_);
+  if (lost_ || !is_joined_) return;
+  session_.leave();
+  flushed_ = false;
+  wake();
+  const auto deadline = steady_clock::now() + kLeaveTimeout;
+  while (!flushed_ && !lost_ && changed_.wait_until(mutex_, deadline)) {
+  }
+}
+
+void AgentLine::abandon_in_child() noexcept {
+  ::close(socket_.release());
+  ::close(event_.release());
+}
+
+void AgentLine::check_usable() {
+  if (lost_) throw hvd::Error(*lost_);
+}
+
+Reply AgentLine::wait_reply(std::uint64_t request, Deadline deadline, const std::string& what) {
+  const auto entry = replies_.emplace(request, std::nullopt).first;
+  flushed_ = false;
+  wake();
+  bool in_time = true;
+  while (!entry->second && !lost_ && in_time) in_time = changed_.wait_until(mutex_, deadline);
+  std::optional<Reply> reply = std::move(entry->second);
+  replies_.erase(entry);
+  if (reply) return *std::move(reply);
+  if (lost_) throw hvd::Error(*lost_);
+  throw hvd::Error(ErrorCode::timeout, what + ": no answer in time");
+}
+
+void AgentLine::wake() const {
+  const std::uint64_t one = 1;
+  // A counter that is full wakes the thread too.
+  [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof(one));
+}
+
+void AgentLine::run() {
+  std::string unsent;
+  while (step(unsent)) {
+  }
+}
+
+// Sends what is there, waits for something to do, reads once. False: the thread's work is over.
+bool AgentLine::step(std::string& unsent) {
+  {
+    const MutexLock lock(mutex_);
+    if (stop_) return false;
+    unsent += session_.take_output();
+  }
+  if (unsent.size() > limits::kMaxWriteQueue) {
+    lose("the agent does not read what is sent to it");
+    return false;
+  }
+  if (!unsent.empty()) {
+    const long sent = send_some(socket_.get(), unsent);
+    // A refusal may still wait to be read behind a closed door, so only reading ends the line.
+    unsent.erase(0, sent < 0 ? unsent.size() : static_cast<std::size_t>(sent));
+  }
+  if (unsent.empty()) {
+    const MutexLock lock(mutex_);
+    if (!flushed_ && !session_.has_output()) {
+      flushed_ = true;
+      changed_.notify_all();
+    }
+  }
+  const short socket_events = unsent.empty() ? POLLIN : POLLIN | POLLOUT;
+  std::array<pollfd, 2> polled{pollfd{socket_.get(), socket_events, 0},
+                               pollfd{event_.get(), POLLIN, 0}};
+  if (::poll(polled.data(), polled.size(), -1) < 0) return true;  // EINTR
+  if (polled[1].revents != 0) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof(count));
+  }
+  if ((polled[0].revents & ~POLLOUT) != 0) return receive_once();
+  return true;
+}
+
+bool AgentLine::receive_once() {
+  std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  Received received = receive(socket_.get(), buffer.data(), buffer.size());
+  if (received.again) return true;
+  std::vector<SessionEvent> events;
+  {
+    const MutexLock lock(mutex_);
+    if (received.error == 0 && received.bytes > 0) {
+      session_.feed({buffer.data(), received.bytes}, std::move(received.descriptors));
+    } else {
+      session_.end_of_stream();
+    }
+    events = session_.take_events();
+  }
+  const bool over = !events.empty() && std::holds_alternative<LineFault>(events.back());
+  dispatch(std::move(events));
+  return !over;
+}
+
+void AgentLine::dispatch(std::vector<SessionEvent> events) {
+  for (SessionEvent& event : events) take_event(event);
+}
+
+void AgentLine::take_event(SessionEvent& event) {
+  if (auto* fault = std::get_if<LineFault>(&event)) return lose(fault->text);
+  auto* peer = std::get_if<PeerLost>(&event);
+  {
+    const MutexLock lock(mutex_);
+    if (auto* joined = std::get_if<Joined>(&event)) {
+      joined_ = std::move(*joined);
+      is_joined_ = true;
+    } else if (auto* reply = std::get_if<Reply>(&event)) {
+      const auto found = replies_.find(reply->request);
+      if (found != replies_.end()) found->second = std::move(*reply);
+    } else if (auto* outcome = std::get_if<FenceOutcome>(&event)) {
+      fence_opened_ = fence_opened_ || outcome->released;
+      const auto found = fences_.find(outcome->fence);
+      if (found != fences_.end()) found->second = std::move(*outcome);
+    } else if (peer != nullptr) {
+      // A rank that shuts down and joins again is ahead of or behind us by one init().
+      if (peer->clean && !fence_opened_) return;
+      if (!peer->clean && !lost_peer_) lost_peer_ = peer_lost_error(*peer);
+    }
+    changed_.notify_all();
+  }
+  if (peer == nullptr) return;
+  const MutexLock lock(events_mutex_);
+  if (events_.peer_lost) return events_.peer_lost(*peer);
+  undelivered_.emplace_back(
+      [lost = std::move(*peer)](const LineEvents& to) { to.peer_lost(lost); });
+}
+
+void AgentLine::lose(const std::string& text) {
+  const hvd::Error error(ErrorCode::unavailable, "the line to this host's agent is lost: " + text);
+  {
+    const MutexLock lock(mutex_);
+    lost_ = error;
+    changed_.notify_all();
+  }
+  const MutexLock lock(events_mutex_);
+  if (events_.line_lost) return events_.line_lost(error);
+  undelivered_.emplace_back([error](const LineEvents& to) { to.line_lost(error); });
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,103 @@
+// A worker's line to its agent: one I/O thread around a Session. All functions may be called from
+// any thread; they wait with a deadline and throw hvd::Error.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+#include "common/messages.h"
+#include "common/mutex.h"
+#include "common/unique_fd.h"
+#include "worker/client/environment.h"
+#include "worker/client/session.h"
+
+namespace hvdrun {
+
+// Called on the I/O thread, one at a time; must not call the line back.
+struct LineEvents {
+  std::function<void(const PeerLost&)> peer_lost;
+  std::function<void(const hvd::Error&)> line_lost;
+};
+
+class AgentLine {
+ public:
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  // Connects and joins.
+  AgentLine(const WorkerEnvironment& environment, Deadline deadline);
+  // Closes without a goodbye: to the agent this rank is lost, unless leave() was called.
+  ~AgentLine();
+  AgentLine(const AgentLine&) = delete;
+  AgentLine& operator=(const AgentLine&) = delete;
+
+  std::uint32_t epoch() const { return joined_.epoch; }
+  const WorkerTopology& topology() const { return joined_.topology; }
+
+  // From now on events go to `events`; those of before are delivered first. A rank that left
+  // cleanly before our first fence opened is no event: it has not left the job that begins there.
+  void set_events(LineEvents events) HVD_EXCLUDES(events_mutex_);
+
+  // Waits until every rank has entered; returns rank 0's blob. The others' must be empty.
+  std::string fence(std::string blob, Deadline deadline) HVD_EXCLUDES(mutex_);
+  void put(std::string key, std::string value, Deadline deadline) HVD_EXCLUDES(mutex_);
+  // Waits for the key; nothing when the deadline passes before somebody puts it.
+  std::optional<std::string> get(std::string key, Deadline deadline) HVD_EXCLUDES(mutex_);
+  // The host's shared memory of that name, zeroed when this rank is the first to ask.
+  UniqueFd segment(std::string name, std::uint64_t size, Deadline deadline) HVD_EXCLUDES(mutex_);
+  // Says goodbye; gives the agent a moment to take it.
+  void leave() noexcept HVD_EXCLUDES(mutex_);
+
+  // In the child of a fork(), which has no I/O thread: drops the child's copies of the
+  // descriptors, so that the agent sees the end of the parent. Async-signal-safe.
+  void abandon_in_child() noexcept;
+
+ private:
+  void run() HVD_EXCLUDES(mutex_);
+  bool step(std::string& unsent) HVD_EXCLUDES(mutex_);
+  bool receive_once() HVD_EXCLUDES(mutex_);
+  void dispatch(std::vector<SessionEvent> events) HVD_EXCLUDES(mutex_);
+  void take_event(SessionEvent& event) HVD_EXCLUDES(mutex_);
+  void lose(const std::string& text) HVD_EXCLUDES(mutex_);
+  void wake() const;
+  void stop() noexcept;
+  void check_usable() HVD_REQUIRES(mutex_);
+  Reply wait_reply(std::uint64_t request, Deadline deadline, const std::string& what)
+      HVD_REQUIRES(mutex_);
+
+  UniqueFd socket_;
+  UniqueFd event_;
+  Joined joined_;  // constant after the constructor
+
+  Mutex mutex_;
+  CondVar changed_;
+  Session session_ HVD_GUARDED_BY(mutex_);
+  bool is_joined_ HVD_GUARDED_BY(mutex_) = false;
+  bool stop_ HVD_GUARDED_BY(mutex_) = false;
+  bool flushed_ HVD_GUARDED_BY(mutex_) = true;
+  bool fence_opened_ HVD_GUARDED_BY(mutex_) = false;
+  std::optional<hvd::Error> lost_ HVD_GUARDED_BY(mutex_);       // the line
+  std::optional<hvd::Error> lost_peer_ HVD_GUARDED_BY(mutex_);  // the first rank that died
+  // Waiting calls; an answer that finds no entry has been given up.
+  std::map<std::uint64_t, std::optional<Reply>> replies_ HVD_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, std::optional<FenceOutcome>> fences_ HVD_GUARDED_BY(mutex_);
+
+  Mutex events_mutex_;
+  LineEvents events_ HVD_GUARDED_BY(events_mutex_);
+  std::vector<std::function<void(const LineEvents&)>> undelivered_ HVD_GUARDED_BY(events_mutex_);
+
+  std::thread thread_;
+};
+
+// The text of the error that operations fail with when `lost` is what they needed.
+hvd::Error peer_lost_error(const PeerLost& lost);
+
+}  // namespace hvdrun

@@ -1,0 +1,40 @@
+// What the environment of a worker says: its place in the job, how to reach the agent, deadlines.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace hvdrun {
+
+// Looks a variable up; nothing when it is not set. Tests pass their own.
+using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
+std::optional<std::string> process_environment(const char* name);
+
+// The HVD_* variables that the launcher sets for every worker.
+struct WorkerEnvironment {
+  std::string agent;   // a Unix socket: a path, or '@' and an abstract name
+  std::string job_id;  // 32 hexadecimal digits
+  std::uint32_t epoch = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 1;
+  std::uint32_t cross_rank = 0;
+  std::uint32_t cross_size = 1;
+};
+
+// Nothing when no launcher set anything. Throws Error(unavailable), naming the variable, when only
+// a part is there or a value makes no sense.
+std::optional<WorkerEnvironment> read_worker_environment(const EnvironmentLookup& lookup);
+
+// A warning line when the environment shows ranks of another launcher; nothing otherwise.
+std::optional<std::string> foreign_launcher_warning(const EnvironmentLookup& lookup);
+
+// Seconds, decimals allowed, or `fallback` when `name` is not set. Throws Error(invalid_argument).
+std::chrono::milliseconds read_timeout(const EnvironmentLookup& lookup, const char* name,
+                                       std::chrono::milliseconds fallback);
+
+}  // namespace hvdrun
