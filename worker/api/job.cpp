@@ -1,0 +1,102 @@
+#include "worker/api/job.h"
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "worker/comm/self_communicator.h"
+#include "worker/comm/shm_communicator.h"
+
+namespace hvdrun {
+namespace {
+
+using hvd::ErrorCode;
+
+JobPlace place_of(const WorkerTopology& topology) {
+  return {static_cast<int>(topology.rank),       static_cast<int>(topology.size),
+          static_cast<int>(topology.local_rank), static_cast<int>(topology.local_size),
+          static_cast<int>(topology.cross_rank), static_cast<int>(topology.cross_size)};
+}
+
+void require_one_host(const JobPlace& place) {
+  if (place.local_size == place.size) return;
+  // With unequal hosts only local rank 0 has a peer on every host.
+  const std::string hosts = place.cross_size > 1 && place.local_rank == 0
+                                ? std::to_string(place.cross_size) + " hosts"
+                                : std::string("several hosts");
+  throw hvd::Error(ErrorCode::unavailable,
+                   "hvd::init(): rank " + std::to_string(place.rank) + " of " +
+                       std::to_string(place.size) + " (local rank " +
+                       std::to_string(place.local_rank) + " of " +
+                       std::to_string(place.local_size) + "): this job has ranks on " + hosts +
+                       ": collectives between hosts are not in this version");
+}
+
+}  // namespace
+
+Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options,
+         std::uint32_t generation) {
+  const auto init_timeout = read_timeout(lookup, "HVD_INIT_TIMEOUT", options.init_timeout);
+  const auto collective_timeout =
+      read_timeout(lookup, "HVD_COLLECTIVE_TIMEOUT", options.collective_timeout);
+  const std::optional<WorkerEnvironment> environment = read_worker_environment(lookup);
+  if (environment) {
+    join(*environment, std::chrono::steady_clock::now() + init_timeout, generation,
+         collective_timeout);
+    return;
+  }
+  if (const std::optional<std::string> warning = foreign_launcher_warning(lookup))
+    std::fprintf(stderr, "%s\n", warning->c_str());
+  engine_ = std::make_unique<Engine>(make_self_communicator(), collective_timeout);
+}
+
+void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
+               std::uint32_t generation, std::chrono::milliseconds collective_timeout) {
+  auto line = std::make_unique<AgentLine>(environment, deadline);
+  const WorkerTopology& topology = line->topology();
+  place_ = place_of(topology);
+  require_one_host(place_);
+  std::unique_ptr<Communicator> communicator;
+  if (place_.size == 1) {
+    communicator = make_self_communicator();
+  } else {
+    const std::size_t bytes = shm_segment_bytes(topology.size);
+    const UniqueFd segment =
+        line->segment("world/" + std::to_string(line->epoch()) + "/" + std::to_string(generation),
+                      bytes, deadline);
+    ShmOptions shm;
+    shm.rank = place_.rank;
+    shm.size = place_.size;
+    shm.may_spin = topology.local_size <= topology.usable_cores;
+    communicator = make_shm_communicator(
+        std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), shm);
+  }
+  auto engine = std::make_unique<Engine>(std::move(communicator), collective_timeout);
+  try {
+    line->fence({}, deadline);
+  } catch (const hvd::Error& error) {
+    throw hvd::Error(error.code(), std::string("hvd::init(): ") + error.what());
+  }
+  Communicator& shared = engine->communicator();
+  line->set_events({[&shared](const PeerLost& lost) {
+                      shared.peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
+                    },
+                    [&shared](const hvd::Error& error) { shared.abort(error); }});
+  line_ = std::move(line);
+  engine_ = std::move(engine);
+}
+
+Job::~Job() {
+  engine_->shutdown();
+  if (!line_) return;
+  line_->set_events({});
+  line_->leave();
+  line_.reset();
+}
+
+void Job::abandon_in_child() noexcept {
+  if (line_) line_->abandon_in_child();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,49 @@
+// The job that this process belongs to: what hvd::init() makes and hvd::shutdown() ends.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include <hvd/hvd.h>
+
+#include "worker/client/agent_line.h"
+#include "worker/client/environment.h"
+#include "worker/engine/engine.h"
+
+namespace hvdrun {
+
+struct JobPlace {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  int cross_rank = 0;
+  int cross_size = 1;
+};
+
+class Job {
+ public:
+  // Joins the launcher's job, or makes a job of one rank. `generation` counts the init() calls of
+  // this process: every rank's n-th call meets the others' n-th.
+  Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options, std::uint32_t generation);
+  // Finishes what was submitted and says goodbye.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  const JobPlace& place() const { return place_; }
+  Engine& engine() { return *engine_; }
+  // See AgentLine. The object must be used no more.
+  void abandon_in_child() noexcept;
+
+ private:
+  void join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
+            std::uint32_t generation, std::chrono::milliseconds collective_timeout);
+
+  JobPlace place_;
+  std::unique_ptr<AgentLine> line_;  // none without a launcher
+  std::unique_ptr<Engine> engine_;   // destroyed before the line
+};
+
+}  // namespace hvdrun

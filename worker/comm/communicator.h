@@ -1,0 +1,61 @@
+// The seam between what the library promises and how bytes move: collectives on raw buffers.
+//
+// One thread at a time runs operations; abort() and peer_gone() come from any thread. After an
+// operation has thrown, other than for its own arguments, every later one throws too.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include <hvd/hvd.h>
+
+namespace hvdrun {
+
+struct CallOptions {
+  // How long the operation waits for the other ranks.
+  std::chrono::milliseconds timeout{1'800'000};
+  // The caller's own thread runs the operation and has nothing better to do than to spin.
+  bool may_spin = false;
+};
+
+class Communicator {
+ public:
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // As the functions of the same name in <hvd/hvd.h>. Arguments are checked by the caller
+  // (Operation::check): pointers, counts whose bytes fit size_t, types, root.
+  virtual void allreduce(const void* input, void* output, std::size_t count, hvd::DataType type,
+                         hvd::ReduceOp op, const CallOptions& options) = 0;
+  virtual void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
+                         const CallOptions& options) = 0;
+  virtual void allgather(const void* input, void* output, std::size_t count, hvd::DataType type,
+                         const CallOptions& options) = 0;
+  virtual void barrier(const CallOptions& options) = 0;
+
+  // The pending operation and all later ones throw this error.
+  virtual void abort(const hvd::Error& reason) = 0;
+  // Rank `rank` takes part in nothing any more: operations that it has not done its part of throw
+  // this error, those that it has still complete.
+  virtual void peer_gone(int rank, const hvd::Error& reason) = 0;
+};
+
+inline std::size_t element_size(hvd::DataType type) {
+  switch (type) {
+    case hvd::DataType::int32:
+    case hvd::DataType::float32:
+      return 4;
+    case hvd::DataType::int64:
+    case hvd::DataType::float64:
+      return 8;
+  }
+  return 0;
+}
+
+}  // namespace hvdrun

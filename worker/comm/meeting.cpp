@@ -1,0 +1,239 @@
+#include "worker/comm/meeting.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <sched.h>
+#include <utility>
+
+#include "worker/comm/futex.h"
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kPageBytes = 4096;
+// A spin that fails costs tens of microseconds, one that succeeds saves a scheduler round trip;
+// with more threads than cores only giving the core away helps. First guesses, not tuned.
+constexpr int kSpins = 2000;
+constexpr int kYields = 100;
+// A sleeper looks up this often even if nobody rings: a rank killed between its arrival and the
+// bell must not cost the others more than this.
+constexpr std::chrono::milliseconds kSlice{50};
+constexpr std::size_t kMaxNamed = 8;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::string seconds_text(std::chrono::milliseconds time) {
+  std::string text = std::to_string(time.count() / 1000);
+  if (time.count() % 1000 != 0) {
+    std::string decimals = std::to_string(1000 + time.count() % 1000).substr(1);
+    decimals.erase(decimals.find_last_not_of('0') + 1);
+    text += '.';
+    text += decimals;
+  }
+  return text + " s";
+}
+
+}  // namespace
+
+std::size_t Meeting::control_bytes(std::size_t size) {
+  const std::size_t bytes = sizeof(MeetingHeader) + size * sizeof(MeetingBlock);
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+Meeting::Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin)
+    : header_(*reinterpret_cast<MeetingHeader*>(control)),
+      blocks_(reinterpret_cast<MeetingBlock*>(control + sizeof(MeetingHeader))),
+      rank_(rank),
+      size_(size),
+      may_spin_(may_spin),
+      gone_(size) {
+  assert(rank < size);
+}
+
+void Meeting::begin(const Descriptor& operation, const CallOptions& options) {
+  operation_ = operation;
+  operation_.sequence = sequence_++;
+  options_ = options;
+  deadline_.reset();
+  compared_ = false;
+  if (broken_) {
+    throw hvd::Error(
+        broken_->code(),
+        describe(operation_) + ": no collective can run after one that failed: " + broken_->what());
+  }
+  if (alarm_.load(std::memory_order_acquire)) {
+    std::optional<hvd::Error> aborted;
+    {
+      const MutexLock lock(mutex_);
+      aborted = aborted_;
+    }
+    if (aborted) fail(*aborted);
+  }
+}
+
+void Meeting::meet() {
+  arrive();
+  std::size_t next = 0;
+  if (!all_arrived(next)) wait();
+  if (!compared_) compare();
+}
+
+void Meeting::arrive() {
+  ++count_;
+  MeetingLine& own = blocks_[rank_].lines[count_ % 2];
+  if (!compared_) own.descriptor = operation_;
+  // Sequentially consistent, as are the counter and the loads on the other side: either we see the
+  // sleeper, or it sees us before it sleeps.
+  own.arrived.store(count_, std::memory_order_seq_cst);
+  if (header_.sleepers.load(std::memory_order_seq_cst) == 0) return;
+  // Only the last to arrive needs to wake anybody; of two that are last at once, both do.
+  std::size_t next = 0;
+  if (all_arrived(next)) ring();
+}
+
+bool Meeting::all_arrived(std::size_t& next) const {
+  while (next < size_ && has_arrived(next)) ++next;
+  return next == size_;
+}
+
+void Meeting::wait() {
+  std::size_t next = 0;
+  if (may_spin_ && options_.may_spin) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (all_arrived(next)) return;
+      relax();
+    }
+  }
+  for (int i = 0; i < kYields; ++i) {
+    if (all_arrived(next)) return;
+    ::sched_yield();
+  }
+  sleep(next);
+}
+
+void Meeting::sleep(std::size_t next) {
+  if (!deadline_) deadline_ = steady_clock::now() + options_.timeout;
+  header_.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  try {
+    while (true) {
+      const std::uint32_t seen = header_.bell.load(std::memory_order_seq_cst);
+      if (all_arrived(next)) break;
+      look_for_trouble();
+      const auto left = *deadline_ - steady_clock::now();
+      if (left <= steady_clock::duration::zero()) {
+        // The missing may have come while we looked at the clock.
+        const std::string missing = missing_ranks();
+        if (missing.empty()) break;
+        fail({hvd::ErrorCode::timeout,
+              "waited " + seconds_text(options_.timeout) + " for " + missing});
+      }
+      futex_wait(header_.bell, seen, std::min<std::chrono::nanoseconds>(left, kSlice));
+    }
+  } catch (...) {
+    header_.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    throw;
+  }
+  header_.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+// Throws when this wait cannot end well. All arrivals are looked at once more after the reason was
+// found: who did its part and failed or left afterwards harms nobody.
+void Meeting::look_for_trouble() {
+  const bool alarm = alarm_.load(std::memory_order_acquire);
+  std::optional<hvd::Error> reason;
+  if (alarm) {
+    const MutexLock lock(mutex_);
+    reason = aborted_;
+    for (std::size_t rank = 0; rank < size_ && !reason; ++rank)
+      if (gone_[rank] && !has_arrived(rank)) reason = gone_[rank];
+  }
+  for (std::size_t rank = 0; rank < size_ && !reason; ++rank) {
+    const MeetingBlock& block = blocks_[rank];
+    // Whether it arrived or not: with somebody missing it can only have failed in this very wait.
+    if (block.failed.load(std::memory_order_acquire) == 0) continue;
+    const auto code = static_cast<hvd::ErrorCode>(block.code);
+    const std::size_t bytes = std::min<std::size_t>(block.text_bytes, MeetingBlock::kMaxText);
+    const std::string text(block.text, bytes);
+    // A lost rank is the same news from whomever we hear it.
+    reason = code == hvd::ErrorCode::peer_lost
+                 ? hvd::Error(code, text)
+                 : hvd::Error(code, "rank " + std::to_string(rank) + " gave up: " + text);
+  }
+  std::size_t next = 0;
+  if (reason && !all_arrived(next)) fail(*reason);
+}
+
+void Meeting::compare() {
+  compared_ = true;
+  const Descriptor& first = line(0).descriptor;
+  for (std::size_t rank = 1; rank < size_; ++rank) {
+    const Descriptor& other = line(rank).descriptor;
+    if (other == first) continue;
+    // Everybody compares with rank 0 in the same order, so everybody throws the same words.
+    fail({hvd::ErrorCode::mismatch, "rank 0 called " + describe(first) + ", but rank " +
+                                        std::to_string(rank) + " called " + describe(other)});
+  }
+}
+
+std::string Meeting::missing_ranks() const {
+  std::string text;
+  std::size_t missing = 0;
+  for (std::size_t rank = 0; rank < size_; ++rank) {
+    if (has_arrived(rank)) continue;
+    if (missing < kMaxNamed) text += (missing == 0 ? "" : ", ") + ("rank " + std::to_string(rank));
+    ++missing;
+  }
+  if (missing > kMaxNamed) text += " and " + std::to_string(missing - kMaxNamed) + " more";
+  return text;
+}
+
+void Meeting::fail(const hvd::Error& reason) {
+  // The others must not wait for us: tell them why we come no more.
+  MeetingBlock& own = blocks_[rank_];
+  const std::string text = reason.what();
+  own.code = static_cast<std::uint32_t>(reason.code());
+  own.text_bytes =
+      static_cast<std::uint32_t>(std::min(text.size(), std::size_t{MeetingBlock::kMaxText}));
+  std::memcpy(own.text, text.data(), own.text_bytes);
+  own.failed.store(1, std::memory_order_seq_cst);
+  ring();
+  // A mismatch names the operation itself, on both sides.
+  const std::string what =
+      reason.code() == hvd::ErrorCode::mismatch ? text : describe(operation_) + ": " + text;
+  broken_.emplace(reason.code(), what);
+  throw hvd::Error(*broken_);
+}
+
+void Meeting::ring() {
+  header_.bell.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(header_.bell);
+}
+
+void Meeting::abort(const hvd::Error& reason) {
+  {
+    const MutexLock lock(mutex_);
+    if (!aborted_) aborted_ = reason;
+    alarm_.store(true, std::memory_order_release);
+  }
+  ring();
+}
+
+void Meeting::peer_gone(std::size_t rank, const hvd::Error& reason) {
+  {
+    const MutexLock lock(mutex_);
+    if (!gone_[rank]) gone_[rank] = reason;
+    alarm_.store(true, std::memory_order_release);
+  }
+  ring();
+}
+
+}  // namespace hvdrun

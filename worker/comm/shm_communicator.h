@@ -1,0 +1,32 @@
+// Collectives between the ranks of one host, over one shared mapping.
+//
+// Large buffers pass through staging slots in chunks: every rank copies its chunk into its slot,
+// reduces its own slice of the chunk over all slots in rank order, and copies the slices out. Small
+// ones are reduced whole by everybody, in the same order, so the bits do not depend on the path.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "worker/comm/communicator.h"
+#include "worker/comm/mapping.h"
+
+namespace hvdrun {
+
+// The mapping holds the control area (0.5 KiB per rank, see meeting.h) and two slots per rank:
+// about 513 KiB per rank, whatever the size of the buffers; 256 ranks need 128 MiB.
+std::size_t shm_segment_bytes(std::size_t ranks);
+
+struct ShmOptions {
+  int rank = 0;
+  int size = 1;
+  // The threads of all ranks fit the cores, so that a waiting one may spin.
+  bool may_spin = false;
+};
+
+// `mapping` is zeroed memory of shm_segment_bytes(size) that all ranks share and that carries one
+// communicator in its life.
+std::unique_ptr<Communicator> make_shm_communicator(std::shared_ptr<const Mapping> mapping,
+                                                    const ShmOptions& options);
+
+}  // namespace hvdrun

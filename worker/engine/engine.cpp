@@ -1,0 +1,131 @@
+#include "worker/engine/engine.h"
+
+#include <string>
+#include <utility>
+
+#include "worker/client/quiet_thread.h"
+
+namespace hvdrun {
+
+Engine::Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
+    : communicator_(std::move(communicator)), timeout_(timeout) {}
+
+Engine::~Engine() { shutdown(); }
+
+void Engine::run(const Operation& operation) {
+  check(operation, communicator_->size());
+  {
+    const MutexLock lock(mutex_);
+    check_open();
+    if (running_ || !queue_.empty()) {
+      const std::shared_ptr<Entry> entry = enqueue(operation);
+      wait_done(*entry);
+      if (entry->error) std::rethrow_exception(entry->error);
+      return;
+    }
+    running_ = true;
+  }
+  execute_here(operation);
+}
+
+void Engine::execute_here(const Operation& operation) {
+  struct Release {
+    Engine& engine;
+    ~Release() {
+      const MutexLock lock(engine.mutex_);
+      engine.running_ = false;
+      // Also when shutdown() waits for us with an empty queue.
+      if (!engine.queue_.empty() || engine.stop_) engine.work_.notify_all();
+    }
+  };
+  const Release release{*this};
+  execute(operation, *communicator_, {timeout_, true});
+}
+
+std::uint64_t Engine::submit(const Operation& operation) {
+  check(operation, communicator_->size());
+  const MutexLock lock(mutex_);
+  check_open();
+  const std::shared_ptr<Entry> entry = enqueue(operation);
+  const std::uint64_t id = next_id_++;
+  handles_.emplace(id, entry);
+  return id;
+}
+
+bool Engine::poll(std::uint64_t id) {
+  const MutexLock lock(mutex_);
+  const auto found = handles_.find(id);
+  if (found == handles_.end())
+    throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                     "poll: no operation has handle " + std::to_string(id));
+  return found->second->done;
+}
+
+void Engine::synchronize(std::uint64_t id) {
+  const MutexLock lock(mutex_);
+  const auto found = handles_.find(id);
+  if (found == handles_.end())
+    throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                     "synchronize: no operation has handle " + std::to_string(id));
+  const std::shared_ptr<Entry> entry = std::move(found->second);
+  handles_.erase(found);
+  wait_done(*entry);
+  if (entry->error) std::rethrow_exception(entry->error);
+}
+
+void Engine::shutdown() noexcept {
+  std::thread thread;
+  {
+    const MutexLock lock(mutex_);
+    stop_ = true;
+    work_.notify_all();
+    thread = std::move(thread_);
+    // A blocking call of another thread is still in the communicator.
+    while (running_ && !thread.joinable()) work_.wait(mutex_);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+std::shared_ptr<Engine::Entry> Engine::enqueue(const Operation& operation) {
+  if (!thread_.joinable()) thread_ = quiet_thread([this] { loop(); });
+  auto entry = std::make_shared<Entry>(Entry{operation, false, nullptr});
+  queue_.push_back(entry);
+  work_.notify_one();
+  return entry;
+}
+
+void Engine::wait_done(const Entry& entry) {
+  // No deadline of its own: each operation in the queue has one, and once one fails, all do.
+  while (!entry.done) done_.wait(mutex_);
+}
+
+void Engine::loop() {
+  while (true) {
+    std::shared_ptr<Entry> entry;
+    {
+      const MutexLock lock(mutex_);
+      while (running_ || (queue_.empty() && !stop_)) work_.wait(mutex_);
+      if (queue_.empty()) return;
+      running_ = true;
+      entry = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    std::exception_ptr error;
+    try {
+      execute(entry->operation, *communicator_, {timeout_, false});
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const MutexLock lock(mutex_);
+    running_ = false;
+    entry->error = error;
+    entry->done = true;
+    done_.notify_all();
+  }
+}
+
+void Engine::check_open() {
+  if (stop_) throw hvd::Error(hvd::ErrorCode::not_initialized, "hvd::shutdown() has been called");
+}
+
+}  // namespace hvdrun
