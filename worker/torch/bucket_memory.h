@@ -1,0 +1,14 @@
+// The memory of gradient buckets. Everything that allocates it goes through here, so that it can
+// move to memory that other processes see.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace hvdrun {
+
+// Zeroed, aligned to kGradientAlignment. Shared, because a gradient tensor that the program keeps
+// outlives the optimizer that made it.
+std::shared_ptr<void> allocate_bucket_memory(std::size_t bytes);
+
+}  // namespace hvdrun

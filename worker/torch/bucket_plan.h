@@ -1,0 +1,40 @@
+// Which gradient lies where: a list of parameters in, flat buckets out. No LibTorch in here.
+//
+// Gradients become ready from the last layer to the first, so the last parameter comes first in the
+// first bucket. A bucket holds one dtype, because it is reduced as one array.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+namespace hvdrun {
+
+// Every gradient begins on a cache line: vector loads stay aligned, and two threads that write
+// neighbouring gradients do not share a line.
+inline constexpr std::size_t kGradientAlignment = 64;
+
+struct ParameterSize {
+  hvd::DataType type;
+  std::size_t elements;  // at least 1
+};
+
+struct BucketSlot {
+  std::size_t parameter;  // index into the list
+  std::size_t offset;     // in elements
+};
+
+struct BucketLayout {
+  hvd::DataType type;
+  std::size_t elements = 0;  // padding included
+  std::vector<BucketSlot> slots;
+};
+
+// Parameters in the order in which the optimizer knows them. A bucket is closed when the next
+// gradient would take it over `bucket_bytes`; a larger gradient has one for itself. The buckets
+// come in the order in which backward completes them.
+std::vector<BucketLayout> plan_buckets(const std::vector<ParameterSize>& parameters,
+                                       std::size_t bucket_bytes);
+
+}  // namespace hvdrun

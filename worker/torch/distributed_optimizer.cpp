@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+
+#include <hvd/torch.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "worker/torch/gradient_buckets.h"
+
+namespace hvdrun {
+namespace {
+
+using torch::autograd::FunctionPostHook;
+using torch::autograd::FunctionPreHook;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+// What the hooks of one optimizer share with it. A graph that is still around may run a hook after
+// the optimizer is gone, or hold it in use while the optimizer takes it off.
+struct HookTarget {
+  GradientBuckets* buckets;  // null once the optimizer is gone
+};
+
+class BeforeAccumulate final : public FunctionPreHook {
+ public:
+  BeforeAccumulate(std::shared_ptr<HookTarget> target, std::size_t parameter)
+      : target_(std::move(target)), parameter_(parameter) {}
+  variable_list operator()(const variable_list& grads) override {
+    if (target_->buckets != nullptr) target_->buckets->note_backward(parameter_);
+    return grads;
+  }
+
+ private:
+  std::shared_ptr<HookTarget> target_;
+  std::size_t parameter_;
+};
+
+class AfterAccumulate final : public FunctionPostHook {
+ public:
+  AfterAccumulate(std::shared_ptr<HookTarget> target, std::size_t parameter)
+      : target_(std::move(target)), parameter_(parameter) {}
+  variable_list operator()(const variable_list& outputs, const variable_list&) override {
+    if (target_->buckets != nullptr) target_->buckets->note_ready(parameter_);
+    return outputs;
+  }
+
+ private:
+  std::shared_ptr<HookTarget> target_;
+  std::size_t parameter_;
+};
+
+// The two hooks on one parameter's gradient accumulator. The parameter refers to its accumulator
+// weakly, so it must be held, or the next forward makes another one without hooks.
+class AccumulatorHooks {
+ public:
+  AccumulatorHooks(const at::Tensor& parameter, const std::shared_ptr<HookTarget>& target,
+                   std::size_t index)
+      : accumulator_(torch::autograd::impl::grad_accumulator(parameter)) {
+    auto before = std::make_unique<BeforeAccumulate>(target, index);
+    before_ = before.get();
+    accumulator_->add_pre_hook(std::move(before));
+    after_ = accumulator_->add_post_hook(std::make_unique<AfterAccumulate>(target, index));
+  }
+  ~AccumulatorHooks() {
+    if (!accumulator_) return;  // moved from
+    accumulator_->del_post_hook(after_);
+    auto& hooks = accumulator_->pre_hooks();
+    hooks.erase(std::remove_if(hooks.begin(), hooks.end(),
+                               [&](const auto& hook) { return hook.get() == before_; }),
+                hooks.end());
+  }
+  AccumulatorHooks(AccumulatorHooks&&) noexcept = default;
+  AccumulatorHooks& operator=(AccumulatorHooks&&) = delete;
+
+ private:
+  std::shared_ptr<Node> accumulator_;
+  FunctionPreHook* before_ = nullptr;
+  std::uintptr_t after_ = 0;
+};
+
+using TensorSet = std::unordered_set<const c10::TensorImpl*>;
+
+bool is_trained(const at::Tensor& parameter) {
+  // An empty one has no gradient to speak of.
+  return parameter.defined() && parameter.requires_grad() && parameter.numel() != 0;
+}
+
+// In the optimizer's order, each once.
+std::vector<at::Tensor> trained_parameters(torch::optim::Optimizer& optimizer) {
+  std::vector<at::Tensor> parameters;
+  TensorSet seen;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (is_trained(parameter) && seen.insert(parameter.unsafeGetTensorImpl()).second) {
+        parameters.push_back(parameter);
+      }
+    }
+  }
+  return parameters;
+}
+
+TensorSet set_of(const std::vector<at::Tensor>& parameters) {
+  TensorSet set;
+  for (const at::Tensor& parameter : parameters) set.insert(parameter.unsafeGetTensorImpl());
+  return set;
+}
+
+// "1, 2, 3"
+std::string join(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) {
+    if (!text.empty()) text += ", ";
+    text += std::to_string(rank);
+  }
+  return text;
+}
+
+// Buckets of other shapes would be added up without complaint wherever their sizes happen to agree.
+void confirm_same_layout(const GradientBuckets& buckets, std::size_t parameters) {
+  constexpr std::size_t kFields = 3;
+  const std::array<std::int64_t, kFields> mine{static_cast<std::int64_t>(parameters),
+                                               buckets.total_elements(), buckets.fingerprint()};
+  std::vector<std::int64_t> all(kFields * static_cast<std::size_t>(hvd::size()));
+  hvd::allgather(mine.data(), all.data(), mine.size());
+  std::vector<int> others;
+  for (int rank = 1; rank < hvd::size(); ++rank) {
+    const auto at = all.begin() + static_cast<std::ptrdiff_t>(kFields) * rank;
+    if (!std::equal(at, at + kFields, all.begin())) others.push_back(rank);
+  }
+  if (others.empty()) return;
+  const auto describe = [&](int rank) {
+    const std::size_t at = kFields * static_cast<std::size_t>(rank);
+    return "rank " + std::to_string(rank) + " has " + std::to_string(all[at]) + " with " +
+           std::to_string(all[at + 1]) + " elements";
+  };
+  throw hvd::Error(hvd::ErrorCode::mismatch,
+                   "DistributedOptimizer: parameters, their order or the options differ between "
+                   "rank 0 and rank " +
+                       join(others) + " (" + describe(0) + ", " + describe(others.front()) + ")");
+}
+
+}  // namespace
+}  // namespace hvdrun
+
+namespace hvd {
+
+class DistributedOptimizer::Impl {
+ public:
+  Impl(torch::optim::Optimizer& inner, const DistributedOptimizerOptions& options)
+      : inner_(inner),
+        parameters_(hvdrun::trained_parameters(inner)),
+        known_(hvdrun::set_of(parameters_)),
+        buckets_(parameters_, options.op, options.bucket_bytes),
+        target_(std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&buckets_})) {
+    hvdrun::confirm_same_layout(buckets_, parameters_.size());
+    hooks_.reserve(parameters_.size());
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      hooks_.emplace_back(parameters_[i], target_, i);
+    }
+  }
+  ~Impl() { target_->buckets = nullptr; }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void zero_grad() { buckets_.zero(); }
+
+  void synchronize() {
+    check_parameters();
+    buckets_.finish();
+  }
+
+  torch::Tensor step() {
+    synchronize();
+    torch::Tensor loss = inner_.step();
+    buckets_.next_round();
+    return loss;
+  }
+
+  torch::optim::Optimizer& optimizer() { return inner_; }
+
+ private:
+  // A parameter that joined later would be trained by each rank on its own.
+  void check_parameters() const {
+    bool same = true;
+    for (const auto& group : inner_.param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        same = same && (!hvdrun::is_trained(parameter) ||
+                        known_.count(parameter.unsafeGetTensorImpl()) != 0);
+      }
+    }
+    if (same) return;
+    throw Error(ErrorCode::invalid_argument,
+                "DistributedOptimizer: the optimizer has got new parameters (added, replaced, or "
+                "made to require gradients); make a new DistributedOptimizer for it");
+  }
+
+  torch::optim::Optimizer& inner_;
+  std::vector<at::Tensor> parameters_;
+  hvdrun::TensorSet known_;
+  hvdrun::GradientBuckets buckets_;
+  std::shared_ptr<hvdrun::HookTarget> target_;
+  std::vector<hvdrun::AccumulatorHooks> hooks_;
+};
+
+DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer,
+                                           const DistributedOptimizerOptions& options)
+    : impl_(std::make_unique<Impl>(optimizer, options)) {}
+DistributedOptimizer::~DistributedOptimizer() = default;
+
+void DistributedOptimizer::zero_grad() { impl_->zero_grad(); }
+void DistributedOptimizer::synchronize() { impl_->synchronize(); }
+torch::Tensor DistributedOptimizer::step() { return impl_->step(); }
+torch::optim::Optimizer& DistributedOptimizer::optimizer() { return impl_->optimizer(); }
+
+}  // namespace hvd

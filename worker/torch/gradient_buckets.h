@@ -1,0 +1,85 @@
+// The gradients of a list of parameters in flat buckets that are reduced while backward goes on.
+//
+// Each parameter's .grad is a tensor of its own over bucket memory. (A view of one large tensor
+// would do until somebody calls zero_grad: autograd refuses to detach views.) Autograd adds to a
+// defined .grad in place, so gradients arrive where they are reduced, without a copy.
+//
+// One round per training step: note_backward() / note_ready() for each gradient as autograd
+// produces it, finish(), next_round(). Buckets are launched in the fixed order of the plan, so
+// every rank submits the same operations in the same order, whatever order its gradients became
+// ready in.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <hvd/hvd.h>
+
+namespace hvdrun {
+
+class GradientBuckets {
+ public:
+  // Takes over the gradients that the parameters have; an undefined one becomes zeros. Parameters
+  // must be dense CPU tensors with at least one element.
+  GradientBuckets(std::vector<at::Tensor> parameters, hvd::ReduceOp op, std::size_t bucket_bytes);
+  // Waits for what is under way, since the other ranks read and write this memory until then, and
+  // gives every parameter a gradient of its own.
+  ~GradientBuckets();
+  GradientBuckets(const GradientBuckets&) = delete;
+  GradientBuckets& operator=(const GradientBuckets&) = delete;
+
+  // Autograd is about to add to this gradient. Throws Error(invalid_argument) when it has done so
+  // already in this round: the memory may be under reduction.
+  void note_backward(std::size_t parameter) const;
+  // It has; launches every bucket that is now complete and next in order.
+  void note_ready(std::size_t parameter);
+
+  // Launches what is missing (a parameter that took no part counts with what its gradient holds)
+  // and waits for everything. Does nothing when the round is finished already.
+  void finish();
+  void next_round();
+  // All gradients to zero, bound again; what was under way is waited for and thrown away.
+  void zero();
+
+  // Of everything that must be the same on all ranks for buckets to mean the same.
+  std::int64_t fingerprint() const;
+  std::int64_t total_elements() const;
+
+ private:
+  struct Gradient {
+    at::Tensor parameter;
+    at::Tensor tensor;  // over bucket memory
+    std::size_t bucket = 0;
+    bool ready = false;
+  };
+  struct Bucket {
+    hvd::DataType type;
+    std::size_t elements;
+    std::shared_ptr<void> memory;
+    std::vector<std::size_t> gradients;
+    std::size_t missing;                // gradients that are not ready
+    std::optional<hvd::Handle> handle;  // set while it is being reduced
+  };
+
+  static bool bound(const Gradient& gradient);
+  static void bind(Gradient& gradient);
+  void launch_next();
+  void launch_rest();
+  void wait();
+
+  std::vector<Gradient> gradients_;  // indexed as the parameters
+  std::vector<Bucket> buckets_;      // in launching order
+  hvd::ReduceOp op_;
+  std::size_t bucket_bytes_;
+  std::size_t launched_ = 0;  // the buckets before this one are launched in this round
+  bool finished_ = false;
+  std::exception_ptr failure_;    // of this round
+  std::uint64_t reductions_ = 0;  // over the life of the object
+  std::optional<std::uint64_t> skipped_reduction_;
+};
+
+}  // namespace hvdrun
