@@ -1,0 +1,76 @@
+// hvd-make-dataset: writes a synthetic data set in IDX format. scripts/make-dataset documents it.
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include <boost/program_options.hpp>
+
+#include "worker/data/synthetic_digits.h"
+
+namespace {
+
+constexpr int kUsage = 64;
+constexpr int kCannotCreate = 73;
+// 60 times MNIST's test set; a typing error must not fill the disk.
+constexpr std::size_t kMaxImages = 600'000;
+
+int fail(int code, const std::string& message) {
+  std::fprintf(stderr, "make-dataset: %s\n", message.c_str());
+  return code;
+}
+
+int run(int argc, char** argv) {
+  namespace po = boost::program_options;
+  std::string kind;
+  std::string directory;
+  std::int64_t train = 12000;
+  std::int64_t test = 2000;
+  std::uint64_t seed = 1;
+  po::options_description options;
+  options.add_options()("kind", po::value(&kind))("directory", po::value(&directory))(
+      "train", po::value(&train))("test", po::value(&test))("seed", po::value(&seed))("gzip", "");
+  po::positional_options_description positions;
+  positions.add("kind", 1).add("directory", 1);
+  po::variables_map values;
+  po::store(po::command_line_parser(argc, argv).options(options).positional(positions).run(),
+            values);
+  po::notify(values);
+
+  if (kind.empty() || directory.empty()) {
+    return fail(kUsage, "say what to make and where: make-dataset mnist DIR");
+  }
+  if (kind != "mnist") {
+    return fail(kUsage, "unknown data set '" + kind + "'; there is: mnist");
+  }
+  for (const std::int64_t count : {train, test}) {
+    if (count < 1 || count > std::int64_t{kMaxImages}) {
+      return fail(kUsage, "--train and --test take 1 to " + std::to_string(kMaxImages) +
+                              " images, not " + std::to_string(count));
+    }
+  }
+  std::error_code ec;
+  std::filesystem::create_directories(directory, ec);
+  if (ec) return fail(kCannotCreate, directory + ": " + ec.message());
+  std::string error;
+  for (const auto split : {hvdrun::Split::train, hvdrun::Split::test}) {
+    const auto count = static_cast<std::size_t>(split == hvdrun::Split::train ? train : test);
+    if (!hvdrun::write_mnist(directory, split, hvdrun::synthetic_digits(split, count, seed),
+                             values.count("gzip") != 0, error)) {
+      return fail(kCannotCreate, error);
+    }
+  }
+  std::printf("%s: %lld training and %lld test images (synthetic digits, seed %llu)\n",
+              directory.c_str(), static_cast<long long>(train), static_cast<long long>(test),
+              static_cast<unsigned long long>(seed));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    return fail(kUsage, error.what());
+  }
+}

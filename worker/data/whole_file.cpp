@@ -1,0 +1,89 @@
+#include "worker/data/whole_file.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "common/unique_fd.h"
+
+namespace hvdrun {
+namespace {
+
+std::string system_error_text(int number) { return std::system_category().message(number); }
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+std::optional<std::string> read_whole_file(const std::string& path, std::uint64_t limit,
+                                           std::string& error) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) {
+    error = path + ": " + system_error_text(errno);
+    return std::nullopt;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    error = path + ": not a regular file";
+    return std::nullopt;
+  }
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > limit) {
+    error = path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(limit) +
+            " expected";
+    return std::nullopt;
+  }
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t got = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      error = path + ": " + system_error_text(errno);
+      return std::nullopt;
+    }
+    if (got == 0) break;  // it became shorter meanwhile; the parser will say so
+    filled += static_cast<std::size_t>(got);
+  }
+  bytes.resize(filled);
+  return bytes;
+}
+
+bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error) {
+  // The process id keeps two programs that write the same file apart.
+  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) {
+    error = path + ": " + system_error_text(errno);
+    return false;
+  }
+  if (!write_all(fd.get(), bytes) || ::fsync(fd.get()) != 0 || ::close(fd.release()) != 0 ||
+      ::rename(temporary.c_str(), path.c_str()) != 0) {
+    error = path + ": " + system_error_text(errno);
+    ::unlink(temporary.c_str());
+    return false;
+  }
+  // Without this a power failure could take the rename back. Some file systems refuse it; the data
+  // is complete either way.
+  const UniqueFd folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());
+  return true;
+}
+
+}  // namespace hvdrun

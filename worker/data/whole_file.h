@@ -1,0 +1,19 @@
+// Files read and written as a whole. Errors are one line that begins with the path.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hvdrun {
+
+// Regular files only: a pipe or a terminal named by mistake must not block the program.
+std::optional<std::string> read_whole_file(const std::string& path, std::uint64_t limit,
+                                           std::string& error);
+
+// A reader, and a crash at any moment, sees the old file or the new one, never a part: written
+// beside it, synced, renamed over it.
+bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error);
+
+}  // namespace hvdrun

@@ -1,0 +1,49 @@
+#include "worker/labs/agreement.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+namespace hvdrun {
+namespace {
+
+std::vector<std::int64_t> gather(std::int64_t value) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(hvd::size()));
+  hvd::allgather(&value, all.data(), 1);
+  return all;
+}
+
+}  // namespace
+
+void agree(const std::string& error, int exit_code) {
+  const auto codes = gather(error.empty() ? 0 : exit_code);
+  for (std::size_t rank = 0; rank < codes.size(); ++rank) {
+    if (codes[rank] == 0) continue;
+    const bool mine = static_cast<int>(rank) == hvd::rank();
+    throw Quit(static_cast<int>(codes[rank]), mine ? error : std::string());
+  }
+}
+
+void require_same(std::int64_t value, const std::string& what, int exit_code) {
+  const auto values = gather(value);
+  for (std::size_t rank = 1; rank < values.size(); ++rank) {
+    if (values[rank] == values[0]) continue;
+    throw Quit(exit_code, hvd::rank() == 0
+                              ? what + " differ between rank 0 and rank " + std::to_string(rank)
+                              : std::string());
+  }
+}
+
+void broadcast_bytes(std::string& bytes) {
+  auto size = static_cast<std::int64_t>(bytes.size());
+  hvd::broadcast(&size, 1);
+  // There is no collective on bytes.
+  std::vector<std::int64_t> words((static_cast<std::size_t>(size) + 7) / 8);
+  if (hvd::rank() == 0) std::memcpy(words.data(), bytes.data(), bytes.size());
+  if (!words.empty()) hvd::broadcast(words.data(), words.size());
+  bytes.assign(reinterpret_cast<const char*>(words.data()), static_cast<std::size_t>(size));
+}
+
+}  // namespace hvdrun

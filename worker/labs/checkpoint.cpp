@@ -1,0 +1,76 @@
+#include "worker/labs/checkpoint.h"
+
+#include <sstream>
+
+#include "worker/labs/checked_file.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::int64_t kFormat = 1;
+
+std::int64_t read_int(torch::serialize::InputArchive& archive, const std::string& key) {
+  c10::IValue value;
+  archive.read(key, value);
+  return value.toInt();
+}
+
+}  // namespace
+
+std::string encode_checkpoint(const std::string& model_name, const torch::nn::Module& model,
+                              const torch::optim::Optimizer& optimizer, const Progress& progress) {
+  torch::serialize::OutputArchive archive;
+  archive.write("format", c10::IValue(kFormat));
+  archive.write("model_name", c10::IValue(model_name));
+  archive.write("epochs", c10::IValue(progress.epochs));
+  archive.write("steps", c10::IValue(progress.steps));
+  archive.write("seed", c10::IValue(static_cast<std::int64_t>(progress.seed)));
+  torch::serialize::OutputArchive model_archive;
+  model.save(model_archive);
+  archive.write("model", model_archive);
+  torch::serialize::OutputArchive optimizer_archive;
+  optimizer.save(optimizer_archive);
+  archive.write("optimizer", optimizer_archive);
+  std::ostringstream stream;
+  archive.save_to(stream);
+  return add_checksum(stream.str());
+}
+
+bool decode_checkpoint(std::string_view bytes, const std::string& model_name,
+                       torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+                       Progress& progress, std::string& error) {
+  const auto content = verify_checksum(bytes, error);
+  if (!content) return false;
+  try {
+    torch::serialize::InputArchive archive;
+    archive.load_from(content->data(), content->size());
+    const std::int64_t format = read_int(archive, "format");
+    if (format != kFormat) {
+      error = "a checkpoint of format " + std::to_string(format) + ", " + std::to_string(kFormat) +
+              " expected";
+      return false;
+    }
+    c10::IValue name;
+    archive.read("model_name", name);
+    if (name.toStringRef() != model_name) {
+      error = "a checkpoint of the model '" + name.toStringRef() + "', not '" + model_name + "'";
+      return false;
+    }
+    progress.epochs = read_int(archive, "epochs");
+    progress.steps = read_int(archive, "steps");
+    progress.seed = static_cast<std::uint64_t>(read_int(archive, "seed"));
+    torch::serialize::InputArchive model_archive;
+    archive.read("model", model_archive);
+    model.load(model_archive);
+    torch::serialize::InputArchive optimizer_archive;
+    archive.read("optimizer", optimizer_archive);
+    optimizer.load(optimizer_archive);
+    return true;
+  } catch (const c10::Error& fault) {
+    const std::string text = fault.what_without_backtrace();
+    error = "a checkpoint that does not fit: " + text.substr(0, text.find('\n'));
+    return false;
+  }
+}
+
+}  // namespace hvdrun

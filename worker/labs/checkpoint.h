@@ -1,0 +1,29 @@
+// The state of a training run in one file: model, optimizer, where it stood. It does not know how
+// many ranks made it, so any number may go on from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <torch/torch.h>
+
+namespace hvdrun {
+
+struct Progress {
+  std::int64_t epochs = 0;  // finished
+  std::int64_t steps = 0;   // in all
+  std::uint64_t seed = 0;
+};
+
+// The bytes of a file, checksum included.
+std::string encode_checkpoint(const std::string& model_name, const torch::nn::Module& model,
+                              const torch::optim::Optimizer& optimizer, const Progress& progress);
+
+// Into a model and an optimizer of the same make. False with one line in `error`, which does not
+// name the file; model and optimizer are then partly overwritten.
+bool decode_checkpoint(std::string_view bytes, const std::string& model_name,
+                       torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+                       Progress& progress, std::string& error);
+
+}  // namespace hvdrun

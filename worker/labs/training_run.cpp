@@ -1,0 +1,270 @@
+#include "worker/labs/training_run.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <system_error>
+#include <zlib.h>
+
+#include "worker/data/split_mix.h"
+#include "worker/data/whole_file.h"
+#include "worker/labs/agreement.h"
+#include "worker/labs/checkpoint.h"
+#include "worker/labs/exit_codes.h"
+#include "worker/labs/trainer.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::uint64_t kMaxCheckpoint = std::uint64_t{4} << 30;
+
+struct FileCloser {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, FileCloser>;
+
+class TrainingRun {
+ public:
+  explicit TrainingRun(const TrainOptions& options) : options_(options) {}
+
+  void run() {
+    require_same_options();
+    const ImageBatches train = read(Split::train);
+    const ImageBatches test = read(Split::test);
+    const std::size_t global_batch = batch_size() * static_cast<std::size_t>(hvd::size());
+    agree(train.size() < global_batch
+              ? std::to_string(train.size()) + " training images are fewer than one step takes (" +
+                    std::to_string(global_batch) + "); lower --batch-size"
+              : "",
+          exit_usage);
+
+    // The same start on every rank, even if one was built with another generator.
+    torch::manual_seed(options_.seed);
+    model_ = make_model(options_.model, {options_.dropout});
+    hvd::broadcast_parameters(*model_);
+    lr_ = options_.lr * hvd::size();
+    torch::optim::SGD sgd(model_->parameters(),
+                          torch::optim::SGDOptions(lr_).momentum(options_.momentum));
+    progress_.seed = options_.seed;
+    if (!options_.resume.empty()) resume(sgd);
+    open_loss_log();
+    print_header(train.size(), test.size());
+
+    Trainer trainer(model_, sgd);
+    while (progress_.epochs < options_.epochs && steps_left() > 0) {
+      train_epoch(trainer, train, sgd);
+    }
+    const Score score = trainer.evaluate(test);
+    if (hvd::rank() == 0) {
+      std::printf("test accuracy %.2f %% (loss %.4f)\n", 100 * score.accuracy, score.loss);
+    }
+    close_loss_log();
+  }
+
+ private:
+  std::size_t batch_size() const { return static_cast<std::size_t>(options_.batch_size); }
+
+  std::size_t steps_left() const {
+    if (options_.max_steps == 0) return std::numeric_limits<std::size_t>::max();
+    return static_cast<std::size_t>(
+        std::max<std::int64_t>(0, options_.max_steps - progress_.steps));
+  }
+
+  // Whether a file is written or read decides which collectives a rank calls.
+  void require_same_options() const {
+    std::string text = options_.model;
+    for (const std::int64_t value :
+         {options_.epochs, options_.batch_size, options_.max_steps,
+          static_cast<std::int64_t>(options_.seed), std::int64_t{!options_.checkpoint.empty()},
+          std::int64_t{!options_.resume.empty()}, std::int64_t{!options_.loss_log.empty()}}) {
+      text.append(" ").append(std::to_string(value));
+    }
+    for (const double value : {options_.lr, options_.momentum, options_.dropout}) {
+      text.append(" ").append(std::to_string(value));
+    }
+    require_same(static_cast<std::int64_t>(
+                     crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size())),
+                 "the options", exit_usage);
+  }
+
+  ImageBatches read(Split split) const {
+    std::string error;
+    auto data = read_mnist(options_.data_dir, split, error);
+    agree(error, exit_no_input);
+    ImageBatches batches(std::move(*data));
+    require_same(
+        batches.checksum(),
+        "the files in " + options_.data_dir + " (" + mnist_images_name(split) + ", labels)",
+        exit_no_input);
+    return batches;
+  }
+
+  // Rank 0 reads; the bytes go to everybody, and with them momentum and all that SGD keeps.
+  void resume(torch::optim::SGD& sgd) {
+    std::string bytes;
+    std::string error;
+    if (hvd::rank() == 0) {
+      bytes = read_whole_file(options_.resume, kMaxCheckpoint, error).value_or("");
+    }
+    agree(error, exit_no_input);
+    broadcast_bytes(bytes);
+    if (!decode_checkpoint(bytes, options_.model, *model_, sgd, progress_, error)) {
+      error.insert(0, options_.resume + ": ");
+    }
+    agree(error, exit_no_input);
+    // The checkpoint holds the options of its own run, perhaps of another number of ranks.
+    for (auto& group : sgd.param_groups()) {
+      static_cast<torch::optim::SGDOptions&>(group.options()).lr(lr_).momentum(options_.momentum);
+    }
+  }
+
+  void open_loss_log() {
+    if (options_.loss_log.empty()) return;
+    std::string error;
+    if (hvd::rank() == 0) {
+      loss_log_.reset(std::fopen(options_.loss_log.c_str(), "we"));
+      if (!loss_log_) error = options_.loss_log + ": " + std::system_category().message(errno);
+    }
+    agree(error, exit_cannot_create);
+  }
+
+  void close_loss_log() {
+    if (options_.loss_log.empty()) return;
+    std::string error;
+    if (loss_log_ && std::ferror(loss_log_.get()) != 0) error = options_.loss_log + ": write error";
+    if (loss_log_ && std::fclose(loss_log_.release()) != 0 && error.empty()) {
+      error = options_.loss_log + ": " + std::system_category().message(errno);
+    }
+    agree(error, exit_cannot_create);
+  }
+
+  void print_header(std::size_t train_images, std::size_t test_images) const {
+    if (hvd::rank() != 0) return;
+    const std::int64_t global = options_.batch_size * hvd::size();
+    std::int64_t parameters = 0;
+    for (const auto& parameter : model_->parameters()) parameters += parameter.numel();
+    std::printf("%s: %lld parameters, dropout %g, seed %llu\n", options_.model.c_str(),
+                static_cast<long long>(parameters), options_.dropout,
+                static_cast<unsigned long long>(progress_.seed));
+    std::printf("%d %s x %lld = %lld images per step; %zu training, %zu test images\n", hvd::size(),
+                hvd::size() == 1 ? "rank" : "ranks", static_cast<long long>(options_.batch_size),
+                static_cast<long long>(global), train_images, test_images);
+    std::printf("SGD, lr %g x %d = %g, momentum %g\n", options_.lr, hvd::size(), lr_,
+                options_.momentum);
+    if (!options_.resume.empty()) {
+      std::printf("resumed from %s after %lld epochs, %lld steps\n", options_.resume.c_str(),
+                  static_cast<long long>(progress_.epochs),
+                  static_cast<long long>(progress_.steps));
+    }
+    std::fflush(stdout);
+  }
+
+  void train_epoch(Trainer& trainer, const ImageBatches& train, const torch::optim::SGD& sgd) {
+    // A stream of its own per epoch and rank, so a resumed run drops what an unbroken one does.
+    const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
+    const auto rank = static_cast<std::uint64_t>(hvd::rank());
+    torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | rank).next());
+    const EpochSampler order(train.size(), progress_.seed, epoch);
+    const auto before = progress_.steps;
+    const auto start = std::chrono::steady_clock::now();
+    const Score score = trainer.train_epoch(train, order, batch_size(), steps_left(),
+                                            [this](double loss) { after_step(loss); });
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    if (hvd::rank() == 0) {
+      const std::int64_t number = progress_.epochs + 1;
+      std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f images/s\n",
+                  static_cast<long long>(number), static_cast<long long>(options_.epochs),
+                  score.loss, 100 * score.accuracy,
+                  static_cast<double>(score.images) / seconds.count());
+      std::fflush(stdout);
+    }
+    const auto whole = static_cast<std::int64_t>(order.steps(batch_size(), hvd::size()));
+    if (progress_.steps - before < whole) return;  // --max-steps cut it short
+    ++progress_.epochs;
+    if (!options_.checkpoint.empty()) save(sgd);
+  }
+
+  void after_step(double loss) {
+    ++progress_.steps;
+    if (options_.loss_log.empty()) return;
+    const double mean = hvd::metric_average(loss);
+    if (loss_log_) std::fprintf(loss_log_.get(), "%.9g\n", mean);
+  }
+
+  void save(const torch::optim::SGD& sgd) const {
+    std::string error;
+    if (hvd::rank() == 0) {
+      write_whole_file(options_.checkpoint,
+                       encode_checkpoint(options_.model, *model_, sgd, progress_), error);
+    }
+    agree(error, exit_cannot_create);
+  }
+
+  const TrainOptions& options_;
+  std::shared_ptr<ImageModel> model_;
+  Progress progress_;
+  double lr_ = 0;
+  File loss_log_;
+};
+
+void complain(const std::string& text) {
+  // Torch appends a backtrace; the first line says it.
+  std::fprintf(stderr, "train: %s\n", text.substr(0, text.find('\n')).c_str());
+}
+
+// Whoever exits first makes the launcher end the others. The one that says why must be heard
+// before.
+void leave_together() noexcept {
+  try {
+    hvd::barrier();
+  } catch (const std::exception&) {
+    // Somebody is gone already.
+  }
+  hvd::shutdown();
+}
+
+}  // namespace
+
+int run_training(const TrainOptions& options) {
+  try {
+    hvd::init();
+    TrainingRun(options).run();
+  } catch (const Quit& quit) {
+    if (*quit.what() != '\0') complain(quit.what());
+    leave_together();
+    return quit.exit_code();
+  } catch (const c10::Error& error) {
+    complain(error.what_without_backtrace());
+    hvd::shutdown();
+    return exit_failed;
+  } catch (const std::exception& error) {
+    complain(error.what());
+    hvd::shutdown();
+    return exit_failed;
+  }
+  hvd::shutdown();
+  return exit_ok;
+}
+
+int report_options(const ParsedOptions& parsed) {
+  bool mine = true;
+  try {
+    hvd::init();
+    mine = hvd::rank() == 0;
+  } catch (const std::exception&) {
+    // Then everybody says it.
+  }
+  if (mine) {
+    std::FILE* out = parsed.exit_code == exit_ok ? stdout : stderr;
+    std::fputs(parsed.text.c_str(), out);
+    std::fflush(out);
+  }
+  leave_together();
+  return parsed.exit_code;
+}
+
+}  // namespace hvdrun

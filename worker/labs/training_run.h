@@ -1,0 +1,14 @@
+// `train` from its options to its exit code: reads, agrees with the other ranks, trains, reports.
+#pragma once
+
+#include "worker/labs/options.h"
+
+namespace hvdrun {
+
+// Gives the exit code. Never throws.
+int run_training(const TrainOptions& options);
+
+// Prints the help or the error of the command line, on one rank only, and gives the exit code.
+int report_options(const ParsedOptions& parsed);
+
+}  // namespace hvdrun
