@@ -1,0 +1,330 @@
+#include "cli/driver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <spdlog/spdlog.h>
+
+#include "cli/console.h"
+#include "cli/local_transport.h"
+#include "cli/output_formatter.h"
+#include "cli/verdict.h"
+#include "cli/viewer.h"
+#include "common/exit_code.h"
+#include "common/process_tree.h"
+#include "common/random.h"
+#include "common/unix_stream.h"
+#include "coordinator/daemon.h"
+
+namespace hvdrun {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+// For guards and coordinator to go after the job has ended; they are killed then.
+constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
+
+UniqueFd listen_on_loopback(std::string& address) {
+  asio::io_context io;
+  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  address = to_address(acceptor.local_endpoint());
+  // Asio made it non-blocking already; it goes on to a process of its own or to the viewer.
+  return UniqueFd(acceptor.release());
+}
+
+// What must be there before the coordinator is forked, which must come before any io_context.
+struct Prepared {
+  std::string agent_path;
+  std::string secret;
+  std::vector<std::uint32_t> hosts_used;
+  std::vector<LocalConnections> connections;  // parallel to hosts_used
+  std::vector<UniqueFd> viewer_ends;          // likewise; none with TCP
+  UniqueFd viewer_listener;                   // with TCP
+  std::string viewer_address;
+  std::string control_address;
+  UniqueFd coordinator_end;
+  Process coordinator;
+};
+
+Prepared prepare(const LaunchPlan& plan) {
+  Prepared prepared;
+  prepared.agent_path = find_agent();
+  prepared.secret = random_bytes(kSecretBytes);
+  Membership members(plan.spec.hosts);
+  members.assign(plan.spec.np);
+  prepared.hosts_used = members.hosts_used();
+  ServerOptions options;
+  options.spec = plan.spec;
+  auto driver_line = make_socket_pair();
+  prepared.coordinator_end = std::move(driver_line.first);
+  options.driver = std::move(driver_line.second);
+  if (plan.control == ControlTransport::tcp) {
+    options.listener = listen_on_loopback(prepared.control_address);
+    options.secret = prepared.secret;
+    prepared.viewer_listener = listen_on_loopback(prepared.viewer_address);
+    prepared.connections.resize(prepared.hosts_used.size());
+  } else {
+    for (std::size_t i = 0; i < prepared.hosts_used.size(); ++i) {
+      auto control = make_socket_pair();
+      auto output = make_socket_pair();
+      LocalConnections connections;
+      connections.control = std::move(control.first);
+      connections.output = std::move(output.first);
+      prepared.connections.push_back(std::move(connections));
+      options.agents.push_back(std::move(control.second));
+      prepared.viewer_ends.push_back(std::move(output.second));
+    }
+  }
+  prepared.coordinator = start_coordinator(std::move(options));
+  spdlog::debug("coordinator is process {}", prepared.coordinator.pid);
+  return prepared;
+}
+
+class Driver {
+ public:
+  Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::time_point started);
+  int run();
+
+ private:
+  struct Host {
+    std::uint32_t index = 0;
+    OpenHost open;
+    std::optional<asio::posix::stream_descriptor> exit;  // on the guard's pidfd
+    bool gone = false;
+  };
+
+  void open_hosts();
+  void open_host(Host& host, LocalConnections connections);
+  void watch_guard(Host& host);
+  void watch_signals();
+  void on_signal(int signal);
+  void on_coordinator(const Frame& frame);
+  void on_verdict(const JobEnded& verdict);
+  void fail(int exit_code, const std::string& text);
+  void end_now();
+  void finish_if_done();
+
+  template <class M>
+  void tell_coordinator(const M& message) {
+    if (coordinator_) coordinator_->send(message);
+  }
+
+  LaunchPlan plan_;
+  Prepared prepared_;
+  std::chrono::steady_clock::time_point started_;
+  asio::io_context io_{1};
+  asio::signal_set signals_{io_, SIGINT, SIGTERM, SIGHUP};
+  asio::steady_timer leave_timer_{io_};
+  Viewer viewer_;
+  std::shared_ptr<FrameChannel> coordinator_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::optional<int> exit_code_;  // the verdict is in
+  bool said_joined_ = false;
+  bool interrupted_ = false;
+  bool leaving_ = false;
+};
+
+Driver::Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::time_point started)
+    : plan_(std::move(plan)),
+      prepared_(std::move(prepared)),
+      started_(started),
+      viewer_(io_, plan_.spec.job_id, [this](int error) {
+        if (error == EPIPE) on_signal(SIGPIPE);
+      }) {
+  watch_signals();
+  viewer_.on_all_closed = [this] { finish_if_done(); };
+  coordinator_ =
+      std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(prepared_.coordinator_end)));
+  coordinator_->start([this](const Frame& frame) { on_coordinator(frame); },
+                      [this](std::error_code) {
+                        coordinator_.reset();
+                        if (!exit_code_)
+                          fail(exit_code::kInternal, "the coordinator is gone; the job was ended");
+                      });
+  Hello hello;
+  hello.role = Role::driver;
+  hello.job_id = plan_.spec.job_id;
+  coordinator_->send(hello);
+  open_hosts();
+}
+
+int Driver::run() {
+  io_.run();
+  for (const auto& host : hosts_) host->open.lease.reset();
+  // What is still there after all this time has been asked often enough.
+  kill_descendants_and_wait();
+  return exit_code_.value_or(exit_code::kInternal);
+}
+
+void Driver::open_hosts() {
+  if (prepared_.viewer_listener)
+    viewer_.listen(std::move(prepared_.viewer_listener), prepared_.secret);
+  for (std::size_t i = 0; i < prepared_.hosts_used.size(); ++i) {
+    auto host = std::make_unique<Host>();
+    host->index = prepared_.hosts_used[i];
+    viewer_.expect(host->index);
+    if (!prepared_.viewer_ends.empty())
+      viewer_.attach(host->index, std::move(prepared_.viewer_ends[i]));
+    open_host(*host, std::move(prepared_.connections[i]));
+    hosts_.push_back(std::move(host));
+  }
+}
+
+void Driver::open_host(Host& host, LocalConnections connections) {
+  Bootstrap bootstrap;
+  bootstrap.job_id = plan_.spec.job_id;
+  bootstrap.secret = prepared_.secret;
+  bootstrap.host_index = host.index;
+  bootstrap.host_name = plan_.spec.hosts[host.index].name;
+  bootstrap.lease_ms = static_cast<std::uint32_t>(plan_.spec.lease.count());
+  bootstrap.verbose = plan_.verbose;
+  if (!prepared_.control_address.empty()) {
+    bootstrap.control.addresses = {prepared_.control_address};
+    bootstrap.output.addresses = {prepared_.viewer_address};
+  }
+  const std::error_code ec = open_local_host(prepared_.agent_path, std::move(bootstrap),
+                                             std::move(connections), host.open);
+  if (ec) {
+    host.gone = true;
+    viewer_.forget(host.index);
+    tell_coordinator(HostFailed{host.index, prepared_.agent_path + ": " + ec.message()});
+    return;
+  }
+  spdlog::debug("guard on {} is process {}", plan_.spec.hosts[host.index].name,
+                host.open.guard.pid);
+  watch_guard(host);
+}
+
+void Driver::watch_guard(Host& host) {
+  host.exit.emplace(io_, ::dup(host.open.guard.pidfd.get()));
+  host.exit->async_wait(host.exit->wait_read, [this, &host](const auto& ec) {
+    if (ec) return;
+    ExitStatus status;
+    try_reap(host.open.guard, status);
+    host.gone = true;
+    host.exit.reset();
+    viewer_.forget_unless_connected(host.index);
+    if (status.signaled || status.value != 0)
+      tell_coordinator(HostFailed{
+          host.index, status.signaled
+                          ? "its guard was killed by signal " + std::to_string(status.value)
+                          : "its guard ended with code " + std::to_string(status.value)});
+    finish_if_done();
+  });
+}
+
+void Driver::watch_signals() {
+  signals_.async_wait([this](const auto& ec, int signal) {
+    if (ec) return;
+    on_signal(signal);
+    watch_signals();
+  });
+}
+
+// Once: the kill ladder. Twice: at once.
+void Driver::on_signal(int signal) {
+  if (exit_code_) return end_now();
+  if (std::exchange(interrupted_, true)) {
+    exit_code_ = exit_code::kSignalBase + signal;
+    return end_now();
+  }
+  spdlog::info("signal {}: ending the job", signal);
+  tell_coordinator(AbortJob{static_cast<std::uint32_t>(signal)});
+}
+
+void Driver::on_coordinator(const Frame& frame) {
+  switch (frame.type) {
+    case MessageType::welcome:
+      return;
+    case MessageType::log: {
+      Log message;
+      if (decode(frame.payload, message)) break;
+      static constexpr spdlog::level::level_enum kLevels[] = {
+          spdlog::level::debug, spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+          spdlog::level::err};
+      spdlog::log(kLevels[std::min<std::size_t>(static_cast<std::size_t>(message.level), 4)], "{}",
+                  message.text);
+      return;
+    }
+    case MessageType::job_progress: {
+      JobProgress message;
+      if (decode(frame.payload, message)) break;
+      const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(
+          std::chrono::steady_clock::now() - started_);
+      spdlog::debug("{} hosts ready, {} of {} ranks started, {} joined, after {} ms",
+                    message.hosts_ready, message.started, message.size, message.joined,
+                    passed.count());
+      if (message.joined == message.size && !std::exchange(said_joined_, true) &&
+          viewer_.stderr_is_terminal())
+        viewer_.say(std::to_string(message.joined) + "/" + std::to_string(message.size) +
+                    " ranks joined in " + std::to_string(passed.count()) + " ms");
+      return;
+    }
+    case MessageType::job_ended: {
+      JobEnded message;
+      if (decode(frame.payload, message)) break;
+      return on_verdict(message);
+    }
+    default:
+      break;
+  }
+  fail(exit_code::kInternal, "the coordinator sent what hvdrun does not understand");
+}
+
+void Driver::on_verdict(const JobEnded& verdict) {
+  if (exit_code_) return;
+  exit_code_ = static_cast<int>(verdict.exit_code);
+  const std::string text = describe_verdict(verdict);
+  if (!text.empty()) viewer_.say(text);
+  finish_if_done();
+}
+
+void Driver::fail(int exit_code, const std::string& text) {
+  if (exit_code_) return;
+  exit_code_ = exit_code;
+  viewer_.say(text);
+  for (const auto& host : hosts_) host->open.lease.reset();
+  finish_if_done();
+}
+
+void Driver::end_now() {
+  for (const auto& host : hosts_) host->open.lease.reset();
+  io_.stop();
+}
+
+// All output is shown and all guards are gone, or they had time enough.
+void Driver::finish_if_done() {
+  if (!exit_code_) return;
+  const bool guards_gone =
+      std::all_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->gone; });
+  if (guards_gone && viewer_.all_shown()) return io_.stop();
+  if (!guards_gone && !std::exchange(leaving_, true)) {
+    leave_timer_.expires_after(kLeaveTimeout);
+    leave_timer_.async_wait([this](const auto& ec) {
+      // Output that nobody reads keeps an agent alive: the user waits for it, or interrupts.
+      if (!ec && viewer_.all_shown()) end_now();
+    });
+  }
+}
+
+}  // namespace
+
+int run_job(LaunchPlan plan) {
+  const auto started = std::chrono::steady_clock::now();
+  become_subreaper();
+  ::signal(SIGPIPE, SIG_IGN);
+  Prepared prepared = prepare(plan);
+  Driver driver(std::move(plan), std::move(prepared), started);
+  return driver.run();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,34 @@
+// What will be started where: the options, checked whole before anything starts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "coordinator/job.h"
+
+namespace hvdrun {
+
+// A host cannot be used; the exit code is 69.
+class HostError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct LaunchPlan {
+  JobSpec spec;
+  ControlTransport control{};
+  bool verbose = false;
+  std::vector<std::string> warnings;
+};
+
+struct Surroundings {
+  Environment env;  // of hvdrun
+  std::string cwd;
+  std::string hostname;  // of this machine
+};
+
+// Throws UsageError or HostError. Sans-I/O but for the job id, which is random.
+LaunchPlan make_plan(const Options& options, const Surroundings& here);
+
+}  // namespace hvdrun

@@ -1,0 +1,66 @@
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <signal.h>
+#include <system_error>
+#include <unistd.h>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "cli/build_info.h"
+#include "cli/driver.h"
+#include "cli/launch_plan.h"
+#include "cli/options.h"
+#include "common/exit_code.h"
+
+extern char** environ;
+
+namespace hvdrun {
+namespace {
+
+Surroundings look_around() {
+  Surroundings here;
+  for (char** entry = environ; *entry != nullptr; ++entry) here.env.emplace_back(*entry);
+  char* const cwd = ::getcwd(nullptr, 0);
+  if (cwd == nullptr) throw std::system_error(errno, std::system_category(), "working folder");
+  here.cwd = cwd;
+  ::free(cwd);  // NOLINT(cppcoreguidelines-no-malloc): getcwd's
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  here.hostname = name;
+  return here;
+}
+
+int run(const std::vector<std::string>& args) {
+  const Options options = parse_options(args);
+  if (options.help) return std::fputs(help_text().c_str(), stdout) < 0;
+  if (options.version) return std::printf("%s\n", version_text().c_str()) < 0;
+  if (options.check_build) return std::fputs(build_text().c_str(), stdout) < 0;
+  auto logger = spdlog::stderr_logger_st("hvdrun");
+  logger->set_pattern("hvdrun: %v");
+  logger->set_level(options.verbose ? spdlog::level::debug : spdlog::level::warn);
+  spdlog::set_default_logger(std::move(logger));
+  LaunchPlan plan = make_plan(options, look_around());
+  for (const std::string& warning : plan.warnings) spdlog::warn("{}", warning);
+  return run_job(std::move(plan));
+}
+
+}  // namespace
+}  // namespace hvdrun
+
+int main(int argc, char** argv) {
+  using namespace hvdrun;
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const UsageError& e) {
+    std::fprintf(stderr, "hvdrun: %s\n", e.what());
+    return exit_code::kUsage;
+  } catch (const HostError& e) {
+    std::fprintf(stderr, "hvdrun: %s\n", e.what());
+    return exit_code::kHost;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "hvdrun: %s\n", e.what());
+    return exit_code::kInternal;
+  }
+}
