@@ -1,0 +1,124 @@
+// The job's TCP side as somebody sees it who does not have the key, and where the key is not.
+#include <arpa/inet.h>
+#include <fstream>
+#include <netinet/in.h>
+#include <set>
+#include <sstream>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Loopback ports on which a process of the job listens, from /proc.
+std::vector<int> listening_ports(const std::vector<ProcessInfo>& processes) {
+  std::set<std::string> inodes;
+  for (const auto& info : processes) {
+    const RunResult links =
+        run({.args = {"sh", "-c", "ls -l /proc/" + std::to_string(info.pid) + "/fd 2>/dev/null"}});
+    std::istringstream words(links.out);
+    for (std::string word; words >> word;)
+      if (word.compare(0, 8, "socket:[") == 0) inodes.insert(word.substr(8, word.size() - 9));
+  }
+  std::vector<int> ports;
+  std::ifstream table("/proc/net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    std::istringstream fields(line);
+    std::string field[10];
+    for (auto& f : field) fields >> f;
+    if (field[3] == "0A" && inodes.count(field[9]) == 1)
+      ports.push_back(std::stoi(field[1].substr(9), nullptr, 16));
+  }
+  return ports;
+}
+
+struct RunningJob {
+  explicit RunningJob(const std::string& control)
+      : marker(fresh_marker()),
+        tag(marker.first + "=" + marker.second),
+        job({.args = {build_path("hvdrun"), "--control", control, "--verbose", "-np", "2", "sh",
+                      "-c", "echo up; exec sleep 300"},
+             .env = {marker}}) {
+    job.wait_for_output("[1]<stdout>:up", 10s);
+    processes = processes_with(tag);
+  }
+  std::pair<std::string, std::string> marker;
+  std::string tag;
+  Background job;
+  std::vector<ProcessInfo> processes;
+};
+
+TEST_CASE("the whole job runs over TCP with TLS", "[control]") {
+  const RunResult result = hvdrun({"--control", "tcp", "-np", "4", worker_probe(), "collectives"});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+}
+
+TEST_CASE("wrong key and no key are refused, and the job goes on", "[control]") {
+  RunningJob running("tcp");
+  const auto ports = listening_ports(running.processes);
+  REQUIRE(ports.size() >= 2);  // coordinator and viewer
+  for (const int port : ports) {
+    CAPTURE(port);
+    const std::string client =
+        "echo hello | timeout 5 openssl s_client -connect 127.0.0.1:" + std::to_string(port) + " ";
+    const auto s_client = [&](const char* options) {
+      return run({.args = {"sh", "-c", client + options}});
+    };
+    const std::string other_key = "-tls1_3 -psk_identity 00 -psk " + std::string(64, 'a');
+    const RunResult wrong_key = s_client(other_key.c_str());
+    CHECK(wrong_key.exit_code != 0);
+    const RunResult no_key = s_client("-tls1_3");
+    CHECK(no_key.exit_code != 0);
+    const RunResult old_version = s_client("-tls1_2");
+    CHECK(old_version.exit_code != 0);
+  }
+  running.job.wait_for_output("refused a connection from 127.0.0.1", 5s);
+  // Plain bytes, and a connection that says nothing.
+  const int plain = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in target{};
+  target.sin_family = AF_INET;
+  target.sin_port = htons(static_cast<std::uint16_t>(ports[0]));
+  target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(plain, reinterpret_cast<sockaddr*>(&target), sizeof target) == 0);
+  CHECK(write(plain, "GET / HTTP/1.0\r\n\r\n", 18) == 18);
+  char answer[64];
+  while (read(plain, answer, sizeof answer) > 0) {
+  }
+  close(plain);
+  CHECK(processes_with(running.tag).size() == running.processes.size());
+}
+
+TEST_CASE("over Unix sockets nothing listens on the network", "[control]") {
+  RunningJob running("unix");
+  CHECK(listening_ports(running.processes).empty());
+}
+
+TEST_CASE("the secret is in no argv and in no environment", "[control]") {
+  // The job id is public; nothing else of 32 bytes or 64 digits may be seen.
+  RunningJob running("tcp");
+  for (const auto& info : running.processes) {
+    CAPTURE(info.name, info.cmdline);
+    CHECK(info.cmdline.find("secret") == std::string::npos);
+    CHECK(info.environ.find("SECRET") == std::string::npos);
+    for (const std::string* text : {&info.cmdline, &info.environ}) {
+      std::size_t digits = 0;
+      for (const char c : *text) {
+        digits = std::isxdigit(static_cast<unsigned char>(c)) != 0 ? digits + 1 : 0;
+        if (digits == 64) break;
+      }
+      CHECK(digits < 64);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hvdrun::test

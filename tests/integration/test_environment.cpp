@@ -1,0 +1,72 @@
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+TEST_CASE("ranks know their place, over several hosts too", "[environment]") {
+  const char* const script = R"(echo $HVD_HOSTNAME $HVD_RANK $HVD_SIZE $HVD_LOCAL_RANK \
+$HVD_LOCAL_SIZE $HVD_CROSS_RANK $HVD_CROSS_SIZE $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE \
+$NODE_RANK $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_SIZE $OMPI_COMM_WORLD_LOCAL_RANK)";
+  // An agent for each host, all on this machine.
+  const RunResult result =
+      hvdrun({"--transport", "local", "-np", "5", "-H", "a:2,b:4", "sh", "-c", script});
+  CHECK(result.exit_code == 0);
+  for (const char* line : {"[0]<stdout>:a 0 5 0 2 0 2 0 5 0 2 0 0 5 0\n",
+                           "[1]<stdout>:a 1 5 1 2 0 2 1 5 1 2 0 1 5 1\n",
+                           "[2]<stdout>:b 2 5 0 3 1 2 2 5 0 3 1 2 5 0\n",
+                           "[3]<stdout>:b 3 5 1 3 1 2 3 5 1 3 1 3 5 1\n",
+                           "[4]<stdout>:b 4 5 2 3 0 1 4 5 2 3 1 4 5 2\n"}) {
+    CAPTURE(line);
+    CHECK(result.out.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("a launcher inside a job hands out its own ranks", "[environment]") {
+  const RunResult result =
+      hvdrun({"-np", "1", build_path("hvdrun"), "-np", "2", "sh", "-c", "echo $RANK/$HVD_SIZE"},
+             {.env = {{"HOROVOD_RANK", "9"}, {"PMI_RANK", "9"}}});
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("[0]<stdout>:[0]<stdout>:0/2\n") != std::string::npos);
+  CHECK(result.out.find("[0]<stdout>:[1]<stdout>:1/2\n") != std::string::npos);
+}
+
+TEST_CASE("variables: -x sets, everything else goes along", "[environment]") {
+  const RunResult result =
+      hvdrun({"-np", "1", "-x", "SET=by x", "-x", "OVER=new", "sh", "-c", "echo $SET,$OVER,$GOES"},
+             {.env = {{"OVER", "old"}, {"GOES", "along"}}});
+  CHECK(result.out == "[0]<stdout>:by x,new,along\n");
+}
+
+TEST_CASE("OMP_NUM_THREADS divides the usable cores, and the user's own stays", "[environment]") {
+  const auto threads = [](std::vector<std::string> launcher) {
+    launcher.insert(launcher.end(), {"sh", "-c", "echo $OMP_NUM_THREADS"});
+    return run({.args = launcher}).out;
+  };
+  // One core by affinity, one rank: one thread, whatever the machine has.
+  CHECK(threads({"env", "-u", "OMP_NUM_THREADS", "taskset", "-c", "0", build_path("hvdrun"), "-np",
+                 "1"}) == "[0]<stdout>:1\n");
+  CHECK(threads({"env", "OMP_NUM_THREADS=5", build_path("hvdrun"), "-np", "1"}) ==
+        "[0]<stdout>:5\n");
+}
+
+TEST_CASE("a worker has no descriptors but its three", "[environment]") {
+  for (const char* control : {"unix", "tcp"}) {
+    const RunResult result =
+        hvdrun({"--control", control, "-np", "2", "bash", "-c", "echo /proc/$$/fd/*"});
+    for (const char* rank : {"0", "1"}) {
+      const auto at = result.out.find(std::string("[") + rank + "]<stdout>:");
+      REQUIRE(at != std::string::npos);
+      const std::string line = result.out.substr(at, result.out.find('\n', at) - at);
+      CAPTURE(line);
+      // bash keeps its script at 255; the glob itself opens the folder at 3.
+      for (int fd = 4; fd < 64; ++fd) {
+        CHECK(line.find("/fd/" + std::to_string(fd) + " ") == std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hvdrun::test

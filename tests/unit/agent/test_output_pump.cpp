@@ -1,0 +1,116 @@
+#include <chrono>
+#include <fcntl.h>
+#include <unistd.h>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "common/limits.h"
+#include "common/unix_stream.h"
+#include "worker/agent/output_pump.h"
+
+namespace hvdrun {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A pump with a viewer that records, and one rank's stdout to write to.
+struct PumpFixture {
+  PumpFixture() : pump(io, [this] { all_closed = true; }) {
+    auto [a, b] = make_socket_pair();
+    agent_side = std::make_shared<FrameChannel>(make_unix_stream(io, std::move(a)));
+    viewer_side = std::make_shared<FrameChannel>(make_unix_stream(io, std::move(b)));
+    agent_side->start(
+        [this](const Frame& frame) {
+          Credit credit;
+          REQUIRE_FALSE(decode(frame.payload, credit));
+          pump.credit(credit);
+        },
+        [](std::error_code) {});
+    viewer_side->start(
+        [this](const Frame& frame) {
+          if (frame.type == MessageType::output_closed) ++closed;
+          if (frame.type != MessageType::output) return;
+          Output output;
+          REQUIRE_FALSE(decode(frame.payload, output));
+          text += output.bytes;
+          last_partial = output.partial;
+        },
+        [](std::error_code) {});
+    pump.set_viewer(agent_side);
+    int fds[2];
+    REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
+    writer.reset(fds[1]);
+    ::fcntl(writer.get(), F_SETFL, O_NONBLOCK);
+    pump.add(3, OutputStream::out, UniqueFd(fds[0]));
+  }
+  // As much as goes in until nothing moves any more.
+  std::size_t flood() {
+    const std::string line(1023, 'x');
+    std::size_t total = 0;
+    for (int idle = 0; idle < 20;) {
+      const std::string bytes = line + "\n";
+      const ssize_t sent = ::write(writer.get(), bytes.data(), bytes.size());
+      if (sent > 0) total += static_cast<std::size_t>(sent);
+      idle = sent > 0 ? 0 : idle + 1;
+      io.run_for(sent > 0 ? 0ms : 5ms);
+      io.restart();
+    }
+    return total;
+  }
+
+  boost::asio::io_context io{1};
+  bool all_closed = false;
+  std::shared_ptr<FrameChannel> agent_side;
+  std::shared_ptr<FrameChannel> viewer_side;
+  OutputPump pump;
+  UniqueFd writer;
+  std::string text;
+  bool last_partial = false;
+  int closed = 0;
+};
+
+TEST_CASE_METHOD(PumpFixture, "lines arrive whole, the rest at the end", "[output]") {
+  REQUIRE(::write(writer.get(), "one\ntw", 6) == 6);
+  io.run_for(20ms);
+  CHECK(text == "one\n");
+  REQUIRE(::write(writer.get(), "o\nrest", 6) == 6);
+  io.run_for(20ms);
+  CHECK(text == "one\ntwo\n");
+  writer.reset();
+  io.run_for(20ms);
+  CHECK(text == "one\ntwo\nrest");
+  CHECK(last_partial);
+  CHECK(closed == 1);
+  CHECK(all_closed);
+}
+
+TEST_CASE_METHOD(PumpFixture, "a rank without credit waits in its own pipe", "[output]") {
+  flood();
+  // One read may go over it, and a line end may keep some back.
+  CHECK(text.size() <= limits::kOutputCredit + 32768);
+  CHECK(text.size() >= limits::kOutputCredit - 32768);
+  const std::size_t before = text.size();
+  viewer_side->send(Credit{3, static_cast<std::uint32_t>(before)});
+  flood();
+  CHECK(text.size() > before + limits::kOutputCredit / 2);
+}
+
+TEST_CASE_METHOD(PumpFixture, "without a viewer nobody blocks", "[output]") {
+  flood();
+  pump.set_viewer(nullptr);
+  const std::size_t shown = text.size();
+  std::size_t more = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::string bytes(4096, 'y');
+    const ssize_t sent = ::write(writer.get(), bytes.data(), bytes.size());
+    if (sent > 0) more += static_cast<std::size_t>(sent);
+    io.run_for(1ms);
+    io.restart();
+  }
+  CHECK(more > 400'000);
+  CHECK(text.size() <= shown + 32768);
+}
+
+}  // namespace
+}  // namespace hvdrun

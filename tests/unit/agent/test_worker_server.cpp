@@ -1,0 +1,235 @@
+#include <chrono>
+#include <optional>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/unix_stream.h"
+#include "worker/agent/worker_server.h"
+
+namespace hvdrun {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Worker {
+  std::shared_ptr<FrameChannel> channel;
+  std::vector<Frame> frames;
+  std::optional<std::error_code> closed;
+
+  template <class M>
+  std::optional<M> last() const {
+    for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
+      if (it->type != M::kType) continue;
+      M message;
+      if (!decode(it->payload, message)) return message;
+    }
+    return std::nullopt;
+  }
+};
+
+// Ranks 4 and 5 of 8 live here.
+struct WorkersFixture {
+  WorkersFixture() {
+    WorkerServerOptions options;
+    options.job_id = "job";
+    options.name = "@hvdrun-test-" + std::to_string(::getpid());
+    options.epoch = 1;
+    options.size = 8;
+    options.usable_cores = 2;
+    options.ranks = {{4, 0, 2, 4}, {5, 1, 1, 3}};
+    options.send_up = [this](const std::string& bytes) {
+      FrameDecoder decoder;
+      decoder.feed(bytes);
+      std::error_code ec;
+      up.push_back(decoder.next(ec).value());
+    };
+    name = options.name;
+    server.emplace(io, std::move(options));
+  }
+  void connect(Worker& worker) {
+    boost::asio::local::stream_protocol::socket socket(io);
+    socket.connect(agent_endpoint(name));
+    worker.channel =
+        std::make_shared<FrameChannel>(make_unix_stream(io, UniqueFd(socket.release())));
+    worker.channel->start([&worker](Frame frame) { worker.frames.push_back(std::move(frame)); },
+                          [&worker](std::error_code ec) { worker.closed = ec; });
+  }
+  void join(Worker& worker, std::uint32_t rank) {
+    connect(worker);
+    Hello hello;
+    hello.role = Role::worker;
+    hello.job_id = "job";
+    worker.channel->send(hello);
+    worker.channel->send(WorkerJoin{rank, 1});
+    settle();
+  }
+  void settle(std::chrono::milliseconds time = 30ms) {
+    io.restart();
+    io.run_for(time);
+  }
+  template <class M>
+  std::vector<M> take_up() {
+    std::vector<M> found;
+    for (const Frame& frame : up) {
+      M message;
+      if (frame.type == M::kType && !decode(frame.payload, message)) found.push_back(message);
+    }
+    up.clear();
+    return found;
+  }
+
+  boost::asio::io_context io{1};
+  std::string name;
+  std::vector<Frame> up;
+  std::optional<WorkerServer> server;
+  Worker a;
+  Worker b;
+  Worker c;
+};
+
+TEST_CASE_METHOD(WorkersFixture, "a worker is told where it stands", "[workers]") {
+  join(b, 5);
+  REQUIRE(b.frames.size() == 2);
+  CHECK(b.frames[0].type == MessageType::welcome);
+  CHECK(b.frames[1].epoch == 1);
+  const auto topology = b.last<WorkerTopology>();
+  REQUIRE(topology);
+  CHECK(topology->rank == 5);
+  CHECK(topology->size == 8);
+  CHECK(topology->local_rank == 1);
+  CHECK(topology->local_size == 2);
+  CHECK(topology->cross_rank == 1);
+  CHECK(topology->cross_size == 3);
+  CHECK(topology->local_ranks == std::vector<std::uint32_t>{4, 5});
+  CHECK(take_up<RanksJoined>().size() == 1);
+}
+
+TEST_CASE_METHOD(WorkersFixture, "who does not belong here is refused", "[workers]") {
+  join(a, 3);
+  CHECK(a.last<Refuse>()->code == Errc::not_found);
+  join(b, 4);
+  Worker twice;
+  join(twice, 4);
+  CHECK(twice.last<Refuse>()->code == Errc::unexpected_message);
+  CHECK(twice.closed);
+  CHECK_FALSE(b.closed);
+}
+
+TEST_CASE_METHOD(WorkersFixture, "one fence frame goes up for the whole host", "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  up.clear();
+  a.channel->send(FenceEnter{0, {4}, "blob"}, 1);
+  settle();
+  CHECK(up.empty());
+  b.channel->send(FenceEnter{0, {5}, ""}, 1);
+  settle();
+  const auto entered = take_up<FenceEnter>();
+  REQUIRE(entered.size() == 1);
+  CHECK(entered[0].ranks == std::vector<std::uint32_t>{4, 5});
+  CHECK(entered[0].blob == "blob");
+  server->fence_release({0, "all"});
+  settle();
+  CHECK(a.last<FenceRelease>()->blob == "all");
+  CHECK(b.last<FenceRelease>()->blob == "all");
+
+  // Ranks that left and came back count from 0 again; the epoch's number goes on.
+  a.channel->send(WorkerLeave{}, 1);
+  settle();
+  join(c, 4);
+  up.clear();
+  c.channel->send(FenceEnter{0, {4}, ""}, 1);
+  b.channel->send(FenceEnter{1, {5}, ""}, 1);
+  settle();
+  CHECK(take_up<FenceEnter>().at(0).fence == 1);
+  server->fence_release({1, "again"});
+  settle();
+  CHECK(c.last<FenceRelease>()->fence == 0);
+  CHECK(b.last<FenceRelease>()->fence == 1);
+}
+
+TEST_CASE_METHOD(WorkersFixture, "a fence does not wait for a rank that has ended", "[workers]") {
+  join(a, 4);
+  up.clear();
+  a.channel->send(FenceEnter{0, {4}, ""}, 1);
+  settle();
+  CHECK(up.empty());
+  server->rank_exited(5, "its process ended with code 0");
+  const auto entered = take_up<FenceEnter>();
+  REQUIRE(entered.size() == 1);
+  CHECK(entered[0].ranks == std::vector<std::uint32_t>{4});
+  server->fence_failed({0, "rank 5 is gone"});
+  settle();
+  CHECK(a.last<FenceFailed>()->reason == "rank 5 is gone");
+}
+
+TEST_CASE_METHOD(WorkersFixture, "requests of different workers keep their own numbers",
+                 "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  up.clear();
+  a.channel->send(StoreGet{7, "k", 1000}, 1);
+  b.channel->send(StoreGet{7, "k", 1000}, 1);
+  settle();
+  const auto gets = take_up<StoreGet>();
+  REQUIRE(gets.size() == 2);
+  CHECK(gets[0].request != gets[1].request);
+  server->store_value({gets[1].request, Errc::ok, "for b"});
+  server->store_value({gets[1].request, Errc::ok, "a second answer"});
+  server->store_value({999, Errc::ok, "for nobody"});
+  settle();
+  CHECK_FALSE(a.last<StoreValue>());
+  CHECK(b.last<StoreValue>()->request == 7);
+  CHECK(b.last<StoreValue>()->value == "for b");
+}
+
+TEST_CASE_METHOD(WorkersFixture, "a worker that vanishes is told to its peers, and upwards",
+                 "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  up.clear();
+  SECTION("without a word") {
+    a.channel->close();
+    settle();
+    CHECK_FALSE(b.last<PeerLost>());  // its exit status may still come
+    settle(200ms);
+    CHECK_FALSE(b.last<PeerLost>()->clean);
+    CHECK_FALSE(take_up<RankLeft>().at(0).clean);
+  }
+  SECTION("with goodbye") {
+    a.channel->send(WorkerLeave{}, 1);
+    settle();
+    CHECK(b.last<PeerLost>()->clean);
+    CHECK(take_up<RankLeft>().at(0).clean);
+  }
+  SECTION("killed: the line ends first, then the process") {
+    a.channel->close();
+    settle();
+    server->rank_exited(4, "its process was killed by signal 9 (SIGKILL)");
+    settle(200ms);
+    CHECK(b.last<PeerLost>()->reason == "its process was killed by signal 9 (SIGKILL)");
+    CHECK(take_up<RankLeft>().size() == 1);
+  }
+  SECTION("its process ended, but a child holds the line open") {
+    server->rank_exited(4, "its process ended with code 3");
+    settle();
+    CHECK(b.last<PeerLost>()->reason == "its process ended with code 3");
+    CHECK(a.closed);
+  }
+  CHECK(b.last<PeerLost>()->rank == 4);
+}
+
+TEST_CASE_METHOD(WorkersFixture, "a worker that speaks nonsense is let go", "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  SECTION("another epoch") { a.channel->send(FenceEnter{0, {4}, ""}, 2); }
+  SECTION("another's rank") { a.channel->send(FenceEnter{0, {5}, ""}, 1); }
+  SECTION("a message that is not a worker's") { a.channel->send(EndJob{}, 1); }
+  settle();
+  CHECK(a.closed);
+  CHECK(b.last<PeerLost>()->rank == 4);
+}
+
+}  // namespace
+}  // namespace hvdrun

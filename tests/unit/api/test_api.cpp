@@ -1,0 +1,259 @@
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include <catch2/catch.hpp>
+#include <hvd/hvd.h>
+
+#include "tests/unit/api/mini_job.h"
+
+using namespace hvdrun::test;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void expect(bool condition, const char* what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const hvd::Error& error) {
+    return std::to_string(static_cast<int>(error.code())) + " " + error.what();
+  }
+  return "no error";
+}
+
+std::string code(hvd::ErrorCode value) { return std::to_string(static_cast<int>(value)) + " "; }
+
+void allreduce_ones(std::size_t count) {
+  std::vector<float> data(count, 1.0F);
+  hvd::allreduce(data.data(), data.data(), count, hvd::ReduceOp::sum);
+  for (const float x : data) expect(x == static_cast<float>(hvd::size()), "wrong sum");
+}
+
+void check_all_ok(const std::vector<ProcessResult>& results) {
+  for (const ProcessResult& result : results) {
+    INFO(result.text);
+    CHECK(result.status == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("four processes run every collective", "[api]") {
+  check_all_ok(MiniJob(4).run([](int rank) {
+    expect(!hvd::is_initialized(), "initialized too early");
+    hvd::init();
+    hvd::init();
+    expect(hvd::is_initialized() && hvd::rank() == rank && hvd::size() == 4, "wrong place");
+    expect(hvd::local_rank() == rank && hvd::local_size() == 4, "wrong local place");
+    expect(hvd::cross_rank() == 0 && hvd::cross_size() == 1, "wrong cross place");
+    allreduce_ones(1);
+    allreduce_ones(1'000'000);
+    std::int64_t number = rank == 2 ? 77 : 0;
+    hvd::broadcast(&number, 1, 2);
+    expect(number == 77, "wrong broadcast");
+    std::vector<std::int32_t> all(4);
+    const std::int32_t own = rank * 10;
+    hvd::allgather(&own, all.data(), 1);
+    expect(all == std::vector<std::int32_t>{0, 10, 20, 30}, "wrong allgather");
+    double value = rank;
+    const hvd::Handle handle = hvd::allreduce_async(&value, &value, 1);
+    hvd::barrier();
+    expect(hvd::poll(handle), "not done after a later barrier");
+    hvd::synchronize(handle);
+    expect(value == 1.5, "wrong mean");
+    expect(contains(error_of([&] { hvd::synchronize(handle); }), "no operation has handle"),
+           "handle consumed twice");
+    hvd::shutdown();
+    hvd::shutdown();
+    expect(contains(error_of([] { hvd::rank(); }), "hvd::init() has not been called"),
+           "rank() after shutdown");
+    return std::string();
+  }));
+}
+
+TEST_CASE("a killed rank is named by all others within a second", "[api]") {
+  const auto results = MiniJob(4).run([](int rank) {
+    hvd::init();
+    allreduce_ones(10);
+    if (rank == 2) ::raise(SIGKILL);
+    const auto start = steady_clock::now();
+    std::string text = error_of([] { allreduce_ones(100'000); });
+    expect(steady_clock::now() - start < milliseconds(1000), "too late");
+    // Still named later.
+    expect(contains(error_of([] { hvd::barrier(); }), "rank 2 is lost"), "not named again");
+    return text;
+  });
+  CHECK(WIFSIGNALED(results[2].status));
+  for (const std::size_t rank : {0, 1, 3}) {
+    INFO(results[rank].text);
+    CHECK(results[rank].status == 0);
+    CHECK(contains(results[rank].text, code(hvd::ErrorCode::peer_lost) +
+                                           "allreduce(float32, 100000 elements, sum): rank 2 is "
+                                           "lost: its process ended"));
+  }
+}
+
+TEST_CASE("who did its part may leave: the slow rank's last collective succeeds", "[api]") {
+  // Many lives in the same processes: init() again after shutdown(), with the goodbyes of the last
+  // life still under way.
+  check_all_ok(MiniJob(3).run([](int rank) {
+    for (int life = 0; life < 30; ++life) {
+      hvd::init();
+      if (life % 3 == rank) std::this_thread::sleep_for(milliseconds(5));
+      allreduce_ones(life % 2 == 0 ? 3 : 200'000);
+      if (life % 2 == 0) hvd::barrier();
+      hvd::shutdown();
+    }
+    return std::string();
+  }));
+}
+
+TEST_CASE("who exits right after the last collective harms nobody", "[api]") {
+  for (int round = 0; round < 10; ++round) {
+    check_all_ok(MiniJob(3).run([](int rank) {
+      hvd::init();
+      if (rank == 1) std::this_thread::sleep_for(milliseconds(3));
+      hvd::barrier();
+      return std::string();  // no shutdown
+    }));
+  }
+}
+
+TEST_CASE("a collective after another rank's shutdown names that rank", "[api]") {
+  const auto results = MiniJob(3).run([](int rank) {
+    hvd::init();
+    hvd::barrier();
+    if (rank == 1) {
+      hvd::shutdown();
+      return std::string("left");
+    }
+    return error_of([] { allreduce_ones(8); });
+  });
+  for (const std::size_t rank : {0, 2}) {
+    CHECK(contains(results[rank].text,
+                   "allreduce(float32, 8 elements, sum): rank 1 called hvd::shutdown()"));
+  }
+}
+
+TEST_CASE("a mismatch between processes is the same error everywhere", "[api]") {
+  const auto results = MiniJob(3).run([](int rank) {
+    hvd::init();
+    std::int64_t data[8] = {};
+    return error_of([&] {
+      if (rank == 1) {
+        hvd::broadcast(data, 3, 1);
+      } else {
+        hvd::allreduce(data, data, 8);
+      }
+    });
+  });
+  for (const ProcessResult& result : results) {
+    CHECK(result.text == code(hvd::ErrorCode::mismatch) +
+                             "rank 0 called allreduce(int64, 8 elements, average), but rank 1 "
+                             "called broadcast(int64, 3 elements, root 1)");
+  }
+}
+
+TEST_CASE("time limits come from the environment", "[api]") {
+  MiniJob job(2);
+  job.environment["HVD_COLLECTIVE_TIMEOUT"] = "0.2";
+  const auto results = job.run([](int rank) {
+    hvd::init();
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(600));
+      return std::string();
+    }
+    return error_of([] { hvd::barrier(); });
+  });
+  CHECK(results[0].text == code(hvd::ErrorCode::timeout) + "barrier(): waited 0.2 s for rank 1");
+
+  MiniJob alone(2);
+  alone.ranks_to_start = 1;
+  alone.environment["HVD_INIT_TIMEOUT"] = "0.2";
+  const auto late = alone.run([](int) { return error_of([] { hvd::init(); }); });
+  CHECK(late[0].text ==
+        code(hvd::ErrorCode::timeout) + "hvd::init(): not all of the 2 ranks arrived in time");
+
+  MiniJob wrong(1);
+  wrong.environment["HVD_INIT_TIMEOUT"] = "soon";
+  CHECK(contains(wrong.run([](int) { return error_of([] { hvd::init(); }); })[0].text,
+                 "HVD_INIT_TIMEOUT='soon' is not a time"));
+}
+
+TEST_CASE("the loss of the agent ends a pending collective", "[api]") {
+  MiniJob job(2);
+  job.agent_dies_after_ms = 100;
+  const auto results = job.run([](int rank) {
+    hvd::init();
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(800));
+      return std::string();
+    }
+    return error_of([] { hvd::barrier(); });
+  });
+  CHECK(contains(results[0].text, "barrier(): the line to this host's agent is lost"));
+}
+
+TEST_CASE("a job on several hosts is refused by init", "[api]") {
+  MiniJob job(2);
+  job.hosts = 2;
+  const auto results = job.run([](int) { return error_of([] { hvd::init(); }); });
+  CHECK(contains(results[1].text, code(hvd::ErrorCode::unavailable)));
+  CHECK(contains(results[1].text,
+                 "rank 1 of 2 (local rank 0 of 1): this job has ranks on 2 hosts: collectives "
+                 "between hosts are not in this version"));
+}
+
+TEST_CASE("a forked child has no part in its parent's job", "[api]") {
+  check_all_ok(MiniJob(2).run([](int) {
+    hvd::init();
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      bool ok = !hvd::is_initialized();
+      ok = ok && contains(error_of([] { hvd::barrier(); }), "has not been called in this process");
+      hvd::shutdown();
+#if defined(__SANITIZE_ADDRESS__)
+      std::_Exit(ok ? 0 : 1);  // what the parent's threads had on their stacks is leaked here
+#endif
+      // Through the exit handlers, as a careless program would.
+      std::exit(ok ? 0 : 1);  // NOLINT(concurrency-mt-unsafe)
+    }
+    int status = -1;
+    ::waitpid(pid, &status, 0);
+    expect(status == 0, "the child failed");
+    allreduce_ones(100);
+    hvd::shutdown();
+    return std::string();
+  }));
+}
+
+TEST_CASE("without a launcher the job is this process", "[api]") {
+  MiniJob job(1);
+  check_all_ok(job.run([](int) {
+    for (const char* name : {"HVD_AGENT", "HVD_RANK"}) ::unsetenv(name);  // NOLINT
+    hvd::init();
+    expect(hvd::rank() == 0 && hvd::size() == 1 && hvd::local_size() == 1, "wrong place");
+    allreduce_ones(1000);
+    const hvd::Handle handle = hvd::broadcast_async(static_cast<float*>(nullptr), 0);
+    hvd::synchronize(handle);
+    hvd::shutdown();
+    return std::string();
+  }));
+  check_all_ok(MiniJob(1).run([](int) {
+    hvd::init();
+    allreduce_ones(1000);
+    hvd::shutdown();
+    return std::string();
+  }));
+}

@@ -1,0 +1,251 @@
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <sys/stat.h>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/client/fake_agent.h"
+#include "worker/client/agent_line.h"
+
+using namespace hvdrun;
+using namespace hvdrun::test;
+using hvd::ErrorCode;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::uint32_t kEpoch = 3;
+
+AgentLine::Deadline in(int ms) { return steady_clock::now() + milliseconds(ms); }
+
+WorkerEnvironment environment(const std::string& agent) {
+  WorkerEnvironment env;
+  env.agent = agent;
+  env.job_id = std::string(32, 'b');
+  env.size = 2;
+  env.local_size = 2;
+  return env;
+}
+
+struct Caught {
+  ErrorCode code{};
+  std::string text;
+};
+
+template <class F>
+Caught caught(F body) {
+  try {
+    body();
+  } catch (const hvd::Error& error) {
+    return {error.code(), error.what()};
+  }
+  return {};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::size_t open_descriptors() {
+  const auto all = std::filesystem::directory_iterator("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+}  // namespace
+
+TEST_CASE("a worker joins, meets, stores, gets memory and leaves", "[client]") {
+  const std::size_t before = open_descriptors();
+  {
+    FakeAgent agent([](FakeAgentPeer& peer) {
+      peer.let_in(kEpoch, one_host(0, 2));
+      const auto fence = peer.read<FenceEnter>(kEpoch);
+      peer.send(FenceRelease{fence.fence, fence.blob + "!"}, kEpoch);
+      const auto put = peer.read<StorePut>(kEpoch);
+      peer.send(StoreAck{put.request, Errc::ok}, kEpoch);
+      const auto get = peer.read<StoreGet>(kEpoch);
+      peer.send(StoreValue{get.request, Errc::ok, put.value}, kEpoch);
+      const auto missing = peer.read<StoreGet>(kEpoch);
+      peer.send(StoreValue{missing.request, Errc::timeout, ""}, kEpoch);
+      const auto segment = peer.read<SegmentGet>(kEpoch);
+      const UniqueFd memory = make_memfd(segment.size);
+      const UniqueFd surplus = make_memfd(1);
+      peer.send(Segment{segment.request, Errc::ok, segment.size}, kEpoch,
+                {memory.get(), surplus.get()});
+      const auto refused = peer.read<SegmentGet>(kEpoch);
+      peer.send(Segment{refused.request, Errc::mismatch, 0}, kEpoch);
+      peer.read<WorkerLeave>(kEpoch);
+      if (!peer.at_end()) throw std::runtime_error("frames after the goodbye");
+    });
+    {
+      AgentLine line(environment(agent.name()), in(5000));
+      CHECK(line.epoch() == kEpoch);
+      CHECK(line.topology().size == 2);
+      CHECK(line.fence("id", in(5000)) == "id!");
+      line.put("key", "value", in(5000));
+      CHECK(line.get("key", in(5000)).value_or("") == "value");
+      CHECK_FALSE(line.get("other", in(100)).has_value());
+      const UniqueFd memory = line.segment("world", 8192, in(5000));
+      struct stat status {};
+      REQUIRE(::fstat(memory.get(), &status) == 0);
+      CHECK(status.st_size == 8192);
+      CHECK(
+          contains(caught([&] { line.segment("world", 1, in(5000)); }).text, "the ranks disagree"));
+      line.leave();
+    }
+    agent.finish();
+  }
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("answers arrive in any split", "[client]") {
+  FakeAgent agent([](FakeAgentPeer& peer) {
+    peer.read<Hello>(0);
+    peer.read<WorkerJoin>(0);
+    const std::string bytes = encode_frame(Welcome{}) + encode_frame(one_host(0, 2), kEpoch);
+    for (const char byte : bytes) send_bytes(peer.socket(), {&byte, 1});
+    const auto segment = peer.read<SegmentGet>(kEpoch);
+    const UniqueFd memory = make_memfd(segment.size);
+    const std::string answer = encode_frame(Segment{segment.request, Errc::ok, 4096}, kEpoch);
+    send_bytes(peer.socket(), answer.substr(0, 1), {memory.get()});
+    for (std::size_t i = 1; i < answer.size(); ++i) send_bytes(peer.socket(), answer.substr(i, 1));
+  });
+  AgentLine line(environment(agent.name()), in(5000));
+  CHECK(line.segment("world", 4096, in(5000)));
+  agent.finish();
+}
+
+TEST_CASE("a refused worker says why", "[client]") {
+  FakeAgent agent([](FakeAgentPeer& peer) {
+    peer.read<Hello>(0);
+    peer.send(Refuse{Errc::wrong_job, "this host runs job 12"}, 0);
+  });
+  const Caught error = caught([&] { AgentLine line(environment(agent.name()), in(5000)); });
+  CHECK(error.code == ErrorCode::unavailable);
+  CHECK(contains(error.text, "the agent refused this worker: this host runs job 12"));
+}
+
+TEST_CASE("an agent that is not there or does not answer is named", "[client]") {
+  const Caught missing = caught([] { AgentLine line(environment("@hvd-test-nobody"), in(1000)); });
+  CHECK(missing.code == ErrorCode::unavailable);
+  CHECK(contains(missing.text, "'@hvd-test-nobody': Connection refused"));
+  CHECK(contains(caught([] { AgentLine line(environment("/no/such/socket"), in(1000)); }).text,
+                 "'/no/such/socket': No such file"));
+  CHECK(contains(caught([] { AgentLine line(environment(std::string(200, 'x')), in(1000)); }).text,
+                 "1 to 107 bytes"));
+  std::promise<void> over;
+  FakeAgent mute([&](FakeAgentPeer&) { over.get_future().wait(); });
+  const Caught silent = caught([&] { AgentLine line(environment(mute.name()), in(100)); });
+  CHECK(silent.code == ErrorCode::timeout);
+  CHECK(contains(silent.text, "did not answer in time"));
+  over.set_value();
+}
+
+TEST_CASE("the end of the agent fails every wait and is reported once", "[client]") {
+  FakeAgent agent([&](FakeAgentPeer& peer) {
+    peer.let_in(kEpoch, one_host(0, 2));
+    peer.read_frame();  // a fence and a get, in either order
+    peer.read_frame();
+    peer.close();
+  });
+  AgentLine line(environment(agent.name()), in(5000));
+  std::atomic<int> reports{0};
+  line.set_events({[](const PeerLost&) {}, [&](const hvd::Error&) { ++reports; }});
+  auto fence =
+      std::async(std::launch::async, [&] { return caught([&] { line.fence({}, in(10'000)); }); });
+  while (caught([&] { line.get("key", in(10'000)); }).code != ErrorCode::unavailable) {
+  }
+  CHECK(contains(fence.get().text, "the line to this host's agent is lost"));
+  CHECK(caught([&] { line.put("k", "v", in(10'000)); }).code == ErrorCode::unavailable);
+  line.leave();
+  agent.finish();
+  // The I/O thread reports after it has failed the waits.
+  for (int i = 0; i < 5000 && reports == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(reports == 1);
+}
+
+TEST_CASE("a frame of another epoch ends the line", "[client]") {
+  FakeAgent agent([](FakeAgentPeer& peer) {
+    peer.let_in(kEpoch, one_host(0, 2));
+    const auto fence = peer.read<FenceEnter>(kEpoch);
+    peer.send(FenceRelease{fence.fence, {}}, kEpoch + 1);
+    if (!peer.at_end()) throw std::runtime_error("the worker goes on");
+  });
+  AgentLine line(environment(agent.name()), in(5000));
+  const Caught error = caught([&] { line.fence({}, in(5000)); });
+  CHECK(error.code == ErrorCode::unavailable);
+  CHECK(contains(error.text, "epoch 4, this is epoch 3"));
+}
+
+TEST_CASE("a fence fails when it is told so, when a rank dies, and in time", "[client]") {
+  FakeAgent agent([](FakeAgentPeer& peer) {
+    peer.let_in(kEpoch, one_host(0, 2));
+    const auto failed = peer.read<FenceEnter>(kEpoch);
+    peer.send(FenceFailed{failed.fence, "rank 1 exited before it joined"}, kEpoch);
+    peer.read<FenceEnter>(kEpoch);
+    const auto lost = peer.read<FenceEnter>(kEpoch);
+    if (lost.fence != 2) throw std::runtime_error("wrong number");
+    peer.send(PeerLost{1, true, {}}, kEpoch);  // it may come back before the fence opens
+    peer.send(PeerLost{1, false, "killed by signal 9"}, kEpoch);
+    peer.at_end();
+  });
+  AgentLine line(environment(agent.name()), in(5000));
+  CHECK(caught([&] { line.fence({}, in(5000)); }).text == "rank 1 exited before it joined");
+  const Caught late = caught([&] { line.fence({}, in(100)); });
+  CHECK(late.code == ErrorCode::timeout);
+  CHECK(contains(late.text, "not all of the 2 ranks"));
+  const Caught lost = caught([&] { line.fence({}, in(5000)); });
+  CHECK(lost.code == ErrorCode::peer_lost);
+  CHECK(lost.text == "rank 1 is lost: killed by signal 9");
+}
+
+TEST_CASE("lost peers reach the handler, early ones as soon as it is set", "[client]") {
+  FakeAgent agent([](FakeAgentPeer& peer) {
+    peer.let_in(kEpoch, one_host(0, 2));
+    peer.send(PeerLost{1, true, "before the fence: dropped"}, kEpoch);
+    const auto fence = peer.read<FenceEnter>(kEpoch);
+    peer.send(FenceRelease{fence.fence, {}}, kEpoch);
+    peer.send(PeerLost{1, false, "early"}, kEpoch);
+    const auto put = peer.read<StorePut>(kEpoch);
+    peer.send(StoreAck{put.request, Errc::ok}, kEpoch);
+    peer.read<WorkerLeave>(kEpoch);
+    peer.send(PeerLost{0, true, "late"}, kEpoch);
+    peer.close();
+  });
+  AgentLine line(environment(agent.name()), in(5000));
+  line.fence({}, in(5000));
+  line.put("k", "v", in(5000));  // its answer came behind the loss
+  std::mutex mutex;
+  std::vector<std::string> reasons;
+  std::promise<void> over;
+  line.set_events({[&](const PeerLost& lost) {
+                     const std::lock_guard<std::mutex> lock(mutex);
+                     reasons.push_back(lost.reason);
+                   },
+                   [&](const hvd::Error&) { over.set_value(); }});
+  line.leave();
+  REQUIRE(over.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready);
+  const std::lock_guard<std::mutex> lock(mutex);
+  CHECK(reasons == std::vector<std::string>{"early", "late"});
+}
+
+TEST_CASE("what exceeds a limit is refused here, before it travels", "[client]") {
+  FakeAgent agent([](FakeAgentPeer& peer) {
+    peer.let_in(kEpoch, one_host(0, 2));
+    if (!peer.at_end()) throw std::runtime_error("something was sent");
+  });
+  {
+    AgentLine line(environment(agent.name()), in(5000));
+    CHECK(caught([&] { line.fence(std::string(1U << 20, 'x'), in(1000)); }).code ==
+          ErrorCode::invalid_argument);
+    CHECK(caught([&] { line.put(std::string(2000, 'x'), "", in(1000)); }).code ==
+          ErrorCode::invalid_argument);
+    CHECK(caught([&] { line.put("k", std::string(9U << 20, 'x'), in(1000)); }).code ==
+          ErrorCode::invalid_argument);
+  }
+  agent.finish();
+}

@@ -1,0 +1,89 @@
+// Runs the ranks of a job as threads over one mapping. Catch2's assertions belong to the main
+// thread: ranks throw, and the errors come back by rank.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+#include "worker/comm/communicator.h"
+#include "worker/comm/mapping.h"
+#include "worker/comm/self_communicator.h"
+#include "worker/comm/shm_communicator.h"
+
+namespace hvdrun::test {
+
+struct RankError {
+  std::string text;
+  std::optional<hvd::ErrorCode> code;  // nothing: not an hvd::Error
+};
+using RankErrors = std::vector<std::optional<RankError>>;
+
+inline void expect(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+inline std::optional<RankError> error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const hvd::Error& error) {
+    return RankError{error.what(), error.code()};
+  } catch (const std::exception& error) {
+    return RankError{error.what(), std::nullopt};
+  }
+  return std::nullopt;
+}
+
+class RankThreads {
+ public:
+  explicit RankThreads(int size, bool may_spin = false) {
+    auto mapping =
+        std::make_shared<const Mapping>(Mapping::anonymous(shm_segment_bytes(unsigned(size))));
+    for (int rank = 0; rank < size; ++rank) {
+      ShmOptions options;
+      options.rank = rank;
+      options.size = size;
+      options.may_spin = may_spin;
+      communicators_.push_back(make_shm_communicator(mapping, options));
+    }
+  }
+  Communicator& operator[](int rank) { return *communicators_[unsigned(rank)]; }
+  int size() const { return int(communicators_.size()); }
+  std::unique_ptr<Communicator> take(int rank) { return std::move(communicators_[unsigned(rank)]); }
+
+  RankErrors run(const std::function<void(Communicator&)>& body) {
+    RankErrors errors(communicators_.size());
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < communicators_.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        errors[rank] = error_of([&] { body(*communicators_[rank]); });
+        // A wrong result: the others must not wait for this rank.
+        if (errors[rank] && !errors[rank]->code) {
+          for (auto& communicator : communicators_)
+            communicator->abort(hvd::Error(hvd::ErrorCode::internal, errors[rank]->text));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return errors;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+};
+
+// The first error as text, for REQUIRE(first_error(...) == "").
+inline std::string first_error(const RankErrors& errors) {
+  for (std::size_t rank = 0; rank < errors.size(); ++rank)
+    if (errors[rank]) return "rank " + std::to_string(rank) + ": " + errors[rank]->text;
+  return {};
+}
+
+}  // namespace hvdrun::test

@@ -1,0 +1,133 @@
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "common/environment.h"
+
+namespace hvdrun {
+namespace {
+
+WorkerPlace sample_place() {
+  WorkerPlace place;
+  place.job_id = "00ff";
+  place.agent = "@agent";
+  place.host_name = "gpu1";
+  place.epoch = 1;
+  place.rank = 5;
+  place.size = 8;
+  place.local_rank = 1;
+  place.local_size = 4;
+  place.cross_rank = 1;
+  place.cross_size = 2;
+  place.node_rank = 1;
+  place.node_count = 2;
+  place.usable_cores = 10;
+  place.master_addr = "gpu0";
+  place.master_port = 4711;
+  return place;
+}
+
+std::map<std::string, std::string> as_map(const Environment& env) {
+  std::map<std::string, std::string> map;
+  for (const std::string& entry : env) {
+    const auto equals = entry.find('=');
+    const bool is_new = map.emplace(entry.substr(0, equals), entry.substr(equals + 1)).second;
+    INFO(entry);
+    CHECK(is_new);  // a name that stands twice is read differently by different programs
+  }
+  return map;
+}
+
+TEST_CASE("the contract stands in a worker's environment", "[environment]") {
+  const auto env = as_map(worker_environment({"PATH=/bin", "EMPTY="}, sample_place()));
+  const std::map<std::string, std::string> expected = {
+      {"PATH", "/bin"},
+      {"EMPTY", ""},
+      {"HVD_JOB_ID", "00ff"},
+      {"HVD_AGENT", "@agent"},
+      {"HVD_EPOCH", "1"},
+      {"HVD_RANK", "5"},
+      {"HVD_SIZE", "8"},
+      {"HVD_LOCAL_RANK", "1"},
+      {"HVD_LOCAL_SIZE", "4"},
+      {"HVD_CROSS_RANK", "1"},
+      {"HVD_CROSS_SIZE", "2"},
+      {"HVD_HOSTNAME", "gpu1"},
+      {"RANK", "5"},
+      {"WORLD_SIZE", "8"},
+      {"LOCAL_RANK", "1"},
+      {"LOCAL_WORLD_SIZE", "4"},
+      {"GROUP_RANK", "1"},
+      {"GROUP_WORLD_SIZE", "2"},
+      {"NODE_RANK", "1"},
+      {"ROLE_RANK", "5"},
+      {"ROLE_WORLD_SIZE", "8"},
+      {"ROLE_NAME", "default"},
+      {"MASTER_ADDR", "gpu0"},
+      {"MASTER_PORT", "4711"},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RUN_ID", "00ff"},
+      {"OMPI_COMM_WORLD_RANK", "5"},
+      {"OMPI_COMM_WORLD_SIZE", "8"},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+      {"OMPI_COMM_WORLD_NODE_RANK", "1"},
+      {"OMPI_UNIVERSE_SIZE", "8"},
+      {"MPI_LOCALRANKID", "1"},
+      {"MPI_LOCALNRANKS", "4"},
+      {"OMP_NUM_THREADS", "2"},
+  };
+  CHECK(env == expected);
+}
+
+TEST_CASE("ranks of an outer job are overwritten or dropped", "[environment]") {
+  const auto env = as_map(worker_environment(
+      {"RANK=9", "HVD_RANK=9", "HOROVOD_RANK=9", "HOROVOD_GLOO_RENDEZVOUS_ADDR=x", "PMI_RANK=9",
+       "PMI_FD=7", "PMIX_RANK=9", "PMIX_NAMESPACE=x", "SLURM_PROCID=9", "SLURM_STEP_ID=1",
+       "OMPI_COMM_WORLD_RANK=9", "OMPI_MCA_orte_x=1", "MV2_COMM_WORLD_RANK=9",
+       "TORCHELASTIC_USE_AGENT_STORE=True", "HYDI_CONTROL_FD=3"},
+      sample_place()));
+  CHECK(env.at("RANK") == "5");
+  CHECK(env.at("HVD_RANK") == "5");
+  CHECK(env.at("OMPI_COMM_WORLD_RANK") == "5");
+  for (const char* name :
+       {"HOROVOD_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "PMI_RANK", "PMI_FD", "PMIX_RANK",
+        "PMIX_NAMESPACE", "SLURM_PROCID", "SLURM_STEP_ID", "OMPI_MCA_orte_x", "MV2_COMM_WORLD_RANK",
+        "TORCHELASTIC_USE_AGENT_STORE", "HYDI_CONTROL_FD"}) {
+    CAPTURE(name);
+    CHECK(env.count(name) == 0);
+  }
+}
+
+TEST_CASE("the user's own settings stay", "[environment]") {
+  const auto env = as_map(worker_environment(
+      {"OMP_NUM_THREADS=7", "OMPI_MCA_btl=self", "SLURM_JOB_ID=4", "HOROVOD_TIMELINE=f",
+       "HVD_COLLECTIVE_TIMEOUT=5", "NCCL_DEBUG=INFO", "RANKING=1"},
+      sample_place()));
+  CHECK(env.at("OMP_NUM_THREADS") == "7");
+  CHECK(env.at("OMPI_MCA_btl") == "self");
+  CHECK(env.at("SLURM_JOB_ID") == "4");
+  CHECK(env.at("HOROVOD_TIMELINE") == "f");
+  CHECK(env.at("HVD_COLLECTIVE_TIMEOUT") == "5");
+  CHECK(env.at("NCCL_DEBUG") == "INFO");
+  CHECK(env.at("RANKING") == "1");
+}
+
+TEST_CASE("a rank gets at least one thread", "[environment]") {
+  WorkerPlace place = sample_place();
+  place.usable_cores = 2;
+  CHECK(as_map(worker_environment({}, place)).at("OMP_NUM_THREADS") == "1");
+}
+
+TEST_CASE("variables are found and set by whole names", "[environment]") {
+  Environment env = {"AB=1", "A="};
+  CHECK(std::string(find_variable(env, "A")) == "");
+  CHECK(find_variable(env, "B") == nullptr);
+  set_variable(env, "A", "x=y");
+  set_variable(env, "C", "z");
+  CHECK(env == Environment{"AB=1", "A=x=y", "C=z"});
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,120 @@
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/process.h"
+#include "common/process_tree.h"
+
+namespace hvdrun {
+namespace {
+
+ExitStatus wait_for(const Process& process) {
+  pollfd wait{process.pidfd.get(), POLLIN, 0};
+  REQUIRE(::poll(&wait, 1, 10'000) == 1);
+  ExitStatus status;
+  REQUIRE(try_reap(process, status));
+  return status;
+}
+
+SpawnOptions shell(const std::string& script) {
+  SpawnOptions options;
+  options.path = "/bin/sh";
+  options.argv = {"sh", "-c", script};
+  options.env = {"PATH=/usr/bin:/bin"};
+  return options;
+}
+
+TEST_CASE("exit codes and signals are told apart", "[process]") {
+  Process process;
+  REQUIRE_FALSE(spawn(shell("exit 7"), process));
+  ExitStatus status = wait_for(process);
+  CHECK_FALSE(status.signaled);
+  CHECK(status.value == 7);
+
+  REQUIRE_FALSE(spawn(shell("kill -SEGV $$"), process));
+  status = wait_for(process);
+  CHECK(status.signaled);
+  CHECK(status.value == SIGSEGV);
+
+  REQUIRE_FALSE(spawn(shell("sleep 100"), process));
+  CHECK_FALSE(try_reap(process, status));
+  send_signal(process, SIGTERM);
+  CHECK(wait_for(process).value == SIGTERM);
+}
+
+TEST_CASE("what cannot be started is an error here, and no process", "[process]") {
+  Process process;
+  SpawnOptions options = shell("true");
+  options.path = "/no/such/program";
+  CHECK(spawn(options, process) == std::errc::no_such_file_or_directory);
+  options.path = "/etc/passwd";
+  CHECK(spawn(options, process) == std::errc::permission_denied);
+  options = shell("true");
+  options.cwd = "/no/such/folder";
+  CHECK(spawn(options, process) == std::errc::no_such_file_or_directory);
+  CHECK(process.pid == -1);
+}
+
+TEST_CASE("a child has the descriptors it was given and no other", "[process]") {
+  int pipe_fds[2];
+  // Not close-on-exec, on purpose.
+  REQUIRE(::pipe(pipe_fds) == 0);  // NOLINT(android-cloexec-pipe)
+  UniqueFd read_end(pipe_fds[0]);
+  UniqueFd write_end(pipe_fds[1]);
+  const UniqueFd leak(::open("/dev/null", O_RDONLY));  // NOLINT(android-cloexec-open): on purpose
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  SpawnOptions options;
+  options.path = "/bin/ls";
+  options.argv = {"ls", "/proc/self/fd"};
+  options.fds = {{null.get(), 0}, {write_end.get(), 1}, {null.get(), 2}};
+  Process process;
+  REQUIRE_FALSE(spawn(options, process));
+  write_end.reset();
+  std::string text;
+  char buffer[256];
+  for (ssize_t got = 0; (got = ::read(read_end.get(), buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(got));
+  wait_for(process);
+  CHECK(text == "0\n1\n2\n3\n");  // 3 is the folder that ls itself reads
+}
+
+TEST_CASE("a program is found as execvp finds it", "[process]") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("hvdrun-test-" + std::to_string(::getpid()));
+  fs::create_directories(folder / "bin");
+  std::ofstream(folder / "bin/tool") << "#!/bin/sh\n";
+  std::ofstream(folder / "plain") << "x";
+  ::chmod((folder / "bin/tool").c_str(), 0755);
+  std::string file;
+  CHECK_FALSE(find_program("tool", "/nowhere:" + (folder / "bin").string(), "/", file));
+  CHECK(file == (folder / "bin/tool").string());
+  CHECK_FALSE(find_program("bin/tool", "", folder.string(), file));
+  CHECK(file == "bin/tool");
+  CHECK(find_program("tool", "/nowhere", "/", file) == std::errc::no_such_file_or_directory);
+  CHECK(find_program("", "/bin", "/", file) == std::errc::no_such_file_or_directory);
+  CHECK(find_program("./bin", "", folder.string(), file) == std::errc::permission_denied);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("no descendant survives, children that left the session included", "[process]") {
+  REQUIRE(become_subreaper());
+  Process process;
+  REQUIRE_FALSE(spawn(shell("sleep 100 & setsid sleep 100 & (setsid sleep 100 &) & "
+                            "trap '' TERM; kill -STOP $$; sleep 100"),
+                      process));
+  // Until all have started.
+  for (int i = 0; i < 2000 && living_descendants().size() < 4; ++i) ::usleep(1000);
+  CHECK(living_descendants().size() >= 4);
+  CHECK(kill_descendants_and_wait());
+  CHECK(living_descendants().empty());
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,88 @@
+// docs/protocol.md says the same as the code.
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+#include "common/messages.h"
+
+namespace hvdrun {
+namespace {
+
+std::string read_doc() {
+  const char* const source = std::getenv("HVD_TEST_SOURCE");  // NOLINT(concurrency-mt-unsafe)
+  REQUIRE(source != nullptr);
+  std::ostringstream text;
+  text << std::ifstream(std::string(source) + "/docs/protocol.md").rdbuf();
+  return text.str();
+}
+
+template <class M>
+void add(std::map<std::string, int>& types, const char* name) {
+  types[name] = static_cast<int>(M::kType);
+}
+
+TEST_CASE("the document has the number of every message, and no other", "[protocol]") {
+  std::map<std::string, int> code;
+  add<Hello>(code, "hello");
+  add<Welcome>(code, "welcome");
+  add<Refuse>(code, "refuse");
+  add<Heartbeat>(code, "heartbeat");
+  add<Log>(code, "log");
+  add<Bootstrap>(code, "bootstrap");
+  add<AgentReady>(code, "agent_ready");
+  add<Launch>(code, "launch");
+  add<RankStarted>(code, "rank_started");
+  add<RankExited>(code, "rank_exited");
+  add<RanksJoined>(code, "ranks_joined");
+  add<RankLeft>(code, "rank_left");
+  add<KillRanks>(code, "kill_ranks");
+  add<EndJob>(code, "end_job");
+  add<PeerLost>(code, "peer_lost");
+  add<FenceEnter>(code, "fence_enter");
+  add<FenceRelease>(code, "fence_release");
+  add<FenceFailed>(code, "fence_failed");
+  add<StorePut>(code, "store_put");
+  add<StoreAck>(code, "store_ack");
+  add<StoreGet>(code, "store_get");
+  add<StoreValue>(code, "store_value");
+  add<WorkerJoin>(code, "worker_join");
+  add<WorkerTopology>(code, "worker_topology");
+  add<SegmentGet>(code, "segment_get");
+  add<Segment>(code, "segment");
+  add<WorkerLeave>(code, "worker_leave");
+  add<JobProgress>(code, "job_progress");
+  add<JobEnded>(code, "job_ended");
+  add<AbortJob>(code, "abort_job");
+  add<HostFailed>(code, "host_failed");
+  add<Output>(code, "output");
+  add<Credit>(code, "credit");
+  add<OutputClosed>(code, "output_closed");
+
+  std::map<std::string, int> doc;
+  const std::string text = read_doc();
+  const std::regex row("\\n\\| (\\d+) \\| ([a-z_]+) \\|");
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), row); it != std::sregex_iterator();
+       ++it)
+    doc[(*it)[2]] = std::stoi((*it)[1]);
+  CHECK(doc == code);
+}
+
+TEST_CASE("the document's example is what the code writes", "[protocol]") {
+  std::string hex;
+  for (const char c : encode_frame(RankStarted{3, 4711}, 1)) {
+    char digits[4];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(c));
+    hex += digits;
+  }
+  std::string text = read_doc();
+  text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
+  CHECK(text.find(hex) != std::string::npos);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,89 @@
+#include <catch2/catch.hpp>
+
+#include "common/topology.h"
+
+namespace hvdrun {
+namespace {
+
+struct Row {
+  const char* name;
+  std::vector<HostSlots> hosts;
+  std::uint32_t np;
+  std::vector<RankPlace> places;  // rank, host, local rank, local size, cross rank, cross size
+};
+
+// Horovod's table of host lists and ranks, row by row. Where Horovod's own launcher starts more
+// ranks than -np asks for, or leaves a duplicate host broken, the row holds what is right.
+std::vector<Row> horovod_table() {
+  return {
+      {"a:2,b:4 -np 6",
+       {{"a", 2}, {"b", 4}},
+       6,
+       {{0, 0, 0, 2, 0, 2},
+        {1, 0, 1, 2, 0, 2},
+        {2, 1, 0, 4, 1, 2},
+        {3, 1, 1, 4, 1, 2},
+        {4, 1, 2, 4, 0, 1},
+        {5, 1, 3, 4, 0, 1}}},
+      {"a:2,b:4 -np 3",
+       {{"a", 2}, {"b", 4}},
+       3,
+       {{0, 0, 0, 2, 0, 2}, {1, 0, 1, 2, 0, 1}, {2, 1, 0, 1, 1, 2}}},
+      {"a:2,b:4 -np 5",
+       {{"a", 2}, {"b", 4}},
+       5,
+       {{0, 0, 0, 2, 0, 2},
+        {1, 0, 1, 2, 0, 2},
+        {2, 1, 0, 3, 1, 2},
+        {3, 1, 1, 3, 1, 2},
+        {4, 1, 2, 3, 0, 1}}},
+      {"a:1,b:2,c:3 -np 6",
+       {{"a", 1}, {"b", 2}, {"c", 3}},
+       6,
+       {{0, 0, 0, 1, 0, 3},
+        {1, 1, 0, 2, 1, 3},
+        {2, 1, 1, 2, 0, 2},
+        {3, 2, 0, 3, 2, 3},
+        {4, 2, 1, 3, 1, 2},
+        {5, 2, 2, 3, 0, 1}}},
+      {"worker-0:1,worker-1:2 -np 3",
+       {{"worker-0", 1}, {"worker-1", 2}},
+       3,
+       {{0, 0, 0, 1, 0, 2}, {1, 1, 0, 2, 1, 2}, {2, 1, 1, 2, 0, 1}}},
+      {"worker-0:2,worker-1:2 -np 2",
+       {{"worker-0", 2}, {"worker-1", 2}},
+       2,
+       {{0, 0, 0, 2, 0, 1}, {1, 0, 1, 2, 0, 1}}},
+      {"a:2,a:2 merged, -np 4",
+       {{"a", 4}},
+       4,
+       {{0, 0, 0, 4, 0, 1}, {1, 0, 1, 4, 0, 1}, {2, 0, 2, 4, 0, 1}, {3, 0, 3, 4, 0, 1}}},
+      {"a:0,b:2 -np 2", {{"a", 0}, {"b", 2}}, 2, {{0, 1, 0, 2, 0, 1}, {1, 1, 1, 2, 0, 1}}},
+  };
+}
+
+TEST_CASE("ranks, local and cross ranks follow Horovod's table", "[topology]") {
+  for (const Row& row : horovod_table()) {
+    CAPTURE(row.name);
+    const auto places = assign_ranks(row.hosts, row.np);
+    REQUIRE(places.size() == row.places.size());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      CAPTURE(i);
+      CHECK(places[i].rank == row.places[i].rank);
+      CHECK(places[i].host == row.places[i].host);
+      CHECK(places[i].local_rank == row.places[i].local_rank);
+      CHECK(places[i].local_size == row.places[i].local_size);
+      CHECK(places[i].cross_rank == row.places[i].cross_rank);
+      CHECK(places[i].cross_size == row.places[i].cross_size);
+    }
+  }
+}
+
+TEST_CASE("too few slots give fewer ranks, no hosts give none", "[topology]") {
+  CHECK(assign_ranks({{"a", 2}}, 5).size() == 2);
+  CHECK(assign_ranks({}, 5).empty());
+  CHECK(assign_ranks({{"a", 2}}, 0).empty());
+}
+
+}  // namespace
+}  // namespace hvdrun

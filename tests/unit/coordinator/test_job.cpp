@@ -1,0 +1,313 @@
+#include <cerrno>
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "coordinator/job.h"
+
+namespace hvdrun {
+namespace {
+
+using namespace std::chrono_literals;
+using Target = Job::Action::Target;
+
+// A job on two hosts (a:2, b:1) that is stepped by hand.
+struct JobFixture {
+  JobFixture() : job(make_spec(), now) {}
+
+  static JobSpec make_spec() {
+    JobSpec spec;
+    spec.job_id = "job";
+    spec.hosts = {{"a", 2}, {"b", 2}};
+    spec.np = 3;
+    spec.argv = {"train"};
+    spec.env = {"A=b"};
+    spec.cwd = "/tmp";
+    spec.start_timeout = 30s;
+    spec.grace = 5s;
+    return spec;
+  }
+
+  struct Sent {
+    Target target;
+    std::uint32_t host;
+    Frame frame;
+  };
+  std::vector<Sent> take() {
+    std::vector<Sent> sent;
+    for (auto& action : job.take_actions()) {
+      FrameDecoder decoder;
+      decoder.feed(action.frame);
+      std::error_code ec;
+      sent.push_back({action.target, action.host, decoder.next(ec).value()});
+    }
+    return sent;
+  }
+  // The messages of type M among what is sent now, to that target.
+  template <class M>
+  std::vector<std::pair<std::uint32_t, M>> take_all(Target target = Target::agent) {
+    std::vector<std::pair<std::uint32_t, M>> found;
+    for (const Sent& sent : take()) {
+      if (sent.target != target || sent.frame.type != M::kType) continue;
+      M message;
+      REQUIRE_FALSE(decode(sent.frame.payload, message));
+      found.emplace_back(sent.host, message);
+    }
+    return found;
+  }
+  template <class M>
+  Errc from_agent(std::uint32_t host, const M& message, std::uint32_t epoch = 1) {
+    return job.agent_frame(host, Frame{M::kType, epoch, encode(message)}, now);
+  }
+  template <class M>
+  Errc from_driver(const M& message) {
+    return job.driver_frame(Frame{M::kType, 0, encode(message)}, now);
+  }
+  void ready(std::uint32_t host, std::uint16_t port) {
+    job.agent_connected(host);
+    REQUIRE(from_agent(host, AgentReady{100 + host, 4, port}) == Errc::ok);
+  }
+  void run() {
+    ready(1, 5001);
+    ready(0, 5000);
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+      REQUIRE(from_agent(rank / 2, RankStarted{rank, 1000 + rank}) == Errc::ok);
+    take();
+  }
+  Errc exit(std::uint32_t rank, ExitKind kind, std::uint32_t value, bool after_kill = false) {
+    return from_agent(rank / 2, RankExited{rank, 1000 + rank, kind, value, after_kill, {}});
+  }
+
+  TimePoint now{};
+  Job job;
+};
+
+TEST_CASE_METHOD(JobFixture, "ranks are launched once all hosts are there, and not before",
+                 "[job]") {
+  CHECK(job.expects_agent(0));
+  CHECK_FALSE(job.expects_agent(2));
+  ready(1, 5001);
+  CHECK_FALSE(job.expects_agent(1));
+  CHECK(take().empty());
+  CHECK(job.state() == JobState::waiting);
+  ready(0, 5000);
+  CHECK(job.state() == JobState::running);
+  const auto launches = take_all<Launch>();
+  REQUIRE(launches.size() == 2);
+  const Launch& a = launches[0].second;
+  const Launch& b = launches[1].second;
+  CHECK(launches[0].first == 0);
+  CHECK(launches[1].first == 1);
+  CHECK(a.slots.size() == 2);
+  REQUIRE(b.slots.size() == 1);
+  CHECK(b.slots[0].rank == 2);
+  CHECK(b.slots[0].cross_rank == 1);
+  CHECK(b.slots[0].cross_size == 2);
+  CHECK(b.node_rank == 1);
+  CHECK(b.size == 3);
+  // Rank 0 runs on a: everybody is told a's name and the port that a's agent holds.
+  CHECK(b.master_addr == "a");
+  CHECK(b.master_port == 5000);
+  CHECK(b.argv == std::vector<std::string>{"train"});
+  CHECK(b.env == Environment{"A=b"});
+  CHECK(b.cwd == "/tmp");
+}
+
+TEST_CASE_METHOD(JobFixture, "all ranks exit 0: success, and everybody is sent home", "[job]") {
+  run();
+  CHECK(exit(0, ExitKind::exited, 0) == Errc::ok);
+  CHECK(exit(2, ExitKind::exited, 0) == Errc::ok);
+  CHECK(job.state() == JobState::running);
+  CHECK(exit(1, ExitKind::exited, 0) == Errc::ok);
+  CHECK(job.state() == JobState::ended);
+  CHECK(job.verdict().cause == EndCause::success);
+  CHECK(job.verdict().exit_code == 0);
+  CHECK(take_all<EndJob>().size() == 2);
+}
+
+TEST_CASE_METHOD(JobFixture, "the first failure decides, the rest are its victims", "[job]") {
+  run();
+  CHECK(exit(0, ExitKind::exited, 0) == Errc::ok);
+  CHECK(exit(2, ExitKind::signaled, SIGKILL) == Errc::ok);
+  CHECK(job.state() == JobState::ending);
+  const auto kills = take_all<KillRanks>();
+  REQUIRE(kills.size() == 2);
+  CHECK(kills[0].second.signal == SIGTERM);
+  CHECK(kills[0].second.grace_ms == 5000);
+  CHECK(exit(1, ExitKind::exited, 3) == Errc::ok);
+  CHECK(job.state() == JobState::ended);
+  const auto verdicts = take_all<JobEnded>(Target::driver);
+  REQUIRE(verdicts.size() == 1);
+  const JobEnded& verdict = verdicts[0].second;
+  CHECK(verdict.cause == EndCause::rank_failed);
+  CHECK(verdict.rank == 2);
+  CHECK(verdict.host == "b");
+  CHECK(verdict.exit_code == 137);
+  CHECK(verdict.others_ended == 1);
+}
+
+TEST_CASE_METHOD(JobFixture, "what ends after a kill of the agent's own is no cause", "[job]") {
+  run();
+  CHECK(exit(0, ExitKind::signaled, SIGTERM, true) == Errc::ok);
+  CHECK(job.state() == JobState::running);
+}
+
+TEST_CASE("exit codes of ranks", "[job]") {
+  CHECK(exit_code_of(ExitKind::exited, 7) == 7);
+  CHECK(exit_code_of(ExitKind::signaled, SIGSEGV) == 139);
+  CHECK(exit_code_of(ExitKind::not_started, ENOENT) == 127);
+  CHECK(exit_code_of(ExitKind::not_started, EACCES) == 126);
+}
+
+TEST_CASE_METHOD(JobFixture, "a lost host ends the job and counts for its ranks", "[job]") {
+  run();
+  job.agent_lost(1, "its agent is gone", now);
+  CHECK(job.state() == JobState::ending);
+  const auto kills = take_all<KillRanks>();
+  REQUIRE(kills.size() == 1);
+  CHECK(kills[0].first == 0);
+  exit(0, ExitKind::signaled, SIGTERM, true);
+  exit(1, ExitKind::signaled, SIGTERM, true);
+  CHECK(job.state() == JobState::ended);
+  CHECK(job.verdict().cause == EndCause::host_lost);
+  CHECK(job.verdict().exit_code == 69);
+  CHECK(job.verdict().host == "b");
+}
+
+TEST_CASE_METHOD(JobFixture, "a host lost before the launch ends the job at once", "[job]") {
+  ready(0, 5000);
+  CHECK(from_driver(HostFailed{1, "no route"}) == Errc::ok);
+  CHECK(job.state() == JobState::ended);
+  CHECK(job.verdict().text == "no route");
+  CHECK(take_all<EndJob>().size() == 1);
+}
+
+TEST_CASE_METHOD(JobFixture, "hosts that do not come in time are named", "[job]") {
+  ready(0, 5000);
+  CHECK(job.next_deadline() == now + 30s);
+  job.tick(now + 30s - 1ms);
+  CHECK(job.state() == JobState::waiting);
+  job.tick(now + 30s);
+  CHECK(job.state() == JobState::ended);
+  CHECK(job.verdict().cause == EndCause::start_timeout);
+  CHECK(job.verdict().text == "b");
+  // Who comes late is sent home.
+  take();
+  job.agent_connected(1);
+  from_agent(1, AgentReady{});
+  CHECK(take_all<EndJob>().size() == 1);
+}
+
+TEST_CASE_METHOD(JobFixture, "ranks that do not end are given up after the grace", "[job]") {
+  run();
+  CHECK(from_driver(AbortJob{SIGINT}) == Errc::ok);
+  CHECK(job.state() == JobState::ending);
+  job.tick(now + 5s);
+  CHECK(job.state() == JobState::ending);
+  job.tick(now + 10s);
+  CHECK(job.state() == JobState::ended);
+  CHECK(job.verdict().exit_code == 130);
+}
+
+TEST_CASE_METHOD(JobFixture, "the driver's end is the job's", "[job]") {
+  run();
+  job.driver_lost(now);
+  CHECK(job.state() == JobState::ending);
+  CHECK(take_all<KillRanks>().size() == 2);
+}
+
+TEST_CASE_METHOD(JobFixture, "the fence carries the root blob to every host", "[job]") {
+  run();
+  CHECK(from_agent(0, FenceEnter{0, {0, 1}, "blob"}) == Errc::ok);
+  CHECK(take_all<FenceRelease>().empty());
+  CHECK(from_agent(1, FenceEnter{0, {2}, ""}) == Errc::ok);
+  const auto releases = take_all<FenceRelease>();
+  REQUIRE(releases.size() == 2);
+  CHECK(releases[1].second.blob == "blob");
+}
+
+TEST_CASE_METHOD(JobFixture, "a fence that can never fill fails and names the rank", "[job]") {
+  run();
+  SECTION("the rank ends while others wait") {
+    from_agent(0, FenceEnter{0, {0, 1}, ""});
+    exit(2, ExitKind::exited, 0);
+  }
+  SECTION("the rank ended before the others came") {
+    exit(2, ExitKind::exited, 0);
+    from_agent(0, FenceEnter{0, {0, 1}, ""});
+  }
+  const auto failures = take_all<FenceFailed>();
+  REQUIRE_FALSE(failures.empty());
+  CHECK(failures[0].second.reason.find("rank 2") != std::string::npos);
+  // A program may catch that and try again: it is told again, and its host is not lost over it.
+  CHECK(from_agent(0, FenceEnter{0, {0, 1}, ""}) == Errc::ok);
+  CHECK_FALSE(take_all<FenceFailed>().empty());
+}
+
+TEST_CASE_METHOD(JobFixture, "a rank whose line ended in the fence may enter it again", "[job]") {
+  run();
+  CHECK(from_agent(0, FenceEnter{0, {0, 1}, ""}) == Errc::ok);
+  CHECK(from_agent(0, RankLeft{1, false}) == Errc::ok);
+  CHECK(from_agent(1, FenceEnter{0, {2}, ""}) == Errc::ok);
+  CHECK(take_all<FenceRelease>().empty());
+  CHECK(from_agent(0, FenceEnter{0, {1}, ""}) == Errc::ok);
+  CHECK(take_all<FenceRelease>().size() == 2);
+}
+
+TEST_CASE_METHOD(JobFixture, "a get of one host is answered by the put of another", "[job]") {
+  run();
+  from_agent(0, StoreGet{9, "key", 1000});
+  CHECK(take().empty());
+  CHECK(job.next_deadline() == now + 1s);
+  from_agent(1, StorePut{4, "key", "value"});
+  const auto sent = take();
+  REQUIRE(sent.size() == 2);
+  CHECK(sent[0].host == 1);
+  CHECK(sent[0].frame.type == MessageType::store_ack);
+  CHECK(sent[1].host == 0);
+  StoreValue value;
+  REQUIRE_FALSE(decode(sent[1].frame.payload, value));
+  CHECK(value.request == 9);
+  CHECK(value.value == "value");
+}
+
+TEST_CASE_METHOD(JobFixture, "an unclean loss is told to the other hosts only", "[job]") {
+  run();
+  from_agent(0, RankLeft{1, true});
+  CHECK(take_all<PeerLost>().empty());
+  from_agent(0, RankLeft{0, false});
+  const auto lost = take_all<PeerLost>();
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].first == 1);
+  CHECK(lost[0].second.rank == 0);
+}
+
+TEST_CASE_METHOD(JobFixture, "frames that make no sense are faults", "[job]") {
+  CHECK(from_agent(0, RankStarted{0, 1}) == Errc::unexpected_message);  // before ready
+  run();
+  CHECK(from_agent(0, RankStarted{2, 1}) == Errc::malformed);  // another host's rank
+  CHECK(from_agent(0, RankExited{99, 1, ExitKind::exited, 0, false, {}}) == Errc::malformed);
+  CHECK(from_agent(0, RanksJoined{{0, 2}}) == Errc::malformed);
+  CHECK(from_agent(0, FenceEnter{0, {2}, ""}) == Errc::malformed);
+  CHECK(from_agent(0, RankStarted{0, 1}, 2) == Errc::wrong_epoch);
+  CHECK(from_agent(0, AgentReady{}) == Errc::unexpected_message);  // twice
+  CHECK(from_agent(0, EndJob{}) == Errc::unexpected_message);
+  CHECK(job.agent_frame(0, Frame{MessageType::rank_left, 1, "x"}, now) == Errc::malformed);
+  CHECK(from_driver(Launch{}) == Errc::unexpected_message);
+  CHECK(from_driver(HostFailed{7, ""}) == Errc::malformed);
+  exit(0, ExitKind::exited, 0);
+  CHECK(exit(0, ExitKind::exited, 0) == Errc::malformed);  // twice
+}
+
+TEST_CASE_METHOD(JobFixture, "progress is told when it changes for all", "[job]") {
+  run();
+  from_agent(0, RanksJoined{{0, 1}});
+  CHECK(take_all<JobProgress>(Target::driver).empty());
+  from_agent(1, RanksJoined{{2}});
+  const auto progress = take_all<JobProgress>(Target::driver);
+  REQUIRE(progress.size() == 1);
+  CHECK(progress[0].second.joined == 3);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,265 @@
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/comm/rank_threads.h"
+#include "tests/unit/comm/reference.h"
+#include "worker/engine/engine.h"
+
+using namespace hvdrun;
+using namespace hvdrun::test;
+using hvd::ErrorCode;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Records what runs where; an allreduce waits until it is let go.
+class FakeCommunicator final : public Communicator {
+ public:
+  struct Call {
+    std::size_t count;
+    std::thread::id thread;
+    bool may_spin;
+  };
+
+  int rank() const override { return 0; }
+  int size() const override { return 4; }
+  void allreduce(const void*, void*, std::size_t count, hvd::DataType, hvd::ReduceOp,
+                 const CallOptions& options) override {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      expect(!inside_, "two operations at once");
+      inside_ = true;
+      calls_.push_back({count, std::this_thread::get_id(), options.may_spin});
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return !held_; });
+      inside_ = false;
+    }
+    if (count == 13) throw hvd::Error(ErrorCode::peer_lost, "thirteen");
+  }
+  void broadcast(void*, std::size_t, hvd::DataType, int, const CallOptions&) override {}
+  void allgather(const void*, void*, std::size_t, hvd::DataType, const CallOptions&) override {}
+  void barrier(const CallOptions&) override {}
+  void abort(const hvd::Error&) override {}
+  void peer_gone(int, const hvd::Error&) override {}
+
+  void hold(bool held) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+  void wait_calls(std::size_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return calls_.size() >= count; });
+  }
+  std::vector<Call> calls() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return calls_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false;
+  bool inside_ = false;
+  std::vector<Call> calls_;
+};
+
+struct Fixture {
+  FakeCommunicator* fake = new FakeCommunicator;  // owned by the engine
+  Engine engine{std::unique_ptr<Communicator>(fake), milliseconds(5000)};
+  float data[64] = {};
+
+  Operation allreduce(std::size_t count) {
+    Operation operation;
+    operation.kind = OpKind::allreduce;
+    operation.input = data;
+    operation.output = data;
+    operation.count = count;
+    return operation;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a blocking call with nothing under way runs on its caller's thread", "[engine]") {
+  Fixture f;
+  f.engine.run(f.allreduce(1));
+  REQUIRE(f.fake->calls().size() == 1);
+  CHECK(f.fake->calls()[0].thread == std::this_thread::get_id());
+  CHECK(f.fake->calls()[0].may_spin);
+}
+
+TEST_CASE("operations run in the order of submission, a blocking one last", "[engine]") {
+  Fixture f;
+  f.fake->hold(true);
+  std::vector<std::uint64_t> ids;
+  for (std::size_t count = 1; count <= 5; ++count)
+    ids.push_back(f.engine.submit(f.allreduce(count)));
+  f.fake->wait_calls(1);
+  for (const std::uint64_t id : ids) CHECK_FALSE(f.engine.poll(id));
+  std::thread blocking([&] { f.engine.run(f.allreduce(6)); });
+  f.fake->hold(false);
+  blocking.join();
+  for (const std::uint64_t id : ids) {
+    CHECK(f.engine.poll(id));
+    f.engine.synchronize(id);
+  }
+  const auto calls = f.fake->calls();
+  REQUIRE(calls.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(calls[i].count == i + 1);
+    // The blocking one may have come when everything was done.
+    if (i < 5) {
+      CHECK(calls[i].thread != std::this_thread::get_id());
+      CHECK_FALSE(calls[i].may_spin);
+    }
+  }
+}
+
+TEST_CASE("an asynchronous call waits for a blocking one under way", "[engine]") {
+  Fixture f;
+  f.fake->hold(true);
+  std::thread blocking([&] { f.engine.run(f.allreduce(1)); });
+  f.fake->wait_calls(1);
+  const std::uint64_t id = f.engine.submit(f.allreduce(2));
+  CHECK_FALSE(f.engine.poll(id));
+  f.fake->hold(false);
+  f.engine.synchronize(id);
+  blocking.join();
+  CHECK(f.fake->calls().size() == 2);
+}
+
+TEST_CASE("errors stay with their handle", "[engine]") {
+  Fixture f;
+  const std::uint64_t good = f.engine.submit(f.allreduce(1));
+  const std::uint64_t bad = f.engine.submit(f.allreduce(13));
+  const std::uint64_t after = f.engine.submit(f.allreduce(2));
+  f.engine.synchronize(after);
+  CHECK(f.engine.poll(bad));
+  const auto error = error_of([&] { f.engine.synchronize(bad); });
+  REQUIRE(error.has_value());
+  CHECK(error->code == ErrorCode::peer_lost);
+  CHECK(error->text == "thirteen");
+  f.engine.synchronize(good);
+  CHECK(error_of([&] { f.engine.run(f.allreduce(13)); })->text == "thirteen");
+  f.engine.run(f.allreduce(3));
+}
+
+TEST_CASE("a handle is consumed once", "[engine]") {
+  Fixture f;
+  const std::uint64_t id = f.engine.submit(f.allreduce(1));
+  f.engine.synchronize(id);
+  for (const std::uint64_t unknown : {id, std::uint64_t{0}, std::uint64_t{999}}) {
+    CHECK(error_of([&] { f.engine.synchronize(unknown); })->code == ErrorCode::invalid_argument);
+    CHECK(error_of([&] { f.engine.poll(unknown); })->code == ErrorCode::invalid_argument);
+  }
+}
+
+TEST_CASE("wrong arguments never reach the communicator", "[engine]") {
+  Fixture f;
+  std::vector<std::pair<Operation, std::string>> wrong;
+  const auto add = [&](const std::string& part, auto change) {
+    Operation operation = f.allreduce(4);
+    change(operation);
+    wrong.emplace_back(operation, part);
+  };
+  add("input buffer is null", [](Operation& o) { o.input = nullptr; });
+  add("output buffer is null", [](Operation& o) { o.output = nullptr; });
+  add("unknown data type 9", [](Operation& o) { o.type = static_cast<hvd::DataType>(9); });
+  add("unknown reduce operation 7", [](Operation& o) { o.op = static_cast<hvd::ReduceOp>(7); });
+  add("more than memory can hold", [](Operation& o) { o.count = SIZE_MAX / 4; });
+  add("root 4 is not a rank of 0 to 3", [](Operation& o) {
+    o.kind = OpKind::broadcast;
+    o.root = 4;
+  });
+  add("root -1 is not", [](Operation& o) {
+    o.kind = OpKind::broadcast;
+    o.root = -1;
+  });
+  for (const auto& [operation, part] : wrong) {
+    CAPTURE(part);
+    const auto blocking = error_of([&, &op = operation] { f.engine.run(op); });
+    const auto queued = error_of([&, &op = operation] { f.engine.submit(op); });
+    REQUIRE(blocking.has_value());
+    REQUIRE(queued.has_value());
+    CHECK(blocking->code == ErrorCode::invalid_argument);
+    CHECK(blocking->text.find(part) != std::string::npos);
+    CHECK(queued->text == blocking->text);
+  }
+  CHECK(f.fake->calls().empty());
+  Operation empty = f.allreduce(0);
+  empty.input = empty.output = nullptr;
+  f.engine.run(empty);
+}
+
+TEST_CASE("shutdown finishes what was submitted", "[engine]") {
+  Fixture f;
+  f.fake->hold(true);
+  for (std::size_t count = 1; count <= 3; ++count) f.engine.submit(f.allreduce(count));
+  f.fake->wait_calls(1);
+  std::thread release([&] { f.fake->hold(false); });
+  f.engine.shutdown();
+  release.join();
+  CHECK(f.fake->calls().size() == 3);
+  CHECK(error_of([&] { f.engine.run(f.allreduce(1)); })->code == ErrorCode::not_initialized);
+  CHECK(error_of([&] { f.engine.submit(f.allreduce(1)); })->code == ErrorCode::not_initialized);
+  f.engine.shutdown();
+}
+
+TEST_CASE("ranks that mix blocking and asynchronous calls get the serial results", "[engine]") {
+  const int size = GENERATE(1, 2, 4);
+  CAPTURE(size);
+  RankThreads ranks(size);
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (int rank = 0; rank < size; ++rank)
+    engines.push_back(std::make_unique<Engine>(ranks.take(rank), milliseconds(20'000)));
+  RankErrors errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      Engine& engine = *engines[static_cast<std::size_t>(rank)];
+      errors[static_cast<std::size_t>(rank)] = error_of([&] {
+        for (std::uint64_t round = 1; round <= 50; ++round) {
+          std::vector<std::vector<float>> data;
+          std::vector<std::uint64_t> ids;
+          for (std::size_t i = 0; i < 4; ++i) {
+            data.emplace_back(1 + round * 37 * i, static_cast<float>(rank + 1));
+            Operation operation;
+            operation.kind = OpKind::allreduce;
+            operation.input = operation.output = data.back().data();
+            operation.count = data.back().size();
+            ids.push_back(engine.submit(operation));
+          }
+          Case c;
+          c.kind = OpKind::allgather;
+          c.count = round;
+          c.round = round;
+          check_case(c, rank, size, [&](char* input, char* output) {
+            Operation operation;
+            operation.kind = OpKind::allgather;
+            operation.input = input;
+            operation.output = output;
+            operation.count = c.count;
+            operation.type = c.type;
+            engine.run(operation);
+          });
+          const auto sum = static_cast<float>(size * (size + 1) / 2);
+          for (std::size_t i = 4; i-- > 0;) {
+            engine.synchronize(ids[i]);
+            for (const float x : data[i]) expect(x == sum, "wrong sum");
+          }
+        }
+        engine.shutdown();
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(first_error(errors) == "");
+}

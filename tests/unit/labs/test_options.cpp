@@ -1,0 +1,103 @@
+#include <catch2/catch.hpp>
+
+#include "worker/labs/exit_codes.h"
+#include "worker/labs/options.h"
+
+namespace hvdrun {
+namespace {
+
+ParsedOptions parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "train");
+  return parse_train_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST_CASE("options have the defaults of the example", "[options]") {
+  const auto parsed = parse({});
+  REQUIRE(parsed.options);
+  CHECK(parsed.options->model == "mnist-cnn");
+  CHECK(parsed.options->lr == 0.01);
+  CHECK(parsed.options->momentum == 0.5);
+  CHECK(parsed.options->checkpoint.empty());
+}
+
+TEST_CASE("every option is read", "[options]") {
+  const auto parsed = parse({"--model=mnist-linear",
+                             "--data-dir",
+                             "d",
+                             "--epochs",
+                             "7",
+                             "--batch-size",
+                             "16",
+                             "--lr",
+                             "0.5",
+                             "--momentum",
+                             "0.9",
+                             "--dropout",
+                             "0",
+                             "--seed",
+                             "42",
+                             "--max-steps",
+                             "50",
+                             "--checkpoint",
+                             "c",
+                             "--resume",
+                             "r",
+                             "--loss-log",
+                             "l"});
+  INFO(parsed.text);
+  REQUIRE(parsed.options);
+  CHECK(parsed.options->model == "mnist-linear");
+  CHECK(parsed.options->data_dir == "d");
+  CHECK(parsed.options->epochs == 7);
+  CHECK(parsed.options->batch_size == 16);
+  CHECK(parsed.options->lr == 0.5);
+  CHECK(parsed.options->momentum == 0.9);
+  CHECK(parsed.options->dropout == 0);
+  CHECK(parsed.options->seed == 42);
+  CHECK(parsed.options->max_steps == 50);
+  CHECK(parsed.options->checkpoint == "c");
+  CHECK(parsed.options->resume == "r");
+  CHECK(parsed.options->loss_log == "l");
+}
+
+TEST_CASE("help is no error and names every option", "[options]") {
+  const auto parsed = parse({"--help"});
+  CHECK_FALSE(parsed.options);
+  CHECK(parsed.exit_code == exit_ok);
+  for (const char* name :
+       {"--model", "--data-dir", "--epochs", "--batch-size", "--lr", "--momentum", "--dropout",
+        "--seed", "--max-steps", "--checkpoint", "--resume", "--loss-log"}) {
+    CHECK_THAT(parsed.text, Catch::Matchers::Contains(name));
+  }
+}
+
+TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[options]") {
+  const auto [arguments, expected] = GENERATE(table<std::vector<const char*>, const char*>({
+      {{"--bogus"}, "unrecognised option '--bogus'"},
+      {{"--epoch", "3"}, "unrecognised option '--epoch'"},
+      {{"--epochs", "many"}, "the argument ('many') for option '--epochs' is invalid"},
+      {{"--epochs"}, "the required argument for option '--epochs' is missing"},
+      {{"--epochs", "0"}, "--epochs takes 1 to 1000000, not 0"},
+      {{"--batch-size", "-4"}, "--batch-size takes 1 to 1000000, not -4"},
+      {{"--batch-size", "99999999999999999999"}, "'--batch-size' is invalid"},
+      {{"--lr", "0"}, "--lr takes a number above 0, not 0"},
+      {{"--lr", "nan"}, "--lr takes a number above 0, not nan"},
+      {{"--lr", "inf"}, "--lr takes a number above 0, not inf"},
+      {{"--momentum", "1"}, "--momentum takes a number from 0 to below 1, not 1"},
+      {{"--dropout", "-0.5"}, "--dropout takes a number from 0 to below 1, not -0.5"},
+      {{"--dropout", "nan"}, "--dropout takes a number from 0 to below 1, not nan"},
+      {{"--seed", "-1"}, "--seed takes a number from 0, not -1"},
+      {{"--max-steps", "-1"}, "--max-steps takes 0 to"},
+      {{"--model", "resnet"}, "unknown model 'resnet'; there is: mnist-cnn, mnist-linear"},
+      {{"data"}, "unexpected argument 'data'"},
+  }));
+  const auto parsed = parse(arguments);
+  CHECK_FALSE(parsed.options);
+  CHECK(parsed.exit_code == exit_usage);
+  CHECK_THAT(parsed.text, Catch::Matchers::Contains(expected));
+  CHECK(parsed.text.rfind("train: ", 0) == 0);
+  CHECK(std::count(parsed.text.begin(), parsed.text.end(), '\n') == 2);
+}
+
+}  // namespace
+}  // namespace hvdrun

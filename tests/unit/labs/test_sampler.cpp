@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "worker/labs/checked_file.h"
+#include "worker/labs/sampler.h"
+
+namespace hvdrun {
+namespace {
+
+std::vector<std::uint32_t> global_batch(const EpochSampler& sampler, std::size_t step,
+                                        std::size_t batch_size, int size) {
+  std::vector<std::uint32_t> images;
+  for (int rank = 0; rank < size; ++rank) {
+    const std::uint32_t* part = sampler.batch(step, batch_size, rank, size);
+    images.insert(images.end(), part, part + batch_size);
+  }
+  return images;
+}
+
+TEST_CASE("an epoch is a permutation that follows from seed and epoch", "[sampler]") {
+  const EpochSampler sampler(1000, 1, 0);
+  const auto order = global_batch(sampler, 0, 1000, 1);
+  CHECK(std::set<std::uint32_t>(order.begin(), order.end()).size() == 1000);
+  CHECK(*std::max_element(order.begin(), order.end()) == 999);
+  CHECK_FALSE(std::is_sorted(order.begin(), order.end()));
+  CHECK(global_batch(EpochSampler(1000, 1, 0), 0, 1000, 1) == order);
+  CHECK(global_batch(EpochSampler(1000, 1, 1), 0, 1000, 1) != order);
+  CHECK(global_batch(EpochSampler(1000, 2, 0), 0, 1000, 1) != order);
+}
+
+TEST_CASE("equal global batch sizes give equal global batches", "[sampler]") {
+  const EpochSampler sampler(1000, 1, 0);
+  CHECK(sampler.steps(64, 1) == 15);
+  CHECK(sampler.steps(16, 4) == 15);
+  for (std::size_t step = 0; step < 15; ++step) {
+    const auto alone = global_batch(sampler, step, 64, 1);
+    CHECK(global_batch(sampler, step, 16, 4) == alone);
+    CHECK(global_batch(sampler, step, 32, 2) == alone);
+  }
+  CHECK(sampler.steps(1000, 1) == 1);
+  CHECK(sampler.steps(251, 4) == 0);
+}
+
+TEST_CASE("shards cover everything once", "[sampler]") {
+  for (const std::size_t count : {0U, 1U, 3U, 2000U, 2003U}) {
+    for (const int size : {1, 2, 3, 7}) {
+      std::size_t next = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const IndexRange range = shard(count, rank, size);
+        CHECK(range.begin == next);
+        CHECK(range.size() <= count / static_cast<std::size_t>(size) + 1);
+        next = range.end;
+      }
+      CHECK(next == count);
+    }
+  }
+}
+
+TEST_CASE("a checksum finds every cut and every flipped bit", "[checksum]") {
+  const std::string content = std::string("some content") + '\0' + "after a zero";
+  const std::string bytes = add_checksum(content);
+  std::string error;
+  CHECK(verify_checksum(bytes, error) == content);
+  CHECK(error.empty());
+  CHECK(verify_checksum(add_checksum(""), error) == "");
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    CHECK_FALSE(verify_checksum(std::string_view(bytes).substr(0, size), error));
+  }
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string bad = bytes;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    CHECK_FALSE(verify_checksum(bad, error));
+    CHECK(error.find('\n') == std::string::npos);
+  }
+  CHECK_FALSE(verify_checksum(bytes + "x", error));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,36 @@
+// A job of several ranks in one process: the functions of <hvd/hvd.h> with invented peers, so that
+// every order of events can be tested. Rank r of the fake job brings (r + 1) times our own values;
+// we are rank 0. Memory given to an asynchronous operation changes only in synchronize().
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+namespace hvdrun::test {
+
+struct FakeCall {
+  void* data;
+  std::size_t count;
+  hvd::DataType type;
+  hvd::ReduceOp op;
+  bool waited_for;
+};
+
+struct FakeJob {
+  int size = 4;
+  std::vector<FakeCall> calls;  // every reduction, in the order of submission
+  std::optional<std::size_t> failing_call;
+  // What the peers bring to an allgather of int64; as we do when empty.
+  std::function<std::int64_t(int rank, std::size_t index, std::int64_t mine)> peers;
+
+  double average() const { return (size + 1) / 2.0; }
+};
+
+// A fresh one for each test.
+FakeJob& fake_job();
+void reset_fake_job(int size = 4);
+
+}  // namespace hvdrun::test
