@@ -10,7 +10,6 @@
 namespace hvdrun {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 
 Viewer::Viewer(asio::io_context& io, std::string job_id, std::function<void(int)> on_broken)
     : io_(io),
@@ -20,7 +19,7 @@ Viewer::Viewer(asio::io_context& io, std::string job_id, std::function<void(int)
 
 void Viewer::forget(std::uint32_t host) {
   hosts_.erase(host);
-  if (hosts_.empty()) acceptor_.reset();
+  if (hosts_.empty()) listener_.reset();
   written();
 }
 
@@ -34,25 +33,12 @@ void Viewer::attach(std::uint32_t host, UniqueFd fd) {
 }
 
 void Viewer::listen(UniqueFd listener, const std::string& secret) {
-  acceptor_.emplace(io_, tcp::v4(), listener.release());
-  tls_ = make_tls_context({job_id_, secret});
-  accept();
-}
-
-void Viewer::accept() {
-  acceptor_->async_accept([this](const auto& ec, tcp::socket socket) {
-    if (ec || !acceptor_) return;
-    if (tls_handshakes_ < limits::kMaxPendingHandshakes) {
-      ++tls_handshakes_;
-      async_tls_accept(io_, tls_, std::move(socket), limits::kHandshakeTimeout,
-                       [this](std::error_code fault, std::unique_ptr<ByteStream> stream) {
-                         --tls_handshakes_;
-                         if (!fault)
-                           greet(std::make_shared<FrameChannel>(std::move(stream)), std::nullopt);
-                       });
-    }
-    accept();
-  });
+  listener_.emplace(
+      io_, std::move(listener), PskKey{job_id_, secret},
+      [this](std::unique_ptr<ByteStream> stream) {
+        greet(std::make_shared<FrameChannel>(std::move(stream)), std::nullopt);
+      },
+      [this](const std::string& trouble) { say("output: " + trouble); });
 }
 
 void Viewer::greet(const Channel& channel, std::optional<std::uint32_t> host) {

@@ -10,13 +10,12 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 
 #include "cli/console.h"
 #include "cli/output_formatter.h"
 #include "common/frame_channel.h"
 #include "common/messages.h"
-#include "common/tls_psk.h"
+#include "common/tls_listener.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
@@ -47,7 +46,6 @@ class Viewer {
  private:
   using Channel = std::shared_ptr<FrameChannel>;
 
-  void accept();
   // `host`: the one that this connection must be for; none when its hello tells.
   void greet(const Channel& channel, std::optional<std::uint32_t> host);
   void on_frame(std::uint32_t host, const Frame& frame);
@@ -60,9 +58,7 @@ class Viewer {
   Console err_;
   OutputFormatter out_formatter_;
   OutputFormatter err_formatter_;
-  std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
-  std::shared_ptr<TlsContext> tls_;
-  std::size_t tls_handshakes_ = 0;          // under way
+  std::optional<TlsListener> listener_;
   std::map<std::uint32_t, Channel> hosts_;  // expected; no channel before its hello
 };
 

@@ -1,6 +1,7 @@
 #include "common/process_tree.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <fcntl.h>
 #include <signal.h>
@@ -94,10 +95,12 @@ std::size_t kill_descendants(const std::vector<pid_t>& spare) {
 
 bool kill_descendants_and_wait(int passes) {
   for (int pass = 0; pass < passes; ++pass) {
-    const std::size_t alive = kill_descendants();
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    kill_descendants();
+    pid_t reaped = 0;
+    while ((reaped = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
     }
-    if (alive == 0) return true;
+    // Only the kernel's word counts: a scan of /proc misses who changes its parent meanwhile.
+    if (reaped < 0 && errno == ECHILD) return true;
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   }

@@ -12,7 +12,6 @@ namespace hvdrun {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 
 // After the end, for agents and driver to take their last frames and go.
 constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
@@ -26,7 +25,6 @@ Server::Server(asio::io_context& io, ServerOptions options)
       job_(std::move(options.spec), now()),
       agents_(job_.spec().hosts.size()),
       timer_(io),
-      accept_pause_(io),
       next_heartbeat_(now() + limits::kHeartbeat) {
   const auto open = [this](UniqueFd fd, bool is_driver) {
     handshake(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), is_driver);
@@ -34,9 +32,13 @@ Server::Server(asio::io_context& io, ServerOptions options)
   open(std::move(options.driver), true);
   for (UniqueFd& fd : options.agents) open(std::move(fd), false);
   if (options.listener) {
-    acceptor_.emplace(io_, tcp::v4(), options.listener.release());
-    tls_ = make_tls_context({job_.spec().job_id, std::move(options.secret)});
-    accept();
+    listener_.emplace(
+        io_, std::move(options.listener), PskKey{job_.spec().job_id, std::move(options.secret)},
+        [this](std::unique_ptr<ByteStream> stream) {
+          if (handshaking_.size() < limits::kMaxPendingHandshakes)
+            handshake(std::make_shared<FrameChannel>(std::move(stream)), false);
+        },
+        [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
   }
   arm_timer();
 }
@@ -44,38 +46,6 @@ Server::Server(asio::io_context& io, ServerOptions options)
 Server::~Server() = default;
 
 void Server::run() { io_.run(); }
-
-void Server::accept() {
-  acceptor_->async_accept([this](const auto& ec, tcp::socket socket) {
-    if (ec == asio::error::operation_aborted) return;
-    if (ec) {
-      // Out of descriptors, most likely: a pause, so that the loop does not spin on it.
-      log(LogLevel::warn, "cannot accept a connection: " + ec.message() + ", retrying");
-      accept_pause_.expires_after(std::chrono::milliseconds(100));
-      accept_pause_.async_wait([this](const auto& error) {
-        if (!error) accept();
-      });
-      return;
-    }
-    boost::system::error_code gone;  // it may have closed already; then the handshake fails
-    const auto from = socket.remote_endpoint(gone).address();
-    if (handshaking_.size() + tls_handshakes_ < limits::kMaxPendingHandshakes) {
-      ++tls_handshakes_;
-      async_tls_accept(io_, tls_, std::move(socket), limits::kHandshakeTimeout,
-                       [this, from](std::error_code error, std::unique_ptr<ByteStream> stream) {
-                         --tls_handshakes_;
-                         if (error) {
-                           log(LogLevel::warn, "refused a connection from " + from.to_string() +
-                                                   ": " + error.message());
-                           return;
-                         }
-                         if (!acceptor_) return;  // the job has ended meanwhile
-                         handshake(std::make_shared<FrameChannel>(std::move(stream)), false);
-                       });
-    }
-    accept();
-  });
-}
 
 void Server::handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver) {
   handshaking_.insert(channel);
@@ -171,8 +141,7 @@ void Server::after_event() {
   if (job_.state() == JobState::ended) {
     if (!leave_by_) {
       leave_by_ = now() + kLeaveTimeout;
-      if (acceptor_) acceptor_->close();
-      acceptor_.reset();
+      listener_.reset();
     }
     const bool all_gone = std::none_of(agents_.begin(), agents_.end(),
                                        [](const Peer& peer) { return peer.channel != nullptr; });

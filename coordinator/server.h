@@ -9,11 +9,10 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/frame_channel.h"
-#include "common/tls_psk.h"
+#include "common/tls_listener.h"
 #include "common/unique_fd.h"
 #include "coordinator/job.h"
 
@@ -40,7 +39,6 @@ class Server {
     TimePoint last_heard;
   };
 
-  void accept();
   void handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver);
   void refuse(const std::shared_ptr<FrameChannel>& channel, Errc code, const std::string& reason);
   void adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host);
@@ -54,14 +52,11 @@ class Server {
 
   boost::asio::io_context& io_;
   Job job_;
-  std::optional<boost::asio::ip::tcp::acceptor> acceptor_;
-  std::shared_ptr<TlsContext> tls_;
+  std::optional<TlsListener> listener_;
   std::shared_ptr<FrameChannel> driver_;
   std::vector<Peer> agents_;  // by host index
   std::set<std::shared_ptr<FrameChannel>> handshaking_;
-  std::size_t tls_handshakes_ = 0;  // under way
   boost::asio::steady_timer timer_;
-  boost::asio::steady_timer accept_pause_;
   TimePoint next_heartbeat_;
   std::optional<TimePoint> leave_by_;  // once the job has ended
 };

@@ -251,6 +251,7 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   pump_.add(slot.rank, OutputStream::out, std::move(out_read));
   pump_.add(slot.rank, OutputStream::err, std::move(err_read));
   up(RankStarted{slot.rank, static_cast<std::uint32_t>(worker.process.pid)});
+  debug("rank " + std::to_string(slot.rank) + " is process " + std::to_string(worker.process.pid));
   workers_.emplace(worker.process.pid, std::move(worker));
 }
 
@@ -272,7 +273,12 @@ void Agent::reap() {
   });
 }
 
+void Agent::debug(const std::string& text) {
+  if (bootstrap_.verbose) up(Log{LogLevel::debug, bootstrap_.host_name + ": " + text});
+}
+
 void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status) {
+  debug("rank " + std::to_string(rank) + ": " + describe(status));
   up(RankExited{rank,
                 pid,
                 status.signaled ? ExitKind::signaled : ExitKind::exited,

@@ -50,6 +50,7 @@ class Agent {
   void start_worker(const Launch& message, const SlotAssignment& slot, const std::string& agent);
   void reap();
   void worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status);
+  void debug(const std::string& text);  // a line for the user of --verbose
   void kill_ranks(const KillRanks& message);
   void kill_step(KillLadder::Step step);
   void end_job();

@@ -1,0 +1,103 @@
+#include "common/tls_listener.h"
+
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/limits.h"
+
+namespace hvdrun {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+// Before accept is tried again after it failed, so that the loop does not spin on it.
+constexpr std::chrono::milliseconds kRetryPause{100};
+
+// The sockets that listen here come from us, bound to one of the two families.
+tcp family_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+      address.ss_family == AF_INET6)
+    return tcp::v6();
+  return tcp::v4();
+}
+
+}  // namespace
+
+struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
+  State(asio::io_context& context, UniqueFd socket, PskKey key, OnPeer peer, OnTrouble trouble)
+      : io(context),
+        acceptor(context, family_of(socket.get()), socket.get()),
+        pause(context),
+        tls(make_tls_context(std::move(key))),
+        on_peer(std::move(peer)),
+        on_trouble(std::move(trouble)) {
+    socket.release();
+  }
+
+  void accept() {
+    acceptor.async_accept([self = shared_from_this()](const auto& ec, tcp::socket socket) {
+      if (self->closed) return;
+      if (ec) return self->accept_later(ec.message());
+      self->shake_hands(std::move(socket));
+      if (!self->closed) self->accept();
+    });
+  }
+
+  void accept_later(const std::string& why) {
+    pause.expires_after(kRetryPause);
+    pause.async_wait([self = shared_from_this()](const auto& ec) {
+      if (!ec && !self->closed) self->accept();
+    });
+    on_trouble("cannot accept a connection: " + why + ", retrying");
+  }
+
+  void shake_hands(tcp::socket socket) {
+    if (under_way >= limits::kMaxPendingHandshakes) return;
+    boost::system::error_code gone;  // it may have closed already; then the handshake fails
+    const auto from = socket.remote_endpoint(gone).address();
+    ++under_way;
+    async_tls_accept(
+        io, tls, std::move(socket), limits::kHandshakeTimeout,
+        [self = shared_from_this(), from](std::error_code ec, std::unique_ptr<ByteStream> stream) {
+          --self->under_way;
+          if (self->closed) return;
+          if (ec)
+            self->on_trouble("refused a connection from " + from.to_string() + ": " +
+                             ec.message());
+          else
+            self->on_peer(std::move(stream));
+        });
+  }
+
+  asio::io_context& io;
+  tcp::acceptor acceptor;
+  asio::steady_timer pause;
+  std::shared_ptr<TlsContext> tls;
+  OnPeer on_peer;
+  OnTrouble on_trouble;
+  std::size_t under_way = 0;
+  bool closed = false;
+};
+
+TlsListener::TlsListener(asio::io_context& io, UniqueFd socket, PskKey key, OnPeer on_peer,
+                         OnTrouble on_trouble)
+    : state_(std::make_shared<State>(io, std::move(socket), std::move(key), std::move(on_peer),
+                                     std::move(on_trouble))) {
+  state_->accept();
+}
+
+TlsListener::~TlsListener() {
+  state_->closed = true;
+  boost::system::error_code ignored;
+  state_->acceptor.close(ignored);
+  state_->pause.cancel();
+}
+
+}  // namespace hvdrun
