@@ -11,10 +11,10 @@
 
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <spdlog/spdlog.h>
 
 #include "cli/console.h"
 #include "cli/local_transport.h"
+#include "cli/log.h"
 #include "cli/output_formatter.h"
 #include "cli/verdict.h"
 #include "cli/viewer.h"
@@ -85,7 +85,7 @@ Prepared prepare(const LaunchPlan& plan) {
     }
   }
   prepared.coordinator = start_coordinator(std::move(options));
-  spdlog::debug("coordinator is process {}", prepared.coordinator.pid);
+  log_line(LogLevel::debug, "coordinator is process " + std::to_string(prepared.coordinator.pid));
   return prepared;
 }
 
@@ -199,8 +199,8 @@ void Driver::open_host(Host& host, LocalConnections connections) {
     tell_coordinator(HostFailed{host.index, prepared_.agent_path + ": " + ec.message()});
     return;
   }
-  spdlog::debug("guard on {} is process {}", plan_.spec.hosts[host.index].name,
-                host.open.guard.pid);
+  log_line(LogLevel::debug, "guard on " + plan_.spec.hosts[host.index].name + " is process " +
+                                std::to_string(host.open.guard.pid));
   watch_guard(host);
 }
 
@@ -237,7 +237,7 @@ void Driver::on_signal(int signal) {
     exit_code_ = exit_code::kSignalBase + signal;
     return end_now();
   }
-  spdlog::info("signal {}: ending the job", signal);
+  log_line(LogLevel::info, "signal " + std::to_string(signal) + ": ending the job");
   tell_coordinator(AbortJob{static_cast<std::uint32_t>(signal)});
 }
 
@@ -248,11 +248,7 @@ void Driver::on_coordinator(const Frame& frame) {
     case MessageType::log: {
       Log message;
       if (decode(frame.payload, message)) break;
-      static constexpr spdlog::level::level_enum kLevels[] = {
-          spdlog::level::debug, spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
-          spdlog::level::err};
-      spdlog::log(kLevels[std::min<std::size_t>(static_cast<std::size_t>(message.level), 4)], "{}",
-                  message.text);
+      log_line(message.level, message.text);
       return;
     }
     case MessageType::job_progress: {
@@ -260,9 +256,11 @@ void Driver::on_coordinator(const Frame& frame) {
       if (decode(frame.payload, message)) break;
       const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(
           std::chrono::steady_clock::now() - started_);
-      spdlog::debug("{} hosts ready, {} of {} ranks started, {} joined, after {} ms",
-                    message.hosts_ready, message.started, message.size, message.joined,
-                    passed.count());
+      log_line(LogLevel::debug,
+               std::to_string(message.hosts_ready) + " hosts ready, " +
+                   std::to_string(message.started) + " of " + std::to_string(message.size) +
+                   " ranks started, " + std::to_string(message.joined) + " joined, after " +
+                   std::to_string(passed.count()) + " ms");
       if (message.joined == message.size && !std::exchange(said_joined_, true) &&
           viewer_.stderr_is_terminal())
         viewer_.say(std::to_string(message.joined) + "/" + std::to_string(message.size) +

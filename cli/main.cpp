@@ -5,12 +5,10 @@
 #include <system_error>
 #include <unistd.h>
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include "cli/build_info.h"
 #include "cli/driver.h"
 #include "cli/launch_plan.h"
+#include "cli/log.h"
 #include "cli/options.h"
 #include "common/exit_code.h"
 
@@ -37,12 +35,9 @@ int run(const std::vector<std::string>& args) {
   if (options.help) return std::fputs(help_text().c_str(), stdout) < 0;
   if (options.version) return std::printf("%s\n", version_text().c_str()) < 0;
   if (options.check_build) return std::fputs(build_text().c_str(), stdout) < 0;
-  auto logger = spdlog::stderr_logger_st("hvdrun");
-  logger->set_pattern("hvdrun: %v");
-  logger->set_level(options.verbose ? spdlog::level::debug : spdlog::level::warn);
-  spdlog::set_default_logger(std::move(logger));
+  set_verbose_log(options.verbose);
   LaunchPlan plan = make_plan(options, look_around());
-  for (const std::string& warning : plan.warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
   return run_job(std::move(plan));
 }
 

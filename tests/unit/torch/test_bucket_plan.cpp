@@ -1,4 +1,4 @@
-#include <catch2/catch.hpp>
+#include "tests/unit/torch/catch_with_torch.h"
 
 #include "worker/torch/bucket_memory.h"
 #include "worker/torch/bucket_plan.h"
