@@ -41,51 +41,79 @@ UniqueFd listen_on_loopback(std::string& address) {
   return UniqueFd(acceptor.release());
 }
 
-// What must be there before the coordinator is forked, which must come before any io_context.
+// Everything that is forked must be before there is an io_context.
 struct Prepared {
-  std::string agent_path;
+  struct Host {
+    std::uint32_t index = 0;
+    OpenHost open;
+    std::error_code fault;  // it could not be opened
+    UniqueFd viewer_end;    // none with TCP
+  };
+  std::string agent_program;
   std::string secret;
-  std::vector<std::uint32_t> hosts_used;
-  std::vector<LocalConnections> connections;  // parallel to hosts_used
-  std::vector<UniqueFd> viewer_ends;          // likewise; none with TCP
-  UniqueFd viewer_listener;                   // with TCP
+  std::vector<Host> hosts;   // those that get a rank
+  UniqueFd viewer_listener;  // with TCP
   std::string viewer_address;
   std::string control_address;
   UniqueFd coordinator_end;
   Process coordinator;
 };
 
+Bootstrap make_bootstrap(const LaunchPlan& plan, const Prepared& prepared, std::uint32_t host) {
+  Bootstrap bootstrap;
+  bootstrap.job_id = plan.spec.job_id;
+  bootstrap.secret = prepared.secret;
+  bootstrap.host_index = host;
+  bootstrap.host_name = plan.spec.hosts[host].name;
+  bootstrap.lease_ms = static_cast<std::uint32_t>(plan.spec.lease.count());
+  bootstrap.verbose = plan.verbose;
+  if (!prepared.control_address.empty()) {
+    bootstrap.control.addresses = {prepared.control_address};
+    bootstrap.output.addresses = {prepared.viewer_address};
+  }
+  return bootstrap;
+}
+
 Prepared prepare(const LaunchPlan& plan) {
   Prepared prepared;
-  prepared.agent_path = find_agent();
+  prepared.agent_program = agent_program();
   prepared.secret = random_bytes(kSecretBytes);
   Membership members(plan.spec.hosts);
   members.assign(plan.spec.np);
-  prepared.hosts_used = members.hosts_used();
+  for (const std::uint32_t index : members.hosts_used()) {
+    prepared.hosts.emplace_back();
+    prepared.hosts.back().index = index;
+  }
   ServerOptions options;
   options.spec = plan.spec;
   auto driver_line = make_socket_pair();
   prepared.coordinator_end = std::move(driver_line.first);
   options.driver = std::move(driver_line.second);
+  std::vector<LocalConnections> connections(prepared.hosts.size());
   if (plan.control == ControlTransport::tcp) {
     options.listener = listen_on_loopback(prepared.control_address);
     options.secret = prepared.secret;
     prepared.viewer_listener = listen_on_loopback(prepared.viewer_address);
-    prepared.connections.resize(prepared.hosts_used.size());
   } else {
-    for (std::size_t i = 0; i < prepared.hosts_used.size(); ++i) {
+    for (std::size_t i = 0; i < prepared.hosts.size(); ++i) {
       auto control = make_socket_pair();
       auto output = make_socket_pair();
-      LocalConnections connections;
-      connections.control = std::move(control.first);
-      connections.output = std::move(output.first);
-      prepared.connections.push_back(std::move(connections));
+      connections[i].control = std::move(control.first);
+      connections[i].output = std::move(output.first);
       options.agents.push_back(std::move(control.second));
-      prepared.viewer_ends.push_back(std::move(output.second));
+      prepared.hosts[i].viewer_end = std::move(output.second);
     }
   }
   prepared.coordinator = start_coordinator(std::move(options));
   log_line(LogLevel::debug, "coordinator is process " + std::to_string(prepared.coordinator.pid));
+  for (std::size_t i = 0; i < prepared.hosts.size(); ++i) {
+    Prepared::Host& host = prepared.hosts[i];
+    host.fault = open_local_host(prepared.agent_program, make_bootstrap(plan, prepared, host.index),
+                                 std::move(connections[i]), host.open);
+    if (!host.fault)
+      log_line(LogLevel::debug, "guard on " + plan.spec.hosts[host.index].name + " is process " +
+                                    std::to_string(host.open.guard.pid));
+  }
   return prepared;
 }
 
@@ -102,8 +130,7 @@ class Driver {
     bool gone = false;
   };
 
-  void open_hosts();
-  void open_host(Host& host, LocalConnections connections);
+  void watch_hosts();
   void watch_guard(Host& host);
   void watch_signals();
   void on_signal(int signal);
@@ -154,7 +181,7 @@ Driver::Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::ti
   hello.role = Role::driver;
   hello.job_id = plan_.spec.job_id;
   coordinator_->send(hello);
-  open_hosts();
+  watch_hosts();
 }
 
 int Driver::run() {
@@ -165,43 +192,24 @@ int Driver::run() {
   return exit_code_.value_or(exit_code::kInternal);
 }
 
-void Driver::open_hosts() {
+void Driver::watch_hosts() {
   if (prepared_.viewer_listener)
     viewer_.listen(std::move(prepared_.viewer_listener), prepared_.secret);
-  for (std::size_t i = 0; i < prepared_.hosts_used.size(); ++i) {
+  for (Prepared::Host& opened : prepared_.hosts) {
     auto host = std::make_unique<Host>();
-    host->index = prepared_.hosts_used[i];
+    host->index = opened.index;
+    host->open = std::move(opened.open);
     viewer_.expect(host->index);
-    if (!prepared_.viewer_ends.empty())
-      viewer_.attach(host->index, std::move(prepared_.viewer_ends[i]));
-    open_host(*host, std::move(prepared_.connections[i]));
+    if (opened.viewer_end) viewer_.attach(host->index, std::move(opened.viewer_end));
+    if (opened.fault) {
+      host->gone = true;
+      viewer_.forget(host->index);
+      tell_coordinator(HostFailed{host->index, "no agent: " + opened.fault.message()});
+    } else {
+      watch_guard(*host);
+    }
     hosts_.push_back(std::move(host));
   }
-}
-
-void Driver::open_host(Host& host, LocalConnections connections) {
-  Bootstrap bootstrap;
-  bootstrap.job_id = plan_.spec.job_id;
-  bootstrap.secret = prepared_.secret;
-  bootstrap.host_index = host.index;
-  bootstrap.host_name = plan_.spec.hosts[host.index].name;
-  bootstrap.lease_ms = static_cast<std::uint32_t>(plan_.spec.lease.count());
-  bootstrap.verbose = plan_.verbose;
-  if (!prepared_.control_address.empty()) {
-    bootstrap.control.addresses = {prepared_.control_address};
-    bootstrap.output.addresses = {prepared_.viewer_address};
-  }
-  const std::error_code ec = open_local_host(prepared_.agent_path, std::move(bootstrap),
-                                             std::move(connections), host.open);
-  if (ec) {
-    host.gone = true;
-    viewer_.forget(host.index);
-    tell_coordinator(HostFailed{host.index, prepared_.agent_path + ": " + ec.message()});
-    return;
-  }
-  log_line(LogLevel::debug, "guard on " + plan_.spec.hosts[host.index].name + " is process " +
-                                std::to_string(host.open.guard.pid));
-  watch_guard(host);
 }
 
 void Driver::watch_guard(Host& host) {

@@ -2,11 +2,14 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <exception>
 #include <fcntl.h>
-#include <filesystem>
+#include <signal.h>
 #include <stdexcept>
 #include <unistd.h>
 #include <vector>
+
+#include "worker/agent/guard.h"
 
 extern char** environ;
 
@@ -26,48 +29,73 @@ std::error_code write_all(int fd, std::string_view bytes) {
   return {};
 }
 
-}  // namespace
+// Descriptor numbers in the guard, whatever they are here.
+using Handover = std::vector<std::pair<int, int>>;
 
-std::string find_agent() {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> places;
-  if (const char* const set = ::secure_getenv("HVDRUN_AGENT")) {
-    places = {set};
-  } else {
-    const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-    places = {folder / "hvd-agent", folder.parent_path() / "libexec/hvdrun/hvd-agent"};
+[[noreturn]] void run_as_guard(const Handover& fds) {
+  ::setsid();
+  // Two steps: a target may be the number of another source.
+  constexpr int kAbove = kOutputFd + 1;
+  std::vector<std::pair<int, int>> moved;
+  for (const auto& [from, to] : fds) moved.emplace_back(::fcntl(from, F_DUPFD, kAbove), to);
+  std::vector<unsigned> keep{1, 2};
+  for (const auto& [from, to] : moved) {
+    if (::dup2(from, to) < 0) ::_exit(1);
+    keep.push_back(static_cast<unsigned>(to));
   }
-  std::string list;
-  for (const fs::path& place : places) {
-    if (::access(place.c_str(), X_OK) == 0) return place;
-    list += (list.empty() ? "" : " and ") + place.string();
+  close_all_but(keep);
+  int code = 1;
+  try {
+    code = run_guard();
+  } catch (const std::exception&) {
+    code = 1;  // out of memory, say; the driver sees the guard end
   }
-  throw std::runtime_error("hvd-agent was not found; looked at " + list);
+  ::_exit(code);  // the exit handlers are the driver's
 }
 
-std::error_code open_local_host(const std::string& agent, Bootstrap bootstrap,
+std::error_code start_guard(const std::string& program, const Handover& fds, Process& guard) {
+  if (!program.empty()) {
+    SpawnOptions options;
+    options.path = program;
+    options.argv = {"hvd-agent", "guard"};
+    for (char** entry = environ; *entry != nullptr; ++entry) options.env.emplace_back(*entry);
+    options.new_session = true;  // the terminal's signals are for the driver alone
+    options.fds = fds;
+    return spawn(options, guard);
+  }
+  const pid_t pid = ::fork();
+  if (pid < 0) return {errno, std::system_category()};
+  if (pid == 0) run_as_guard(fds);
+  return adopt_child(pid, guard);
+}
+
+}  // namespace
+
+std::string agent_program() {
+  const char* const program = ::secure_getenv("HVDRUN_AGENT");
+  if (program == nullptr || *program == '\0') return "";
+  if (::access(program, X_OK) != 0)
+    throw std::runtime_error("HVDRUN_AGENT '" + std::string(program) +
+                             "': " + std::system_category().message(errno));
+  return program;
+}
+
+std::error_code open_local_host(const std::string& program, Bootstrap bootstrap,
                                 LocalConnections connections, OpenHost& host) {
   int lease[2];
   if (::pipe2(lease, O_CLOEXEC) != 0) return {errno, std::system_category()};
   const UniqueFd read_end(lease[0]);
   host.lease.reset(lease[1]);
-
-  SpawnOptions options;
-  options.path = agent;
-  options.argv = {"hvd-agent", "guard"};
-  for (char** entry = environ; *entry != nullptr; ++entry) options.env.emplace_back(*entry);
-  options.new_session = true;  // the terminal's signals are for the driver alone
-  options.fds = {{read_end.get(), 0}};
+  Handover fds{{read_end.get(), 0}};
   if (connections.control) {
-    options.fds.emplace_back(connections.control.get(), kControlFd);
+    fds.emplace_back(connections.control.get(), kControlFd);
     bootstrap.control.fd = kControlFd;
   }
   if (connections.output) {
-    options.fds.emplace_back(connections.output.get(), kOutputFd);
+    fds.emplace_back(connections.output.get(), kOutputFd);
     bootstrap.output.fd = kOutputFd;
   }
-  const std::error_code ec = spawn(options, host.guard);
-  if (ec) return ec;
+  if (const std::error_code ec = start_guard(program, fds, host.guard)) return ec;
   // Far less than a pipe holds, so this cannot block.
   return write_all(host.lease.get(), encode_frame(bootstrap));
 }

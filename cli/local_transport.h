@@ -20,12 +20,13 @@ struct LocalConnections {
   UniqueFd output;   // to the driver; likewise
 };
 
-// The hvd-agent that belongs to this hvdrun: $HVDRUN_AGENT, beside it, or where it is installed.
-// Throws std::runtime_error that names the places looked at.
-std::string find_agent();
+// An agent program to start in place of a fork of this process: $HVDRUN_AGENT, "" when unset.
+// Throws std::runtime_error when it cannot be executed.
+std::string agent_program();
 
-// On a fault: the system's error.
-std::error_code open_local_host(const std::string& agent, Bootstrap bootstrap,
+// The guard is a fork of this process, which therefore must have one thread and no io_context yet;
+// with `program` it is that program. On a fault: the system's error.
+std::error_code open_local_host(const std::string& program, Bootstrap bootstrap,
                                 LocalConnections connections, OpenHost& host);
 
 }  // namespace hvdrun

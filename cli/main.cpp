@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <fcntl.h>
 #include <signal.h>
 #include <system_error>
 #include <unistd.h>
@@ -16,6 +17,13 @@ extern char** environ;
 
 namespace hvdrun {
 namespace {
+
+// Started with one of them closed, the next socket would take its number.
+void open_standard_files() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0)  // NOLINT: for the children too
+      ::_exit(exit_code::kInternal);
+}
 
 Surroundings look_around() {
   Surroundings here;
@@ -46,6 +54,7 @@ int run(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   using namespace hvdrun;
+  open_standard_files();
   try {
     return run({argv + 1, argv + argc});
   } catch (const UsageError& e) {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -21,6 +22,15 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   for (const std::string& s : strings) list.push_back(const_cast<char*>(s.c_str()));
   list.push_back(nullptr);
   return list;
+}
+
+// A seccomp filter older than close_range answers ENOSYS: then one by one.
+void close_range_or_each(unsigned first, unsigned last) {
+  if (::syscall(SYS_close_range, first, last, 0) == 0) return;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const auto end = static_cast<unsigned>(std::min<rlim_t>(limit.rlim_cur, 1U << 20));
+  for (unsigned fd = first; fd < end && fd <= last; ++fd) ::close(static_cast<int>(fd));
 }
 
 // posix_spawn's two attribute objects, destroyed on every path.
@@ -73,6 +83,10 @@ std::error_code spawn(const SpawnOptions& options, Process& process) {
   const int rc =
       ::posix_spawn(&pid, options.path.c_str(), &a.actions, &a.attr, argv.data(), env.data());
   if (rc != 0) return system_error(rc);
+  return adopt_child(pid, process);
+}
+
+std::error_code adopt_child(pid_t pid, Process& process) {
   const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
     const int error = errno;
@@ -83,6 +97,16 @@ std::error_code spawn(const SpawnOptions& options, Process& process) {
   process.pid = pid;
   process.pidfd.reset(pidfd);
   return {};
+}
+
+void close_all_but(std::vector<unsigned> keep) {
+  std::sort(keep.begin(), keep.end());
+  unsigned next = 0;
+  for (const unsigned fd : keep) {
+    if (fd > next) close_range_or_each(next, fd - 1);
+    next = fd + 1;
+  }
+  close_range_or_each(next, ~0U);
 }
 
 bool try_reap(const Process& process, ExitStatus& status) {

@@ -32,6 +32,12 @@ struct SpawnOptions {
 // exec, chdir or fork, and no process.
 std::error_code spawn(const SpawnOptions& options, Process& process);
 
+// Takes a child that fork() has just made; a fault (no pidfds) kills it.
+std::error_code adopt_child(pid_t pid, Process& process);
+
+// For a child that goes on without exec: every other descriptor is closed.
+void close_all_but(std::vector<unsigned> keep);
+
 struct ExitStatus {
   bool signaled = false;
   int value = 0;  // exit code, or signal number

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <vector>
 
@@ -14,17 +13,6 @@
 
 namespace hvdrun {
 namespace {
-
-// Everything but the descriptors of `keep`.
-void close_others(std::vector<unsigned> keep) {
-  std::sort(keep.begin(), keep.end());
-  unsigned next = 0;
-  for (const unsigned fd : keep) {
-    if (fd > next) ::syscall(SYS_close_range, next, fd - 1, 0);
-    next = fd + 1;
-  }
-  ::syscall(SYS_close_range, next, ~0U, 0);
-}
 
 [[noreturn]] void run_child(ServerOptions options) {
   ::setsid();
@@ -39,7 +27,7 @@ void close_others(std::vector<unsigned> keep) {
   add(options.driver);
   add(options.listener);
   for (const UniqueFd& fd : options.agents) add(fd);
-  close_others(keep);
+  close_all_but(keep);
   // 0 to 2 must not become sockets by chance.
   for (int fd = 0; fd <= 2; ++fd)
     if (std::find(keep.begin(), keep.end(), static_cast<unsigned>(fd)) == keep.end())
@@ -62,9 +50,8 @@ Process start_coordinator(ServerOptions options) {
   if (pid < 0) throw std::system_error(errno, std::system_category(), "fork");
   if (pid == 0) run_child(std::move(options));
   Process process;
-  process.pid = pid;
-  process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process.pidfd) throw std::system_error(errno, std::system_category(), "pidfd_open");
+  if (const std::error_code ec = adopt_child(pid, process))
+    throw std::system_error(ec, "pidfd_open");
   return process;
 }
 
