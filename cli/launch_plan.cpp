@@ -51,6 +51,12 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   LaunchPlan plan;
   plan.control = options.control;
   plan.verbose = options.verbose;
+  plan.output = options.output;
+  plan.ladder = options.ladder;
+  plan.timeout = options.timeout;
+  plan.isolation = options.isolation;
+  plan.env_compat = options.env_compat;
+  plan.events_file = options.events_file;
   JobSpec& spec = plan.spec;
   if (options.hosts) {
     std::string problem;
@@ -76,6 +82,9 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
     throw UsageError("-H asks for " + std::to_string(np) + " ranks; " +
                      std::to_string(limits::kMaxRanks) + " is the limit");
   spec.np = static_cast<std::uint32_t>(np);
+  if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= np)
+    throw UsageError("--stdin " + std::to_string(options.output.stdin_to.rank) +
+                     ": no such rank; there are " + std::to_string(np) + ", and the first is 0");
   spec.job_id = to_hex(random_bytes(kJobIdBytes));
   spec.argv = options.command;
   spec.cwd = here.cwd;
@@ -83,6 +92,7 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   // A pipe would make Python hold back its output until the end.
   if (find_variable(spec.env, "PYTHONUNBUFFERED") == nullptr)
     set_variable(spec.env, "PYTHONUNBUFFERED", "1");
+  for (const auto& [name, value] : options.variables) set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
   spec.start_timeout = options.start_timeout;
   spec.grace = options.grace;

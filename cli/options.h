@@ -1,4 +1,5 @@
-// The command line of hvdrun. One table of options serves parsing and help.
+// What the user asks for: the command line, HVDRUN_* variables and a configuration file, merged.
+// The options themselves are rows of cli/option_table.cpp.
 #pragma once
 
 #include <chrono>
@@ -6,7 +7,11 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "common/environment.h"
+#include "common/limits.h"
 
 namespace hvdrun {
 
@@ -17,28 +22,67 @@ class UsageError : public std::runtime_error {
 };
 
 enum class ControlTransport { unix_socket, tcp };
+enum class ColorMode { automatic, always, never };
+enum class Isolation { automatic, cgroup, pidns, none };
+
+// Who gets hvdrun's own stdin.
+struct StdinTo {
+  enum class Who { none, one, all } who = Who::none;
+  std::uint32_t rank = 0;  // with `one`
+};
+
+struct OutputOptions {
+  std::string tag = "on";  // --tag-output: "on", "off", or a template
+  bool timestamps = false;
+  std::string folder;  // --output-filename; empty: no files
+  bool fold = false;
+  ColorMode color = ColorMode::automatic;
+  StdinTo stdin_to;
+};
+
+// One rung of --grace: send the signal, then wait that long for the ranks to end.
+struct LadderStep {
+  int signal = 0;
+  std::chrono::milliseconds wait{};
+};
+
+// Which variables of other launchers a rank finds besides HVD_*.
+struct EnvCompat {
+  bool horovod = true;
+  bool torch = true;
+  bool mpi_ids = true;
+};
 
 struct Options {
   std::optional<std::uint32_t> np;
   std::optional<std::string> hosts;  // as given with -H
   std::vector<std::string> exports;  // -x NAME or NAME=VALUE
+  // Set for the ranks by options that stand for a variable, before `exports`.
+  std::vector<std::pair<std::string, std::string>> variables;
+  EnvCompat env_compat;
   ControlTransport control = ControlTransport::unix_socket;
   bool every_host_local = false;  // --transport local
-  std::chrono::milliseconds start_timeout{};
-  std::chrono::milliseconds grace{};
-  std::chrono::milliseconds lease{};
+  std::chrono::milliseconds start_timeout = limits::kStartTimeout;
+  std::chrono::milliseconds grace = limits::kGrace;  // with a ladder: its waits together
+  std::vector<LadderStep> ladder;                    // empty: TERM, `grace`, KILL; ends with KILL
+  std::chrono::milliseconds lease = limits::kLease;
+  std::optional<std::chrono::milliseconds> timeout;  // of the whole job
+  Isolation isolation = Isolation::automatic;
+  OutputOptions output;
+  std::string events_file;  // --events; empty: none
   bool verbose = false;
   bool version = false;
   bool check_build = false;
   bool help = false;
+  std::string help_topic;  // --help TOPIC; empty: the first page
+  // A word of hvdrun's own in place of the program (kCommandWords); `command` has what follows it.
+  std::string command_word;
   std::vector<std::string> command;  // the program and its own arguments
 };
 
 // `args` without argv[0]. The first argument that is neither an option nor an option's value
-// begins the program; nothing from there on is looked at. Throws UsageError.
+// begins the program; nothing from there on is looked at. A word of hvdrun's own (status) is one
+// only as the very first argument. Throws UsageError.
 Options parse_options(const std::vector<std::string>& args);
-
-// The text of --help; fits a screen.
-std::string help_text();
 
 }  // namespace hvdrun

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <signal.h>
 
 #include <catch2/catch.hpp>
 
+#include "cli/option_help.h"
 #include "cli/options.h"
 
 namespace hvdrun {
@@ -82,6 +84,15 @@ TEST_CASE("bad input gets one or two lines that name the item", "[options]") {
       {{"-np", "4x", "x"}, "-np '4x'"},
       {{"-np", "99999999999", "x"}, "-np '99999999999'"},
       {{"-np=", "x"}, "-np ''"},
+      {{"--grace", "TERM", "x"}, "the last step must be KILL"},
+      {{"--grace", "5s,KILL", "x"}, "--grace '5s,KILL'"},
+      {{"--grace", "TERM,,KILL", "x"}, "--grace 'TERM,,KILL'"},
+      {{"--stdin", "first", "x"}, "--stdin 'first'"},
+      {{"--color", "blue", "x"}, "write auto or always or never"},
+      {{"--isolation", "vm", "x"}, "--isolation 'vm'"},
+      {{"--timeout", "0", "x"}, "more than 0"},
+      {{"--env-compat", "slurm", "x"}, "horovod,torch,mpi-ids"},
+      {{"--output-filename", "", "x"}, "is empty"},
       {{"--bogus", "x"}, "unknown option '--bogus'"},
       {{"-z", "x"}, "unknown option '-z'"},
       {{"--verbose=yes", "x"}, "takes no value"},
@@ -105,12 +116,65 @@ TEST_CASE("bad input gets one or two lines that name the item", "[options]") {
   }
 }
 
-TEST_CASE("the help fits a screen and knows every option", "[options]") {
-  const std::string text = help_text();
-  CHECK(std::count(text.begin(), text.end(), '\n') <= 24);
-  for (const char* name : {"-np", "--np", "--num-proc", "-H", "--hosts", "-x", "--control",
-                           "--verbose", "--version", "--check-build", "--help", "--grace"})
-    CHECK(text.find(name) != std::string::npos);
+TEST_CASE("output, input and ending", "[options]") {
+  Options options = parse_options({"x"});
+  CHECK(options.output.tag == "on");
+  CHECK(options.output.stdin_to.who == StdinTo::Who::none);
+  CHECK(options.ladder.empty());
+  CHECK_FALSE(options.timeout);
+  options = parse_options({"--tag-output", "off", "-prefix-timestamp", "-output-filename", "logs",
+                           "--fold", "--stdin", "3", "--color=never", "--events", "e", "--timeout",
+                           "2m", "--isolation", "none", "--env-compat", "torch,mpi-ids", "x"});
+  CHECK(options.output.tag == "off");
+  CHECK(options.output.timestamps);
+  CHECK(options.output.folder == "logs");
+  CHECK(options.output.fold);
+  CHECK(options.output.stdin_to.who == StdinTo::Who::one);
+  CHECK(options.output.stdin_to.rank == 3);
+  CHECK(options.output.color == ColorMode::never);
+  CHECK(options.events_file == "e");
+  CHECK(options.timeout == 2min);
+  CHECK(options.isolation == Isolation::none);
+  CHECK_FALSE(options.env_compat.horovod);
+  CHECK(options.env_compat.torch);
+  CHECK(options.env_compat.mpi_ids);
+  CHECK(parse_options({"--stdin", "all", "x"}).output.stdin_to.who == StdinTo::Who::all);
+}
+
+TEST_CASE("the grace is seconds or a ladder", "[options]") {
+  Options options = parse_options({"--grace", "INT,500ms,SIGTERM,20s,KILL", "x"});
+  REQUIRE(options.ladder.size() == 3);
+  CHECK(options.ladder[0].signal == SIGINT);
+  CHECK(options.ladder[0].wait == 500ms);
+  CHECK(options.ladder[1].signal == SIGTERM);
+  CHECK(options.ladder[1].wait == 20s);
+  CHECK(options.ladder[2].signal == SIGKILL);
+  CHECK(options.grace == 20500ms);
+  options = parse_options({"--grace", "TERM,1s,KILL", "--grace", "7", "x"});
+  CHECK(options.ladder.empty());
+  CHECK(options.grace == 7s);
+}
+
+TEST_CASE("a word of hvdrun's own is one only in the first place", "[options]") {
+  Options options = parse_options({"status", "--json"});
+  CHECK(options.command_word == "status");
+  CHECK(options.command == Words{"--json"});
+  for (const Words& args : {Words{"--", "status"}, Words{"-np", "2", "status"}, Words{"./status"}})
+    CHECK(parse_options(args).command_word.empty());
+}
+
+TEST_CASE("the help fits a screen, and knows every option by topic", "[options]") {
+  const std::string front = help_text("");
+  CHECK(std::count(front.begin(), front.end(), '\n') <= 40);
+  for (const char* name : {"-np", "-H", "-x", "--verbose", "--version", "--help", "--grace"})
+    CHECK(front.find(name) != std::string::npos);
+  const std::string all = help_text("all");
+  for (const char* name : {"--np", "--num-proc", "--hosts", "--control", "--check-build", "--fold",
+                           "--isolation", "--env-compat"})
+    CHECK(all.find(name) != std::string::npos);
+  CHECK(parse_options({"--help", "output"}).help_topic == "output");
+  CHECK(help_text("output").find("--fold") != std::string::npos);
+  CHECK(help_text("output").find("--control") == std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+#include "cli/option_help.h"
+
+#include <string_view>
+
+#include "cli/option_table.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kColumn = 32;  // where the explanations begin
+
+std::string describe(const OptionRow& row, bool every_spelling) {
+  std::string left = "  ";
+  for (const std::string_view spelling : spellings_of(row)) {
+    if (left.size() > 2) left += ", ";
+    left += spelling;
+    if (!every_spelling && spelling.starts_with("--")) break;
+  }
+  if (row.value != nullptr) left += " " + std::string(row.value);
+  left += left.size() < kColumn ? std::string(kColumn - left.size(), ' ')
+                                : "\n" + std::string(kColumn, ' ');
+  return left + row.help + "\n";
+}
+
+}  // namespace
+
+std::string help_text(const std::string& topic) {
+  if (topic.empty()) {
+    std::string text =
+        "usage: hvdrun [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+        "Starts PROGRAM as the ranks of one job; returns the exit code of the first that fails.\n"
+        "  hvdrun -np 4 -H localhost:4 ./train\n\n";
+    for (const OptionRow& row : option_table())
+      if (row.page == Page::front) text += describe(row, false);
+    text += "\nMore: hvdrun --help TOPIC, of";
+    for (const TopicRow& row : topic_table()) text += std::string(" ") + row.name;
+    return text + ", or all\n";
+  }
+  std::string text;
+  for (const TopicRow& heading : topic_table()) {
+    if (topic != "all" && topic != heading.name) continue;
+    text += std::string(text.empty() ? "" : "\n") + heading.heading + "\n\n";
+    for (const OptionRow& row : option_table())
+      if (row.topic == heading.topic && row.page != Page::hidden) text += describe(row, true);
+  }
+  return text;
+}
+
+}  // namespace hvdrun

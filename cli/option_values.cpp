@@ -1,0 +1,152 @@
+#include "cli/option_values.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <signal.h>
+#include <string_view>
+
+#include <string.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr double kMaxSeconds = 1e6;
+constexpr std::size_t kMaxLadder = 16;
+
+template <class T>
+bool parse_number(std::string_view text, T& number) {
+  const auto [at, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return ec == std::errc() && at == text.data() + text.size() && !text.empty();
+}
+
+std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double seconds;
+  };
+  // "ms" before "s".
+  static constexpr Unit kUnits[] = {{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3600}};
+  double unit = 1;
+  for (const auto& [name, seconds] : kUnits) {
+    if (!text.ends_with(name)) continue;
+    text.remove_suffix(name.size());
+    unit = seconds;
+    break;
+  }
+  double number = 0;
+  if (!parse_number(text, number) || !std::isfinite(number)) return std::nullopt;
+  number *= unit;
+  if (number < 0 || number > kMaxSeconds) return std::nullopt;
+  return std::chrono::milliseconds(std::llround(number * 1000));
+}
+
+// TERM or SIGTERM; 0: no such signal.
+int parse_signal(std::string_view text) {
+  if (text.starts_with("SIG")) text.remove_prefix(3);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    const char* const name = ::sigabbrev_np(signal);
+    if (name != nullptr && text == name) return signal;
+  }
+  return 0;
+}
+
+std::vector<std::string_view> split_list(std::string_view text) {
+  std::vector<std::string_view> items;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto end = std::min(text.find(',', begin), text.size());
+    items.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return items;
+}
+
+}  // namespace
+
+UsageError bad_value(const OptionUse& use, const std::string& instead) {
+  std::string text = use.where;
+  for (const std::string& value : use.values) text += " '" + value + "'";
+  return UsageError(text + ": " + instead);
+}
+
+std::uint64_t to_whole(const OptionUse& use, std::uint64_t lowest, std::uint64_t highest) {
+  std::uint64_t number = 0;
+  if (!parse_number(use.value(), number) || number < lowest || number > highest)
+    throw bad_value(use, "a whole number from " + std::to_string(lowest) + " to " +
+                             std::to_string(highest) + " is needed");
+  return number;
+}
+
+double to_real(const OptionUse& use, double lowest, double highest) {
+  double number = 0;
+  // The comparison is false for a NaN too.
+  if (!parse_number(use.value(), number) || !(number >= lowest && number <= highest))
+    throw bad_value(use, "a number from " + std::to_string(std::llround(lowest)) + " to " +
+                             std::to_string(std::llround(highest)) + " is needed");
+  return number;
+}
+
+std::chrono::milliseconds to_duration(const OptionUse& use) {
+  const auto duration = parse_duration(use.value());
+  if (!duration) throw bad_value(use, "seconds are needed, as in 10 or 1.5, or 500ms, 2m, 1h");
+  return *duration;
+}
+
+std::string to_text(const OptionUse& use) {
+  if (use.value().empty()) throw bad_value(use, "is empty");
+  return use.value();
+}
+
+void take_grace(Options& options, const OptionUse& use) {
+  options.ladder.clear();
+  if (const auto grace = parse_duration(use.value())) {
+    options.grace = *grace;
+    return;
+  }
+  options.grace = {};
+  for (const std::string_view item : split_list(use.value())) {
+    if (const int signal = parse_signal(item); signal != 0) {
+      options.ladder.push_back({signal, {}});
+    } else if (const auto wait = parse_duration(item); wait && !options.ladder.empty()) {
+      options.ladder.back().wait += *wait;
+      options.grace += *wait;
+    } else {
+      throw bad_value(use, "seconds, or signals and waits, as in 5 or TERM,20s,KILL");
+    }
+  }
+  if (options.ladder.back().signal != SIGKILL)
+    throw bad_value(use, "the last step must be KILL, as in TERM,20s,KILL");
+  if (options.ladder.size() > kMaxLadder)
+    throw bad_value(use, std::to_string(kMaxLadder) + " signals are the limit");
+}
+
+void take_stdin(Options& options, const OptionUse& use) {
+  StdinTo to;
+  if (use.value() == "all") {
+    to.who = StdinTo::Who::all;
+  } else if (use.value() != "none") {
+    if (!parse_number(use.value(), to.rank))
+      throw bad_value(use, "write none, all, or the number of one rank");
+    to.who = StdinTo::Who::one;
+  }
+  options.output.stdin_to = to;
+}
+
+void take_env_compat(Options& options, const OptionUse& use) {
+  EnvCompat compat{.horovod = false, .torch = false, .mpi_ids = false};
+  for (const std::string_view item : split_list(use.value())) {
+    if (item == "horovod") {
+      compat.horovod = true;
+    } else if (item == "torch") {
+      compat.torch = true;
+    } else if (item == "mpi-ids") {
+      compat.mpi_ids = true;
+    } else if (item != "none") {
+      throw bad_value(use, "write some of horovod,torch,mpi-ids, or none");
+    }
+  }
+  options.env_compat = compat;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,39 @@
+// The values of options: text into numbers, durations and choices. All throw UsageError, one line
+// that names the option as it was written, the value, and what to write instead.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/option_table.h"
+
+namespace hvdrun {
+
+UsageError bad_value(const OptionUse& use, const std::string& instead);
+
+std::uint64_t to_whole(const OptionUse& use, std::uint64_t lowest, std::uint64_t highest);
+double to_real(const OptionUse& use, double lowest, double highest);
+// Seconds, or a number with a unit: 1.5, 500ms, 20s, 2m, 1h. At most a million seconds.
+std::chrono::milliseconds to_duration(const OptionUse& use);
+// Not empty.
+std::string to_text(const OptionUse& use);
+
+template <class T>
+T to_choice(const OptionUse& use, const std::vector<std::pair<std::string, T>>& choices) {
+  std::string list;
+  for (const auto& [word, value] : choices) {
+    if (word == use.value()) return value;
+    list.append(list.empty() ? "" : " or ").append(word);
+  }
+  throw bad_value(use, "write " + list);
+}
+
+// --grace: seconds, or steps such as TERM,20s,KILL; the last must be KILL.
+void take_grace(Options& options, const OptionUse& use);
+void take_stdin(Options& options, const OptionUse& use);
+void take_env_compat(Options& options, const OptionUse& use);
+
+}  // namespace hvdrun
