@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <map>
 #include <optional>
 #include <signal.h>
 #include <sys/socket.h>
@@ -13,10 +14,14 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "cli/console.h"
+#include "cli/event_log.h"
+#include "cli/job_report.h"
 #include "cli/local_transport.h"
 #include "cli/log.h"
 #include "cli/output_formatter.h"
-#include "cli/verdict.h"
+#include "cli/signal_table.h"
+#include "cli/status_text.h"
+#include "cli/stderr_tail.h"
 #include "cli/viewer.h"
 #include "common/exit_code.h"
 #include "common/process_tree.h"
@@ -32,6 +37,12 @@ using asio::ip::tcp;
 
 // For guards and coordinator to go after the job has ended; they are killed then.
 constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
+// The summary comes last, after all output; but not later than this after the verdict, because a
+// stuck reader of stdout may keep output back for ever.
+constexpr std::chrono::milliseconds kSummaryTimeout{1'000};
+// Before hvdrun stops itself, for the word to reach the ranks.
+constexpr std::chrono::milliseconds kStopDelay{50};
+constexpr std::size_t kMaxLastLine = 120;  // bytes shown of a rank's last line
 
 UniqueFd listen_on_loopback(std::string& address) {
   asio::io_context io;
@@ -50,6 +61,7 @@ struct Prepared {
     UniqueFd viewer_end;    // none with TCP
   };
   std::string agent_program;
+  EventLog events;
   std::string secret;
   std::vector<Host> hosts;   // those that get a rank
   UniqueFd viewer_listener;  // with TCP
@@ -77,6 +89,7 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const Prepared& prepared, std::
 Prepared prepare(const LaunchPlan& plan) {
   Prepared prepared;
   prepared.agent_program = agent_program();
+  if (!plan.events_file.empty()) prepared.events = EventLog(plan.events_file, plan.spec.job_id);
   prepared.secret = random_bytes(kSecretBytes);
   Membership members(plan.spec.hosts);
   members.assign(plan.spec.np);
@@ -86,6 +99,7 @@ Prepared prepare(const LaunchPlan& plan) {
   }
   ServerOptions options;
   options.spec = plan.spec;
+  options.driver_pid = static_cast<std::uint32_t>(::getpid());
   auto driver_line = make_socket_pair();
   prepared.coordinator_end = std::move(driver_line.first);
   options.driver = std::move(driver_line.second);
@@ -135,7 +149,11 @@ class Driver {
   void watch_signals();
   void on_signal(int signal);
   void on_coordinator(const Frame& frame);
+  void on_output(const Output& output);
+  void on_status(const JobStatus& status);
   void on_verdict(const JobEnded& verdict);
+  void show_summary();
+  void stop_self();
   void fail(int exit_code, const std::string& text);
   void end_now();
   void finish_if_done();
@@ -149,12 +167,18 @@ class Driver {
   Prepared prepared_;
   std::chrono::steady_clock::time_point started_;
   asio::io_context io_{1};
-  asio::signal_set signals_{io_, SIGINT, SIGTERM, SIGHUP};
+  asio::signal_set signals_{io_};
   asio::steady_timer leave_timer_{io_};
+  asio::steady_timer summary_timer_{io_};
+  asio::steady_timer stop_timer_{io_};
+  EventLog events_;
+  StderrTail stderr_tail_;
+  std::map<std::uint32_t, std::string> last_lines_;  // of stdout and stderr, by rank
   Viewer viewer_;
   std::shared_ptr<FrameChannel> coordinator_;
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::optional<int> exit_code_;  // the verdict is in
+  std::optional<int> exit_code_;      // the verdict is in
+  std::optional<JobEnded> verdict_;  // and not yet shown
   bool said_joined_ = false;
   bool interrupted_ = false;
   bool leaving_ = false;
@@ -167,7 +191,17 @@ Driver::Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::ti
       viewer_(io_, plan_.spec.job_id, [this](int error) {
         if (error == EPIPE) on_signal(SIGPIPE);
       }) {
+  for (const SignalRow& row : kSignalTable) {
+    struct sigaction now {};
+    if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
+      signals_.add(row.signal);
+  }
   watch_signals();
+  events_ = std::move(prepared_.events);
+  std::vector<std::string> names;
+  for (const HostSlots& host : plan_.spec.hosts) names.push_back(host.name);
+  events_.job_started(plan_.spec.np, names, plan_.spec.argv);
+  viewer_.on_output = [this](const Output& output) { on_output(output); };
   viewer_.on_all_closed = [this] { finish_if_done(); };
   coordinator_ =
       std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(prepared_.coordinator_end)));
@@ -238,8 +272,21 @@ void Driver::watch_signals() {
   });
 }
 
-// Once: the kill ladder. Twice: at once.
 void Driver::on_signal(int signal) {
+  const auto row = std::find_if(kSignalTable.begin(), kSignalTable.end(),
+                                [signal](const SignalRow& r) { return r.signal == signal; });
+  const SignalAction action = row == kSignalTable.end() ? SignalAction::end : row->action;
+  switch (action) {
+    case SignalAction::status:
+      return tell_coordinator(StatusQuery{true});
+    case SignalAction::forward:
+      return tell_coordinator(SignalRanks{static_cast<std::uint32_t>(signal)});
+    case SignalAction::stop:
+      return stop_self();
+    case SignalAction::end:
+      break;
+  }
+  // Once: the kill ladder. Twice: at once.
   if (exit_code_) return end_now();
   if (std::exchange(interrupted_, true)) {
     exit_code_ = exit_code::kSignalBase + signal;
@@ -247,6 +294,34 @@ void Driver::on_signal(int signal) {
   }
   log_line(LogLevel::info, "signal " + std::to_string(signal) + ": ending the job");
   tell_coordinator(AbortJob{static_cast<std::uint32_t>(signal)});
+}
+
+// Ctrl-Z: the ranks have sessions of their own, so the terminal does not stop them.
+void Driver::stop_self() {
+  tell_coordinator(SignalRanks{SIGSTOP});
+  stop_timer_.expires_after(kStopDelay);
+  stop_timer_.async_wait([](const auto& ec) {
+    if (!ec) ::raise(SIGSTOP);
+  });
+}
+
+void Driver::on_output(const Output& output) {
+  if (output.stream == OutputStream::err) stderr_tail_.add(output.rank, output.bytes);
+  std::string_view text = output.bytes;
+  const auto end = text.find_last_not_of("\r\n");
+  if (end == std::string_view::npos) return;
+  text = text.substr(0, end + 1);
+  const auto begin = text.find_last_of("\r\n");
+  if (begin != std::string_view::npos) text.remove_prefix(begin + 1);
+  last_lines_[output.rank] = text.substr(0, kMaxLastLine);
+}
+
+void Driver::on_status(const JobStatus& status) {
+  const auto last_line = [this](std::uint32_t rank) {
+    const auto line = last_lines_.find(rank);
+    return line == last_lines_.end() ? std::string() : line->second;
+  };
+  for (const std::string& line : describe_status(status, last_line)) viewer_.say(line);
 }
 
 void Driver::on_coordinator(const Frame& frame) {
@@ -275,6 +350,20 @@ void Driver::on_coordinator(const Frame& frame) {
                     " ranks joined in " + std::to_string(passed.count()) + " ms");
       return;
     }
+    case MessageType::job_status: {
+      JobStatus message;
+      if (decode(frame.payload, message)) break;
+      return on_status(message);
+    }
+    case MessageType::rank_event: {
+      RankEvent message;
+      if (decode(frame.payload, message) || message.host >= plan_.spec.hosts.size()) break;
+      events_.rank(message, plan_.spec.hosts[message.host].name);
+      if (const int error = events_.take_fault())
+        viewer_.say("--events " + plan_.events_file + ": " + std::strerror(error) +
+                    "; no more events are written");
+      return;
+    }
     case MessageType::job_ended: {
       JobEnded message;
       if (decode(frame.payload, message)) break;
@@ -289,9 +378,25 @@ void Driver::on_coordinator(const Frame& frame) {
 void Driver::on_verdict(const JobEnded& verdict) {
   if (exit_code_) return;
   exit_code_ = static_cast<int>(verdict.exit_code);
-  const std::string text = describe_verdict(verdict);
-  if (!text.empty()) viewer_.say(text);
+  events_.job_ended(verdict);
+  if (verdict.cause != EndCause::success) {
+    verdict_ = verdict;
+    summary_timer_.expires_after(kSummaryTimeout);
+    summary_timer_.async_wait([this](const auto& ec) {
+      if (!ec) show_summary();
+    });
+  }
   finish_if_done();
+}
+
+void Driver::show_summary() {
+  const auto verdict = std::exchange(verdict_, std::nullopt);
+  if (!verdict) return;
+  const bool names_rank =
+      verdict->cause == EndCause::rank_failed || verdict->cause == EndCause::early_exit;
+  const auto last_lines =
+      names_rank ? stderr_tail_.lines(verdict->rank) : std::vector<std::string>();
+  for (const std::string& line : describe_failure(*verdict, last_lines)) viewer_.say(line);
 }
 
 void Driver::fail(int exit_code, const std::string& text) {
@@ -312,7 +417,11 @@ void Driver::finish_if_done() {
   if (!exit_code_) return;
   const bool guards_gone =
       std::all_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->gone; });
-  if (guards_gone && viewer_.all_shown()) return io_.stop();
+  if (guards_gone && viewer_.all_shown()) {
+    if (!verdict_) return io_.stop();
+    show_summary();  // which calls back once it is written
+    return;
+  }
   if (!guards_gone && !std::exchange(leaving_, true)) {
     leave_timer_.expires_after(kLeaveTimeout);
     leave_timer_.async_wait([this](const auto& ec) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <signal.h>
 
 #include "common/host_list.h"
 #include "common/random.h"
@@ -31,6 +32,18 @@ std::vector<HostSlots> check_hosts(std::vector<HostSlots> hosts, const std::stri
   return merged;
 }
 
+// SIGKILL always comes last; it needs no step.
+KillSteps to_steps(const Options& options) {
+  if (options.ladder.empty())
+    return {{SIGTERM, static_cast<std::uint32_t>(options.grace.count())}};
+  KillSteps steps;
+  for (const LadderStep& step : options.ladder)
+    if (step.signal != SIGKILL)
+      steps.push_back({static_cast<std::uint32_t>(step.signal),
+                       static_cast<std::uint32_t>(step.wait.count())});
+  return steps;
+}
+
 void apply_exports(const std::vector<std::string>& exports, Environment& env,
                    std::vector<std::string>& warnings) {
   for (const std::string& item : exports) {
@@ -52,8 +65,6 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   plan.control = options.control;
   plan.verbose = options.verbose;
   plan.output = options.output;
-  plan.ladder = options.ladder;
-  plan.timeout = options.timeout;
   plan.isolation = options.isolation;
   plan.env_compat = options.env_compat;
   plan.events_file = options.events_file;
@@ -95,7 +106,11 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   for (const auto& [name, value] : options.variables) set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
   spec.start_timeout = options.start_timeout;
-  spec.grace = options.grace;
+  spec.ladder = to_steps(options);
+  if (options.timeout) spec.timeout = *options.timeout;
+  // The ranks themselves give up after that time; a moment later it is said here who was missing.
+  spec.init_timeout = limits::kInitTimeout + std::chrono::seconds(5);
+  spec.events = !options.events_file.empty();
   spec.lease = options.lease;
   return plan;
 }

@@ -20,8 +20,6 @@ struct LaunchPlan {
   ControlTransport control{};
   bool verbose = false;
   OutputOptions output;
-  std::vector<LadderStep> ladder;  // empty: TERM, spec.grace, KILL
-  std::optional<std::chrono::milliseconds> timeout;
   Isolation isolation = Isolation::automatic;
   EnvCompat env_compat;
   std::string events_file;

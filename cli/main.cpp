@@ -12,6 +12,7 @@
 #include "cli/log.h"
 #include "cli/option_help.h"
 #include "cli/options.h"
+#include "cli/status_command.h"
 #include "common/exit_code.h"
 
 extern char** environ;
@@ -45,13 +46,12 @@ int run(const std::vector<std::string>& args) {
   if (options.version) return std::printf("%s\n", version_text().c_str()) < 0;
   if (options.check_build) return std::fputs(build_text().c_str(), stdout) < 0;
   set_verbose_log(options.verbose);
+  if (options.command_word == "ps") return run_ps();
+  if (options.command_word == "status")
+    return run_status(options.command.empty() ? "" : options.command.front());
   if (!options.command_word.empty())
     throw UsageError("hvdrun " + options.command_word + " is not in this version; a program of " +
                      "that name is started by hvdrun -- " + options.command_word);
-  auto logger = spdlog::stderr_logger_st("hvdrun");
-  logger->set_pattern("hvdrun: %v");
-  logger->set_level(options.verbose ? spdlog::level::debug : spdlog::level::warn);
-  spdlog::set_default_logger(std::move(logger));
   LaunchPlan plan = make_plan(options, look_around());
   for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
   return run_job(std::move(plan));

@@ -74,6 +74,7 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
 }
 
 void Viewer::show(std::uint32_t host, const Output& message) {
+  if (on_output) on_output(message);
   const bool is_out = message.stream == OutputStream::out;
   Console& console = is_out ? out_ : err_;
   const auto size = static_cast<std::uint32_t>(message.bytes.size());

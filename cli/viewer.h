@@ -39,6 +39,9 @@ class Viewer {
   // Called whenever all_shown() may have become true.
   std::function<void()> on_all_closed;
 
+  // Called with everything that a rank wrote, before it is shown.
+  std::function<void(const Output&)> on_output;
+
   // A line of hvdrun's own, on stderr.
   void say(const std::string& text);
   bool stderr_is_terminal() const { return err_.is_terminal(); }

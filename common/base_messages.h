@@ -34,6 +34,10 @@ enum class MessageType : std::uint16_t {
   kill_ranks = 23,
   end_job = 24,
   peer_lost = 25,
+  rank_trouble = 26,
+  signal_ranks = 27,
+  probe_ranks = 28,
+  rank_probes = 29,
   // rendezvous: worker <-> agent <-> coordinator
   fence_enter = 32,
   fence_release = 33,
@@ -48,11 +52,15 @@ enum class MessageType : std::uint16_t {
   segment_get = 50,
   segment = 51,
   worker_leave = 53,
+  collective_failed = 54,
   // driver <-> coordinator
   job_progress = 65,
   job_ended = 66,
   abort_job = 67,
   host_failed = 68,
+  status_query = 69,
+  job_status = 70,
+  rank_event = 71,
   // agent <-> viewer
   output = 80,
   credit = 81,
@@ -62,7 +70,7 @@ enum class MessageType : std::uint16_t {
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
 inline constexpr std::uint16_t kProtocolVersion = 1;
 
-enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4 };
+enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4, status = 5 };
 
 // First frame of whoever connected. The versions are the lowest and the highest it speaks.
 struct Hello {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base_messages.h"
+#include "common/kill_steps.h"
 
 namespace hvdrun {
 
@@ -76,7 +77,8 @@ struct RankStarted {
 enum class ExitKind : std::uint8_t {
   exited = 1,      // value: exit code
   signaled = 2,    // value: signal number
-  not_started = 3  // value: errno
+  not_started = 3,  // value: errno
+  lost = 4          // it went with its host; nobody saw how
 };
 
 struct RankExited {
@@ -86,6 +88,7 @@ struct RankExited {
   ExitKind kind{};
   std::uint32_t value = 0;
   bool after_kill = false;  // the kill ladder had been started before
+  bool out_of_memory = false;  // the kernel's OOM killer was at work meanwhile
   std::string detail;       // why it could not start
   template <class V>
   void visit(V& v) {
@@ -94,6 +97,7 @@ struct RankExited {
     v(kind);
     v(value);
     v(after_kill);
+    v(out_of_memory);
     v(detail);
   }
 };
@@ -120,15 +124,37 @@ struct RankLeft {
   }
 };
 
-// TERM to every rank of the host, KILL to what is left after the grace.
+// Down the ladder with every rank of the host; KILL to what is left at its end.
 struct KillRanks {
   static constexpr auto kType = MessageType::kill_ranks;
+  KillSteps steps;
+  template <class V>
+  void visit(V& v) {
+    v(steps);
+  }
+};
+
+// A signal that the user sent to hvdrun, for every rank's process group.
+struct SignalRanks {
+  static constexpr auto kType = MessageType::signal_ranks;
   std::uint32_t signal = 0;
-  std::uint32_t grace_ms = 0;
   template <class V>
   void visit(V& v) {
     v(signal);
-    v(grace_ms);
+  }
+};
+
+// A collective of this rank failed: evidence, should the rank fail next.
+struct RankTrouble {
+  static constexpr auto kType = MessageType::rank_trouble;
+  std::uint32_t rank = 0;
+  Errc code{};
+  std::string text;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(code);
+    v(text);
   }
 };
 
@@ -160,6 +186,22 @@ enum class EndCause : std::uint8_t {
   host_lost = 3,      // host, text
   aborted = 4,        // by the driver; value: signal
   start_timeout = 5,  // text names the hosts
+  early_exit = 6,     // rank exited with 0 while others needed it; text: what failed for lack of it
+  never_joined = 7,   // text names the ranks that others waited for in hvd::init
+  timeout = 8,        // --timeout
+};
+
+// Ranks that ended alike after the first cause.
+struct Victims {
+  ExitKind kind{};
+  std::uint32_t value = 0;
+  std::vector<std::uint32_t> ranks;
+  template <class V>
+  void visit(V& v) {
+    v(kind);
+    v(value);
+    v(ranks);
+  }
 };
 
 // The verdict. exit_code is what hvdrun returns.
@@ -171,9 +213,11 @@ struct JobEnded {
   std::uint32_t pid = 0;
   ExitKind kind = ExitKind::exited;
   std::uint32_t value = 0;
-  std::uint32_t others_ended = 0;  // ranks that were ended because of it
+  bool out_of_memory = false;
+  std::uint64_t after_ms = 0;  // since the launch
   std::string host;
   std::string text;
+  std::vector<Victims> victims;
   template <class V>
   void visit(V& v) {
     v(cause);
@@ -182,9 +226,11 @@ struct JobEnded {
     v(pid);
     v(kind);
     v(value);
-    v(others_ended);
+    v(out_of_memory);
+    v(after_ms);
     v(host);
     v(text);
+    v(victims);
   }
 };
 

@@ -5,3 +5,4 @@
 #include "common/job_messages.h"
 #include "common/output_messages.h"
 #include "common/rendezvous_messages.h"
+#include "common/status_messages.h"

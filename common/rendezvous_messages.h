@@ -186,4 +186,16 @@ struct WorkerLeave {
   void visit(V&) {}
 };
 
+// A collective of this worker failed; the agent passes it on as evidence.
+struct CollectiveFailed {
+  static constexpr auto kType = MessageType::collective_failed;
+  Errc code{};
+  std::string text;
+  template <class V>
+  void visit(V& v) {
+    v(code);
+    v(text);
+  }
+};
+
 }  // namespace hvdrun

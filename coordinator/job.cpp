@@ -7,31 +7,55 @@
 
 #include "common/exit_code.h"
 #include "common/limits.h"
+#include "common/rank_ranges.h"
 
 namespace hvdrun {
 namespace {
 
 // How long after the grace the ranks of a host may stay unaccounted for.
 constexpr std::chrono::milliseconds kEndingSlack{5'000};
+// When the user is first told that ranks wait in hvd::init for others; then each time twice as long.
+constexpr std::chrono::milliseconds kInitWarning{10'000};
+
+const char* name_of(JobState state) {
+  switch (state) {
+    case JobState::waiting:
+      return "waiting";
+    case JobState::running:
+      return "running";
+    case JobState::ending:
+      return "ending";
+    case JobState::ended:
+      return "ended";
+  }
+  return "";
+}
+
+const char* name_of(RankState state) {
+  switch (state) {
+    case RankState::assigned:
+      return "assigned";
+    case RankState::started:
+      return "started";
+    case RankState::joined:
+      return "joined";
+    case RankState::left:
+      return "left";
+    case RankState::exited:
+      return "exited";
+  }
+  return "";
+}
 
 }  // namespace
-
-std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value) {
-  switch (kind) {
-    case ExitKind::exited:
-      return value;
-    case ExitKind::signaled:
-      return exit_code::kSignalBase + value;
-    case ExitKind::not_started:
-      return value == ENOENT ? exit_code::kNotFound : exit_code::kNotExecutable;
-  }
-  return exit_code::kInternal;
-}
 
 Job::Job(JobSpec spec, TimePoint now)
     : spec_(std::move(spec)),
       membership_(spec_.hosts),
       hosts_(spec_.hosts.size()),
+      causes_(spec_.np),
+      started_(now),
+      launched_at_(now),
       deadline_(now + spec_.start_timeout) {
   membership_.assign(spec_.np);
   fence_ = Fence(membership_.size());
@@ -43,7 +67,7 @@ bool Job::expects_agent(std::uint32_t host) const {
 }
 
 Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
-  if (frame.type == MessageType::agent_ready) return on_agent_ready(host, frame);
+  if (frame.type == MessageType::agent_ready) return on_agent_ready(host, frame, now);
   if (frame.type == MessageType::heartbeat) return Errc::ok;
   if (frame.type == MessageType::log) {
     Log message;
@@ -61,9 +85,11 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
     case MessageType::ranks_joined:
       return on_ranks_joined(host, frame);
     case MessageType::rank_left:
-      return on_rank_left(host, frame);
+      return on_rank_left(host, frame, now);
+    case MessageType::rank_trouble:
+      return on_rank_trouble(host, frame);
     case MessageType::fence_enter:
-      return on_fence_enter(host, frame);
+      return on_fence_enter(host, frame, now);
     case MessageType::store_put:
       return on_store_put(host, frame);
     case MessageType::store_get:
@@ -73,7 +99,7 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
   }
 }
 
-Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame) {
+Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now) {
   AgentReady message;
   if (decode(frame.payload, message)) return Errc::malformed;
   if (hosts_[host].ready) return Errc::unexpected_message;
@@ -84,7 +110,10 @@ Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame) {
     return Errc::ok;
   }
   const auto& used = membership_.hosts_used();
-  if (std::all_of(used.begin(), used.end(), [this](auto h) { return hosts_[h].ready; })) launch();
+  if (std::all_of(used.begin(), used.end(), [this](auto h) { return hosts_[h].ready; })) {
+    launched_at_ = now;
+    launch();
+  }
   return Errc::ok;
 }
 
@@ -121,7 +150,7 @@ Errc Job::on_rank_started(std::uint32_t host, const Frame& frame) {
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
   membership_.set_pid(message.rank, message.pid);
-  membership_.set_state(message.rank, RankState::started);
+  set_state(message.rank, RankState::started);
   if (membership_.started() == membership_.size()) send_progress();
   return Errc::ok;
 }
@@ -131,22 +160,39 @@ Errc Job::on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now) 
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
   if (membership_.ranks()[message.rank].state == RankState::exited) return Errc::malformed;
-  membership_.set_state(message.rank, RankState::exited);
-  const bool success = message.kind == ExitKind::exited && message.value == 0;
-  if (!success && !message.after_kill && state_ == JobState::running) {
-    JobEnded verdict;
-    verdict.cause = EndCause::rank_failed;
-    verdict.exit_code = exit_code_of(message.kind, message.value);
-    verdict.rank = message.rank;
-    verdict.pid = message.pid;
-    verdict.kind = message.kind;
-    verdict.value = message.value;
-    verdict.host = host_name(host);
-    verdict.text = message.detail;
-    fail(std::move(verdict), now, SIGTERM);
-  }
-  fail_fence_if_hopeless();
+  causes_.ended(message);
+  set_state(message.rank, RankState::exited);
+  if (state_ == JobState::running && !message.after_kill)
+    if (auto verdict = causes_.judge(message.rank, membership_, fence_, now))
+      fail(std::move(*verdict), now);
+  fail_fence_if_hopeless(now);
   end_if_done();
+  return Errc::ok;
+}
+
+void Job::set_state(std::uint32_t rank, RankState state) {
+  membership_.set_state(rank, state);
+  if (!spec_.events) return;
+  const RankRecord& record = membership_.ranks()[rank];
+  RankEvent event;
+  event.rank = rank;
+  event.host = record.place.host;
+  event.state = name_of(state);
+  event.pid = record.pid;
+  if (state == RankState::exited) {
+    const Victims end = causes_.end_of(rank);
+    event.kind = end.kind;
+    event.value = end.value;
+    event.ended_by_us = state_ == JobState::ending;
+  }
+  to_driver(event);
+}
+
+Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame) {
+  RankTrouble message;
+  if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
+    return Errc::malformed;
+  causes_.trouble(message.rank, message.code, std::move(message.text));
   return Errc::ok;
 }
 
@@ -155,18 +201,19 @@ Errc Job::on_ranks_joined(std::uint32_t host, const Frame& frame) {
   if (decode(frame.payload, message)) return Errc::malformed;
   for (const std::uint32_t rank : message.ranks) {
     if (!membership_.owns(host, rank)) return Errc::malformed;
-    membership_.set_state(rank, RankState::joined);
+    set_state(rank, RankState::joined);
   }
   if (membership_.joined() == membership_.size()) send_progress();
   return Errc::ok;
 }
 
-Errc Job::on_rank_left(std::uint32_t host, const Frame& frame) {
+Errc Job::on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now) {
   RankLeft message;
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
-  membership_.set_state(message.rank, RankState::left);
+  set_state(message.rank, RankState::left);
   fence_.withdraw(message.rank);
+  watch_fence(now);
   // Clean leaves stay on their host: told to everybody they would cost ranks x hosts messages.
   if (!message.clean && state_ == JobState::running)
     tell_peers_lost(message.rank, "its process is gone");
@@ -180,7 +227,7 @@ void Job::tell_peers_lost(std::uint32_t rank, const std::string& reason) {
       to_agent(host, PeerLost{rank, false, reason});
 }
 
-Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame) {
+Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) {
   FenceEnter message;
   if (decode(frame.payload, message)) return Errc::malformed;
   for (const std::uint32_t rank : message.ranks)
@@ -191,21 +238,57 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame) {
   if (release) {
     to_agents(*release);
   } else {
-    fail_fence_if_hopeless();
+    fail_fence_if_hopeless(now);
   }
+  watch_fence(now);
   return Errc::ok;
 }
 
-void Job::fail_fence_if_hopeless() {
+// Keeps the time since when somebody waits in the fence.
+void Job::watch_fence(TimePoint now) {
+  if (fence_.count() == 0) {
+    fence_since_.reset();
+    fence_warning_.reset();
+  } else if (!fence_since_) {
+    fence_since_ = now;
+    fence_warning_ = now + kInitWarning;
+  }
+}
+
+void Job::warn_of_missing(TimePoint now) {
+  std::vector<std::uint32_t> missing;
+  for (const RankRecord& record : membership_.ranks())
+    if (!fence_.is_inside(record.place.rank)) missing.push_back(record.place.rank);
+  const auto waited = now - *fence_since_;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
+  if (spec_.init_timeout.count() > 0 && waited >= spec_.init_timeout) {
+    JobEnded verdict;
+    verdict.cause = EndCause::never_joined;
+    verdict.exit_code = exit_code::kStall;
+    verdict.text = rank_ranges(missing);
+    return fail(std::move(verdict), now);
+  }
+  if (now < *fence_warning_) return;
+  fence_warning_ = now + waited;
+  to_driver(Log{LogLevel::warn, std::to_string(fence_.count()) + " ranks wait in hvd::init since " +
+                                    std::to_string(seconds) + " s for rank " +
+                                    rank_ranges(missing)});
+}
+
+void Job::fail_fence_if_hopeless(TimePoint now) {
   if (fence_.count() == 0 || state_ == JobState::ended) return;
   const auto& ranks = membership_.ranks();
   const auto gone = std::find_if(ranks.begin(), ranks.end(), [this](const RankRecord& record) {
     return record.state == RankState::exited && !fence_.is_inside(record.place.rank);
   });
   if (gone == ranks.end()) return;
+  // Who fails exits with an error; who just ends is as much to blame, and nobody would say so.
+  if (state_ == JobState::running && causes_.ended_well(gone->place.rank))
+    fail(causes_.missed_in_init(gone->place.rank, membership_, fence_), now);
   to_agents(FenceFailed{fence_.number(), "rank " + std::to_string(gone->place.rank) +
                                              " ended before it called hvd::init()"});
   fence_.withdraw_all();
+  watch_fence(now);
 }
 
 Errc Job::on_store_put(std::uint32_t host, const Frame& frame) {
@@ -252,10 +335,12 @@ void Job::agent_lost(std::uint32_t host, const std::string& why, TimePoint now) 
   verdict.exit_code = exit_code::kHost;
   verdict.host = host_name(host);
   verdict.text = why;
-  fail(std::move(verdict), now, SIGTERM);
+  fail(std::move(verdict), now);
   // Its guard ends them; nobody is left who could report it.
-  for (const std::uint32_t rank : membership_.ranks_of(host))
-    membership_.set_state(rank, RankState::exited);
+  for (const std::uint32_t rank : membership_.ranks_of(host)) {
+    causes_.lost(rank);
+    if (membership_.ranks()[rank].state != RankState::exited) set_state(rank, RankState::exited);
+  }
   end_if_done();
 }
 
@@ -266,12 +351,13 @@ Errc Job::driver_frame(const Frame& frame, TimePoint now) {
     case MessageType::abort_job: {
       AbortJob message;
       if (decode(frame.payload, message)) return Errc::malformed;
-      JobEnded verdict;
-      verdict.cause = EndCause::aborted;
-      verdict.exit_code = exit_code::kSignalBase + message.signal;
-      verdict.value = message.signal;
-      fail(std::move(verdict), now, SIGTERM);
-      end_if_done();
+      abort(message.signal, now);
+      return Errc::ok;
+    }
+    case MessageType::signal_ranks: {
+      SignalRanks message;
+      if (decode(frame.payload, message)) return Errc::malformed;
+      if (launched_ && state_ == JobState::running) to_agents(message);
       return Errc::ok;
     }
     case MessageType::host_failed: {
@@ -286,28 +372,43 @@ Errc Job::driver_frame(const Frame& frame, TimePoint now) {
   }
 }
 
-void Job::driver_lost(TimePoint now) {
+void Job::driver_lost(TimePoint now) { abort(SIGHUP, now); }
+
+void Job::abort(std::uint32_t signal, TimePoint now) {
   JobEnded verdict;
   verdict.cause = EndCause::aborted;
-  verdict.exit_code = exit_code::kSignalBase + SIGHUP;
-  verdict.value = SIGHUP;
-  fail(std::move(verdict), now, SIGTERM);
+  verdict.exit_code = exit_code::kSignalBase + signal;
+  verdict.value = signal;
+  fail(std::move(verdict), now);
   end_if_done();
 }
 
-void Job::fail(JobEnded verdict, TimePoint now, std::uint32_t signal) {
+void Job::fail(JobEnded verdict, TimePoint now) {
   if (state_ == JobState::ending || state_ == JobState::ended) return;
-  if (launched_) verdict.others_ended = membership_.size() - membership_.exited();
   verdict_ = std::move(verdict);
+  verdict_.after_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - launched_at_).count());
   state_ = JobState::ending;
-  deadline_ = now + spec_.grace + kEndingSlack;
-  if (launched_) to_agents(KillRanks{signal, static_cast<std::uint32_t>(spec_.grace.count())});
+  deadline_ = now + std::chrono::milliseconds(total_wait_ms(spec_.ladder)) + kEndingSlack;
+  if (launched_) to_agents(KillRanks{spec_.ladder});
 }
 
 void Job::end_if_done() {
   if (state_ == JobState::waiting || state_ == JobState::ended) return;
   if (launched_ && membership_.exited() < membership_.size()) return;
-  if (state_ == JobState::running) verdict_.cause = EndCause::success;
+  if (state_ == JobState::running) {
+    // With nobody left to wait for, a suspicion is a verdict.
+    if (auto verdict = causes_.tick(TimePoint::max())) {
+      verdict_ = std::move(*verdict);
+    } else {
+      verdict_.cause = EndCause::success;
+    }
+  }
+  if (verdict_.cause != EndCause::success) {
+    const bool names_rank =
+        verdict_.cause == EndCause::rank_failed || verdict_.cause == EndCause::early_exit;
+    verdict_.victims = causes_.victims(names_rank ? std::optional(verdict_.rank) : std::nullopt);
+  }
   state_ = JobState::ended;
   to_driver(verdict_);
   to_agents(EndJob{});
@@ -315,8 +416,17 @@ void Job::end_if_done() {
 
 std::optional<TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> next = store_.next_deadline();
-  if (state_ == JobState::waiting || state_ == JobState::ending)
-    next = next ? std::min(*next, deadline_) : deadline_;
+  const auto earlier = [&next](std::optional<TimePoint> other) {
+    if (other && (!next || *other < *next)) next = other;
+  };
+  if (state_ == JobState::waiting || state_ == JobState::ending) earlier(deadline_);
+  if (state_ == JobState::running) {
+    earlier(causes_.next_deadline());
+    earlier(fence_warning_);
+    if (fence_since_ && spec_.init_timeout.count() > 0)
+      earlier(*fence_since_ + spec_.init_timeout);
+    if (spec_.timeout.count() > 0) earlier(launched_at_ + spec_.timeout);
+  }
   return next;
 }
 
@@ -324,6 +434,17 @@ void Job::tick(TimePoint now) {
   std::vector<Store::Answer> answers;
   store_.expire(now, answers);
   send_answers(answers);
+  if (state_ == JobState::running) {
+    if (auto verdict = causes_.tick(now)) fail(std::move(*verdict), now);
+    if (fence_since_) warn_of_missing(now);
+    if (spec_.timeout.count() > 0 && now >= launched_at_ + spec_.timeout) {
+      JobEnded verdict;
+      verdict.cause = EndCause::timeout;
+      verdict.exit_code = exit_code::kTimeout;
+      fail(std::move(verdict), now);
+    }
+    return end_if_done();
+  }
   if (now < deadline_) return;
   if (state_ == JobState::waiting) {
     JobEnded verdict;
@@ -334,13 +455,35 @@ void Job::tick(TimePoint now) {
       if (!verdict.text.empty()) verdict.text += ", ";
       verdict.text += host_name(host);
     }
-    fail(std::move(verdict), now, SIGTERM);
+    fail(std::move(verdict), now);
   }
   if (state_ == JobState::ending && now >= deadline_) {
-    for (const RankRecord& record : membership_.ranks())
+    for (const RankRecord& record : membership_.ranks()) {
+      causes_.lost(record.place.rank);
       membership_.set_state(record.place.rank, RankState::exited);
+    }
   }
   end_if_done();
+}
+
+JobStatus Job::status(TimePoint now) const {
+  JobStatus status;
+  status.job_id = spec_.job_id;
+  status.state = name_of(state_);
+  status.age_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count());
+  status.argv = spec_.argv;
+  for (const HostSlots& host : membership_.hosts()) status.hosts.push_back(host.name);
+  for (const RankRecord& record : membership_.ranks()) {
+    RankStatus rank;
+    rank.state = name_of(record.state);
+    rank.host = record.place.host;
+    rank.trouble = causes_.trouble_of(record.place.rank);
+    rank.probe.rank = record.place.rank;
+    rank.probe.pid = record.pid;
+    status.ranks.push_back(std::move(rank));
+  }
+  return status;
 }
 
 }  // namespace hvdrun

@@ -17,6 +17,7 @@
 #include "common/environment.h"
 #include "common/messages.h"
 #include "coordinator/fence.h"
+#include "coordinator/first_cause.h"
 #include "coordinator/membership.h"
 #include "coordinator/store.h"
 
@@ -31,8 +32,11 @@ struct JobSpec {
   Environment env;
   std::string cwd;
   std::chrono::milliseconds start_timeout{};
-  std::chrono::milliseconds grace{};
+  KillSteps ladder;
   std::chrono::milliseconds lease{};
+  std::chrono::milliseconds timeout{};       // of the whole job; 0: none
+  std::chrono::milliseconds init_timeout{};  // some ranks in hvd::init, others not; 0: none
+  bool events = false;                       // tell the driver every change of a rank's state
 };
 
 enum class JobState : std::uint8_t { waiting, running, ending, ended };
@@ -63,6 +67,8 @@ class Job {
   const JobEnded& verdict() const { return verdict_; }
   const Membership& membership() const { return membership_; }
   const JobSpec& spec() const { return spec_; }
+  // Where every rank stands; what its host says of the process is not in it.
+  JobStatus status(TimePoint now) const;
   // The host is one that this job needs and that has not connected yet.
   bool expects_agent(std::uint32_t host) const;
   void agent_connected(std::uint32_t host) { hosts_[host].connected = true; }
@@ -76,20 +82,25 @@ class Job {
     AgentReady info;
   };
 
-  Errc on_agent_ready(std::uint32_t host, const Frame& frame);
+  Errc on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_started(std::uint32_t host, const Frame& frame);
   Errc on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_ranks_joined(std::uint32_t host, const Frame& frame);
-  Errc on_rank_left(std::uint32_t host, const Frame& frame);
-  Errc on_fence_enter(std::uint32_t host, const Frame& frame);
+  Errc on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now);
+  Errc on_rank_trouble(std::uint32_t host, const Frame& frame);
+  Errc on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_store_put(std::uint32_t host, const Frame& frame);
   Errc on_store_get(std::uint32_t host, const Frame& frame, TimePoint now);
 
   void launch();
   // Sets the verdict and starts the kill ladder everywhere, unless a first cause is known already.
-  void fail(JobEnded verdict, TimePoint now, std::uint32_t signal);
+  void fail(JobEnded verdict, TimePoint now);
+  void abort(std::uint32_t signal, TimePoint now);
   void end_if_done();
-  void fail_fence_if_hopeless();
+  void fail_fence_if_hopeless(TimePoint now);
+  void watch_fence(TimePoint now);
+  void warn_of_missing(TimePoint now);
+  void set_state(std::uint32_t rank, RankState state);
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);
   void send_answers(const std::vector<Store::Answer>& answers);
   void send_progress();
@@ -117,11 +128,13 @@ class Job {
   std::vector<Action> actions_;
   JobState state_ = JobState::waiting;
   bool launched_ = false;
+  FirstCause causes_;
   JobEnded verdict_;
+  TimePoint started_;   // the coordinator
+  TimePoint launched_at_;
   TimePoint deadline_;  // of the state: all hosts ready, or all ranks ended
+  std::optional<TimePoint> fence_since_;    // somebody waits in it since then
+  std::optional<TimePoint> fence_warning_;  // when to say so next
 };
-
-// What hvdrun returns for a rank that ended so.
-std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value);
 
 }  // namespace hvdrun

@@ -23,6 +23,7 @@ TimePoint now() { return std::chrono::steady_clock::now(); }
 Server::Server(asio::io_context& io, ServerOptions options)
     : io_(io),
       job_(std::move(options.spec), now()),
+      driver_pid_(options.driver_pid),
       agents_(job_.spec().hosts.size()),
       timer_(io),
       next_heartbeat_(now() + limits::kHeartbeat) {
@@ -39,6 +40,15 @@ Server::Server(asio::io_context& io, ServerOptions options)
             handshake(std::make_shared<FrameChannel>(std::move(stream)), false);
         },
         [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
+  }
+  try {
+    status_server_.emplace(io_, job_.spec().job_id,
+                           [this](std::uint64_t asker, const StatusQuery& query) {
+                             on_query(asker, query);
+                             after_event();
+                           });
+  } catch (const boost::system::system_error& e) {
+    log(LogLevel::warn, std::string("hvdrun status will not find this job: ") + e.what());
   }
   arm_timer();
 }
@@ -99,6 +109,11 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
   channel->set_callbacks(
       [this, host](const Frame& frame) {
         agents_[host].last_heard = now();
+        RankProbes probes;
+        if (frame.type == MessageType::rank_probes && !decode(frame.payload, probes)) {
+          board_.answered(host, probes);
+          return after_event();
+        }
         const Errc fault = job_.agent_frame(host, frame, now());
         if (fault != Errc::ok) lose_agent(host, make_error_code(fault).message());
         after_event();
@@ -117,6 +132,11 @@ void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {
   };
   channel->set_callbacks(
       [this, lose](const Frame& frame) {
+        StatusQuery query;
+        if (frame.type == MessageType::status_query && !decode(frame.payload, query)) {
+          on_query(0, query);
+          return after_event();
+        }
         if (job_.driver_frame(frame, now()) != Errc::ok) lose();
         after_event();
       },
@@ -129,10 +149,34 @@ void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {
 void Server::lose_agent(std::uint32_t host, const std::string& why) {
   if (agents_[host].channel) agents_[host].channel->close();
   agents_[host].channel.reset();
+  board_.forget_host(host);
   job_.agent_lost(host, why, now());
 }
 
+void Server::on_query(std::uint64_t asker, const StatusQuery& query) {
+  std::set<std::uint32_t> hosts;
+  if (query.probe && job_.state() != JobState::waiting)
+    for (std::uint32_t host = 0; host < agents_.size(); ++host)
+      if (agents_[host].channel) hosts.insert(host);
+  const std::uint64_t request = board_.ask(asker, hosts, now());
+  for (const std::uint32_t host : hosts) agents_[host].channel->send(ProbeRanks{request});
+}
+
+void Server::answer_queries() {
+  for (const StatusBoard::Answer& answer : board_.take_ready(now())) {
+    JobStatus status = job_.status(now());
+    status.driver_pid = driver_pid_;
+    add_probes(status, answer.probes);
+    if (answer.asker != 0) {
+      if (status_server_) status_server_->answer(answer.asker, status);
+    } else if (driver_) {
+      driver_->send(status);
+    }
+  }
+}
+
 void Server::after_event() {
+  answer_queries();
   for (Job::Action& action : job_.take_actions()) {
     const auto& channel =
         action.target == Job::Action::Target::driver ? driver_ : agents_[action.host].channel;
@@ -142,6 +186,7 @@ void Server::after_event() {
     if (!leave_by_) {
       leave_by_ = now() + kLeaveTimeout;
       listener_.reset();
+      status_server_.reset();
     }
     const bool all_gone = std::none_of(agents_.begin(), agents_.end(),
                                        [](const Peer& peer) { return peer.channel != nullptr; });
@@ -159,6 +204,7 @@ void Server::arm_timer() {
   TimePoint next = next_heartbeat_;
   if (const auto deadline = job_.next_deadline()) next = std::min(next, *deadline);
   if (leave_by_) next = std::min(next, *leave_by_);
+  if (const auto deadline = board_.next_deadline()) next = std::min(next, *deadline);
   if (timer_.expiry() == next) return;
   timer_.expires_at(next);
   timer_.async_wait([this](const auto& ec) {

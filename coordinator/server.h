@@ -15,6 +15,8 @@
 #include "common/tls_listener.h"
 #include "common/unique_fd.h"
 #include "coordinator/job.h"
+#include "coordinator/status_board.h"
+#include "coordinator/status_server.h"
 
 namespace hvdrun {
 
@@ -24,6 +26,7 @@ struct ServerOptions {
   std::vector<UniqueFd> agents;  // connected, one for each local agent
   UniqueFd listener;             // TCP, listening; none when all agents are local
   std::string secret;            // for the listener
+  std::uint32_t driver_pid = 0;  // for hvdrun status
 };
 
 class Server {
@@ -48,10 +51,16 @@ class Server {
   void after_event();
   void arm_timer();
   void on_timer();
+  // `asker` 0 is the driver.
+  void on_query(std::uint64_t asker, const StatusQuery& query);
+  void answer_queries();
   void log(LogLevel level, const std::string& text);
 
   boost::asio::io_context& io_;
   Job job_;
+  std::uint32_t driver_pid_;
+  StatusBoard board_;
+  std::optional<StatusServer> status_server_;
   std::optional<TlsListener> listener_;
   std::shared_ptr<FrameChannel> driver_;
   std::vector<Peer> agents_;  // by host index

@@ -14,7 +14,8 @@ TEST_CASE("the exit code is that of the first failing rank", "[failure]") {
       hvdrun({"-np", "4", "sh", "-c", "[ $HVD_RANK = 2 ] && exit 7; exec sleep 100"});
   CHECK(result.exit_code == 7);
   CHECK(result.err.find("rank 2 on localhost (pid ") != std::string::npos);
-  CHECK(result.err.find("exited with code 7; the other 3 ranks were ended") != std::string::npos);
+  CHECK(result.err.find("exited with code 7 after ") != std::string::npos);
+  CHECK(result.err.find("then rank 0, 1, 3 ended by signal 15 (SIGTERM)") != std::string::npos);
   CHECK(result.time < 3s);
 }
 
@@ -77,15 +78,19 @@ TEST_CASE("a dead peer is an error within a second", "[failure]") {
 
 TEST_CASE("a rank that ends before hvd::init is named, and nobody waits for it", "[failure]") {
   const RunResult result = hvdrun({"-np", "3", worker_probe(), "early-exit"});
-  CHECK(result.exit_code == 9);
-  CHECK(result.out.find("rank 1 ended before it called hvd::init()") != std::string::npos);
+  CHECK(result.exit_code == 81);
+  CHECK(result.err.find("rank 1 on localhost (pid ") != std::string::npos);
+  CHECK(result.err.find("but others still needed it") != std::string::npos);
+  CHECK(result.err.find("waited for in hvd::init by rank ") != std::string::npos);
   CHECK(result.time < 5s);
 }
 
 TEST_CASE("a rank that leaves while others need it is an error for them", "[failure]") {
   const RunResult result = hvdrun({"-np", "3", worker_probe(), "exit-early"});
-  CHECK(result.exit_code == 9);
-  CHECK(result.out.find("rank 1") != std::string::npos);
+  CHECK(result.exit_code == 81);
+  CHECK(result.err.find("hvdrun: rank 1 on localhost (pid ") != std::string::npos);
+  CHECK(result.err.find("exited with code 0 after ") != std::string::npos);
+  CHECK(result.err.find("because rank ") != std::string::npos);
   CHECK(result.time < 5s);
 }
 

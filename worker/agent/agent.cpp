@@ -13,10 +13,12 @@
 
 #include "common/environment.h"
 #include "common/limits.h"
+#include "common/oom_count.h"
 #include "common/process_tree.h"
 #include "common/unix_stream.h"
 #include "common/usable_cores.h"
 #include "worker/agent/master_port.h"
+#include "worker/agent/process_probe.h"
 
 namespace hvdrun {
 namespace {
@@ -148,6 +150,10 @@ void Agent::on_control(const Frame& frame) {
       return with(Launch{}, [&](const Launch& m) { launch(m, frame.epoch); });
     case MessageType::kill_ranks:
       return with(KillRanks{}, [&](const KillRanks& m) { kill_ranks(m); });
+    case MessageType::signal_ranks:
+      return with(SignalRanks{}, [&](const SignalRanks& m) { signal_ranks(m.signal); });
+    case MessageType::probe_ranks:
+      return with(ProbeRanks{}, [&](const ProbeRanks& m) { probe_ranks(m); });
     case MessageType::end_job:
       return end_job();
     default:
@@ -193,6 +199,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   const std::string name = options.name;
   workers_server_ = std::make_unique<WorkerServer>(io_, std::move(options));
   for (const SlotAssignment& slot : message.slots) start_worker(message, slot, name);
+  oom_kills_ = oom_kill_count();
 }
 
 void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
@@ -244,7 +251,7 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   }
   if (ec) {
     up(RankExited{slot.rank, 0, ExitKind::not_started, static_cast<std::uint32_t>(ec.value()),
-                  ladder_.started(), what + ": " + ec.message()});
+                  ladder_.started(), false, what + ": " + ec.message()});
     workers_server_->rank_exited(slot.rank, "it could not start");
     return;
   }
@@ -278,34 +285,46 @@ void Agent::debug(const std::string& text) {
 }
 
 void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status) {
+  const bool out_of_memory = status.signaled && status.value == SIGKILL && !ladder_.started() &&
+                             oom_kill_count() > oom_kills_;
   debug("rank " + std::to_string(rank) + ": " + describe(status));
   up(RankExited{rank,
                 pid,
                 status.signaled ? ExitKind::signaled : ExitKind::exited,
                 static_cast<std::uint32_t>(status.value),
                 ladder_.started(),
+                out_of_memory,
                 {}});
   workers_server_->rank_exited(rank, describe(status));
 }
 
 void Agent::kill_ranks(const KillRanks& message) {
-  kill_signal_ = message.signal;
-  kill_step(ladder_.start(now(), std::chrono::milliseconds(message.grace_ms)));
+  kill_step(ladder_.start(now(), message.steps));
   arm_timer();
 }
 
-void Agent::kill_step(KillLadder::Step step) {
-  switch (step) {
-    case KillLadder::Step::none:
-      return;
-    case KillLadder::Step::signal:
-      // To the process group: a shell that started the program would else die alone.
-      for (const auto& [pid, worker] : workers_) ::kill(-pid, static_cast<int>(kill_signal_));
-      return;
-    case KillLadder::Step::kill:
-      kill_descendants();
-      return;
+void Agent::kill_step(std::optional<int> signal) {
+  if (!signal) return;
+  if (*signal == SIGKILL) {
+    kill_descendants();
+    return;
   }
+  signal_ranks(static_cast<std::uint32_t>(*signal));
+  // A stopped process acts on no signal but KILL and CONT.
+  if (*signal != SIGSTOP) signal_ranks(SIGCONT);
+}
+
+// To the process group: a shell that started the program would else be told alone.
+void Agent::signal_ranks(std::uint32_t signal) {
+  for (const auto& [pid, worker] : workers_) ::kill(-pid, static_cast<int>(signal));
+}
+
+void Agent::probe_ranks(const ProbeRanks& message) {
+  RankProbes answer;
+  answer.request = message.request;
+  for (const auto& [pid, worker] : workers_)
+    answer.ranks.push_back(probe_process(worker.rank, pid));
+  up(answer);
 }
 
 void Agent::end_job() {

@@ -52,7 +52,9 @@ class Agent {
   void worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status);
   void debug(const std::string& text);  // a line for the user of --verbose
   void kill_ranks(const KillRanks& message);
-  void kill_step(KillLadder::Step step);
+  void kill_step(std::optional<int> signal);
+  void signal_ranks(std::uint32_t signal);
+  void probe_ranks(const ProbeRanks& message);
   void end_job();
   void finish_if_quiet();
   // The lease, the guard or the coordinator is gone: kill everything at once and leave.
@@ -80,7 +82,7 @@ class Agent {
   std::map<pid_t, Worker> workers_;  // alive, by process id
   KillLadder ladder_;
   UniqueFd master_socket_;  // holds the MASTER_PORT
-  std::uint32_t kill_signal_ = 0;
+  std::uint64_t oom_kills_ = 0;  // of the machine, when the workers had just started
   std::uint32_t epoch_ = 0;
   std::uint32_t cores_ = 1;
   std::chrono::steady_clock::time_point last_heard_;

@@ -2,60 +2,28 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 #include "common/hello.h"
 #include "common/limits.h"
-#include "common/unix_stream.h"
 
 namespace hvdrun {
 namespace {
 
 namespace asio = boost::asio;
-using Protocol = asio::local::stream_protocol;
 
 constexpr std::chrono::milliseconds kExitStatusPatience{100};
 
-bool same_user(Protocol::socket& socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == ::geteuid() || peer.uid == 0);
-}
-
 }  // namespace
-
-Protocol::endpoint agent_endpoint(const std::string& name) {
-  std::string path = name;
-  if (!path.empty() && path.front() == '@') path.front() = '\0';
-  return Protocol::endpoint(path);
-}
 
 WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
     : io_(io),
       options_(std::move(options)),
-      acceptor_(io, agent_endpoint(options_.name)),
-      accept_pause_(io) {
+      listener_(io, options_.name, [this](std::unique_ptr<ByteStream> stream) {
+        if (greeting_.size() < limits::kMaxPendingHandshakes)
+          greet(std::make_shared<FrameChannel>(std::move(stream)));
+      }) {
   for (const LocalRank& local : options_.ranks) lines_[local.rank] = {};
-  accept();
-}
-
-void WorkerServer::accept() {
-  acceptor_.async_accept([this](const auto& ec, Protocol::socket socket) {
-    if (ec == asio::error::operation_aborted) return;
-    if (ec) {
-      accept_pause_.expires_after(std::chrono::milliseconds(100));
-      accept_pause_.async_wait([this](const auto& error) {
-        if (!error) accept();
-      });
-      return;
-    }
-    if (same_user(socket) && greeting_.size() < limits::kMaxPendingHandshakes)
-      greet(std::make_shared<FrameChannel>(make_unix_stream(io_, UniqueFd(socket.release()))));
-    accept();
-  });
 }
 
 // Hello, then WorkerJoin; both before the deadline.
@@ -164,6 +132,12 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
       relays_[next_relay_] = {rank, std::exchange(message.request, next_relay_)};
       ++next_relay_;
       up(message);
+      return Errc::ok;
+    }
+    case MessageType::collective_failed: {
+      CollectiveFailed message;
+      if (decode(frame.payload, message)) return Errc::malformed;
+      up(RankTrouble{rank, message.code, std::move(message.text)});
       return Errc::ok;
     }
     default:

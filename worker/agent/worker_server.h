@@ -14,11 +14,11 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/frame_channel.h"
 #include "common/messages.h"
+#include "common/unix_listener.h"
 #include "worker/agent/segments.h"
 
 namespace hvdrun {
@@ -70,7 +70,6 @@ class WorkerServer {
     std::uint64_t request = 0;
   };
 
-  void accept();
   void greet(const Channel& channel);
   void refuse(const Channel& channel, Errc code, const std::string& reason);
   void join(const Channel& channel, const Frame& frame);
@@ -95,17 +94,13 @@ class WorkerServer {
 
   boost::asio::io_context& io_;
   WorkerServerOptions options_;
-  boost::asio::local::stream_protocol::acceptor acceptor_;
-  boost::asio::steady_timer accept_pause_;
   std::set<Channel> greeting_;
   std::map<std::uint32_t, Line> lines_;  // by rank
   std::map<std::uint64_t, Relay> relays_;
   std::uint64_t next_relay_ = 1;
   std::uint32_t fence_ = 0;  // the number of the epoch's current fence
   Segments segments_;
+  UnixListener listener_;
 };
-
-// The abstract or file name as a socket address.
-boost::asio::local::stream_protocol::endpoint agent_endpoint(const std::string& name);
 
 }  // namespace hvdrun

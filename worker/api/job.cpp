@@ -72,11 +72,15 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     communicator = make_shm_communicator(
         std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), shm);
   }
-  auto engine = std::make_unique<Engine>(std::move(communicator), collective_timeout);
+  auto engine = std::make_unique<Engine>(
+      std::move(communicator), collective_timeout,
+      [told = line.get()](const hvd::Error& error) { told->report(error); });
   try {
     line->fence({}, deadline);
   } catch (const hvd::Error& error) {
-    throw hvd::Error(error.code(), std::string("hvd::init(): ") + error.what());
+    const hvd::Error named(error.code(), std::string("hvd::init(): ") + error.what());
+    line->report(named);
+    throw named;
   }
   Communicator& shared = engine->communicator();
   line->set_events({[&shared](const PeerLost& lost) {

@@ -20,6 +20,7 @@ using hvd::ErrorCode;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLeaveTimeout{1'000};
+constexpr std::chrono::milliseconds kReportTimeout{200};
 
 std::string system_text(int error) { return std::system_category().message(error); }
 
@@ -147,6 +148,26 @@ UniqueFd AgentLine::segment(std::string name, std::uint64_t size, Deadline deadl
   Reply reply = wait_reply(request, deadline, what);
   if (reply.code != Errc::ok) throw reply_error(reply.code, what);
   return std::move(reply.segment);
+}
+
+void AgentLine::report(const hvd::Error& error) noexcept {
+  const Errc code = error.code() == ErrorCode::peer_lost  ? Errc::peer_lost
+                    : error.code() == ErrorCode::timeout  ? Errc::timeout
+                    : error.code() == ErrorCode::mismatch ? Errc::mismatch
+                                                          : Errc::aborted;
+  try {
+    const MutexLock lock(mutex_);
+    if (lost_ || !is_joined_) return;
+    session_.collective_failed(code, error.what());
+    flushed_ = false;
+    wake();
+    // Who does not catch the error is gone in a moment, and the I/O thread with it.
+    const auto deadline = steady_clock::now() + kReportTimeout;
+    while (!flushed_ && !lost_ && changed_.wait_until(mutex_, deadline)) {
+    }
+  } catch (const std::exception&) {
+    return;  // out of memory: the program itself gets the error all the same
+  }
 }
 
 void AgentLine::leave() noexcept {

@@ -64,6 +64,11 @@ std::uint64_t Session::get_segment(std::string name, std::uint64_t size) {
 
 void Session::leave() { send(WorkerLeave{}); }
 
+void Session::collective_failed(Errc code, std::string text) {
+  if (text.size() > limits::kMaxTrouble) text.resize(limits::kMaxTrouble);
+  send(CollectiveFailed{code, std::move(text)});
+}
+
 void Session::on_frame(const Frame& frame) {
   if (frame.type == MessageType::refuse) {
     Refuse refuse;

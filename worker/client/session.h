@@ -68,6 +68,8 @@ class Session {
   std::uint64_t get(std::string key, std::uint32_t timeout_ms);
   std::uint64_t get_segment(std::string name, std::uint64_t size);
   void leave();
+  // Tells the agent why a collective failed here.
+  void collective_failed(Errc code, std::string text);
 
   // Bytes for the agent.
   std::string take_output() { return std::exchange(output_, {}); }

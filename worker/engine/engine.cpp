@@ -7,8 +7,11 @@
 
 namespace hvdrun {
 
-Engine::Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
-    : communicator_(std::move(communicator)), timeout_(timeout) {}
+Engine::Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout,
+               std::function<void(const hvd::Error&)> on_failed)
+    : communicator_(std::move(communicator)),
+      timeout_(timeout),
+      on_failed_(std::move(on_failed)) {}
 
 Engine::~Engine() { shutdown(); }
 
@@ -39,7 +42,16 @@ void Engine::execute_here(const Operation& operation) {
     }
   };
   const Release release{*this};
-  execute(operation, *communicator_, {timeout_, true});
+  execute_and_tell(operation, true);
+}
+
+void Engine::execute_and_tell(const Operation& operation, bool may_spin) {
+  try {
+    execute(operation, *communicator_, {timeout_, may_spin});
+  } catch (const hvd::Error& error) {
+    if (on_failed_) on_failed_(error);
+    throw;
+  }
 }
 
 std::uint64_t Engine::submit(const Operation& operation) {
@@ -112,7 +124,7 @@ void Engine::loop() {
     }
     std::exception_ptr error;
     try {
-      execute(entry->operation, *communicator_, {timeout_, false});
+      execute_and_tell(entry->operation, false);
     } catch (...) {
       error = std::current_exception();
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <unordered_map>
@@ -19,7 +20,10 @@ namespace hvdrun {
 
 class Engine {
  public:
-  Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout);
+  // `on_failed` is told the error of every operation that fails in the communicator, on the thread
+  // that ran it, before anybody sees it.
+  Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout,
+         std::function<void(const hvd::Error&)> on_failed = {});
   // shutdown()
   ~Engine();
   Engine(const Engine&) = delete;
@@ -48,11 +52,13 @@ class Engine {
   std::shared_ptr<Entry> enqueue(const Operation& operation) HVD_REQUIRES(mutex_);
   void wait_done(const Entry& entry) HVD_REQUIRES(mutex_);
   void execute_here(const Operation& operation) HVD_EXCLUDES(mutex_);
+  void execute_and_tell(const Operation& operation, bool may_spin) HVD_EXCLUDES(mutex_);
   void loop() HVD_EXCLUDES(mutex_);
   void check_open() HVD_REQUIRES(mutex_);
 
   const std::unique_ptr<Communicator> communicator_;
   const std::chrono::milliseconds timeout_;
+  const std::function<void(const hvd::Error&)> on_failed_;
 
   Mutex mutex_;
   CondVar work_;                                 // the thread has something to do

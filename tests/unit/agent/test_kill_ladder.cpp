@@ -6,32 +6,49 @@ namespace hvdrun {
 namespace {
 
 using namespace std::chrono_literals;
-using Step = KillLadder::Step;
+
+const KillSteps kTermAndFive{{SIGTERM, 5000}};
 
 TEST_CASE("a signal, the grace, then the kill, once", "[ladder]") {
   KillLadder ladder;
   const KillLadder::TimePoint now{};
   CHECK_FALSE(ladder.started());
-  CHECK(ladder.tick(now) == Step::none);
-  CHECK(ladder.start(now, 5s) == Step::signal);
+  CHECK_FALSE(ladder.tick(now));
+  CHECK(ladder.start(now, kTermAndFive) == SIGTERM);
   CHECK(ladder.started());
   CHECK(ladder.next_deadline() == now + 5s);
-  CHECK(ladder.tick(now + 4999ms) == Step::none);
-  CHECK(ladder.tick(now + 5s) == Step::kill);
-  CHECK(ladder.tick(now + 6s) == Step::none);
+  CHECK_FALSE(ladder.tick(now + 4999ms));
+  CHECK(ladder.tick(now + 5s) == SIGKILL);
+  CHECK_FALSE(ladder.tick(now + 6s));
   CHECK_FALSE(ladder.next_deadline());
   CHECK(ladder.started());
-  CHECK(ladder.start(now + 7s, 5s) == Step::none);
+  CHECK_FALSE(ladder.start(now + 7s, kTermAndFive));
 }
 
-TEST_CASE("a second start shortens the grace and never lengthens it", "[ladder]") {
+TEST_CASE("every rung in its turn", "[ladder]") {
   KillLadder ladder;
   const KillLadder::TimePoint now{};
-  ladder.start(now, 5s);
-  CHECK(ladder.start(now + 1s, 10s) == Step::none);
+  CHECK(ladder.start(now, {{SIGINT, 1000}, {SIGTERM, 2000}}) == SIGINT);
+  CHECK_FALSE(ladder.tick(now + 999ms));
+  CHECK(ladder.tick(now + 1s) == SIGTERM);
+  CHECK(ladder.next_deadline() == now + 3s);
+  CHECK(ladder.tick(now + 3s) == SIGKILL);
+}
+
+TEST_CASE("no rung at all is a kill at once", "[ladder]") {
+  KillLadder ladder;
+  CHECK(ladder.start({}, {}) == SIGKILL);
+  CHECK_FALSE(ladder.next_deadline());
+}
+
+TEST_CASE("a second start brings the end nearer and never puts it off", "[ladder]") {
+  KillLadder ladder;
+  const KillLadder::TimePoint now{};
+  ladder.start(now, kTermAndFive);
+  CHECK_FALSE(ladder.start(now + 1s, {{SIGTERM, 10'000}}));
   CHECK(ladder.next_deadline() == now + 5s);
-  CHECK(ladder.start(now + 1s, 0s) == Step::none);
-  CHECK(ladder.tick(now + 1s) == Step::kill);
+  CHECK_FALSE(ladder.start(now + 1s, {}));
+  CHECK(ladder.tick(now + 1s) == SIGKILL);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ struct WorkersFixture {
   }
   void connect(Worker& worker) {
     boost::asio::local::stream_protocol::socket socket(io);
-    socket.connect(agent_endpoint(name));
+    socket.connect(unix_endpoint(name));
     worker.channel =
         std::make_shared<FrameChannel>(make_unix_stream(io, UniqueFd(socket.release())));
     worker.channel->start([&worker](Frame frame) { worker.frames.push_back(std::move(frame)); },

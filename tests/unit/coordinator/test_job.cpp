@@ -24,7 +24,8 @@ struct JobFixture {
     spec.env = {"A=b"};
     spec.cwd = "/tmp";
     spec.start_timeout = 30s;
-    spec.grace = 5s;
+    spec.ladder = {{SIGTERM, 5000}};
+    spec.init_timeout = 60s;
     return spec;
   }
 
@@ -75,7 +76,7 @@ struct JobFixture {
     take();
   }
   Errc exit(std::uint32_t rank, ExitKind kind, std::uint32_t value, bool after_kill = false) {
-    return from_agent(rank / 2, RankExited{rank, 1000 + rank, kind, value, after_kill, {}});
+    return from_agent(rank / 2, RankExited{rank, 1000 + rank, kind, value, after_kill, false, {}});
   }
 
   TimePoint now{};
@@ -132,8 +133,9 @@ TEST_CASE_METHOD(JobFixture, "the first failure decides, the rest are its victim
   CHECK(job.state() == JobState::ending);
   const auto kills = take_all<KillRanks>();
   REQUIRE(kills.size() == 2);
-  CHECK(kills[0].second.signal == SIGTERM);
-  CHECK(kills[0].second.grace_ms == 5000);
+  REQUIRE(kills[0].second.steps.size() == 1);
+  CHECK(kills[0].second.steps[0].signal == SIGTERM);
+  CHECK(kills[0].second.steps[0].wait_ms == 5000);
   CHECK(exit(1, ExitKind::exited, 3) == Errc::ok);
   CHECK(job.state() == JobState::ended);
   const auto verdicts = take_all<JobEnded>(Target::driver);
@@ -143,7 +145,10 @@ TEST_CASE_METHOD(JobFixture, "the first failure decides, the rest are its victim
   CHECK(verdict.rank == 2);
   CHECK(verdict.host == "b");
   CHECK(verdict.exit_code == 137);
-  CHECK(verdict.others_ended == 1);
+  REQUIRE(verdict.victims.size() == 2);
+  CHECK(verdict.victims[0].ranks == std::vector<std::uint32_t>{0});
+  CHECK(verdict.victims[1].value == 3);
+  CHECK(verdict.victims[1].ranks == std::vector<std::uint32_t>{1});
 }
 
 TEST_CASE_METHOD(JobFixture, "what ends after a kill of the agent's own is no cause", "[job]") {
@@ -157,6 +162,8 @@ TEST_CASE("exit codes of ranks", "[job]") {
   CHECK(exit_code_of(ExitKind::signaled, SIGSEGV) == 139);
   CHECK(exit_code_of(ExitKind::not_started, ENOENT) == 127);
   CHECK(exit_code_of(ExitKind::not_started, EACCES) == 126);
+  CHECK(exit_code_of(ExitKind::not_started, EMFILE) == 75);
+  CHECK(exit_code_of(ExitKind::lost, 0) == 69);
 }
 
 TEST_CASE_METHOD(JobFixture, "a lost host ends the job and counts for its ranks", "[job]") {
@@ -286,7 +293,7 @@ TEST_CASE_METHOD(JobFixture, "frames that make no sense are faults", "[job]") {
   CHECK(from_agent(0, RankStarted{0, 1}) == Errc::unexpected_message);  // before ready
   run();
   CHECK(from_agent(0, RankStarted{2, 1}) == Errc::malformed);  // another host's rank
-  CHECK(from_agent(0, RankExited{99, 1, ExitKind::exited, 0, false, {}}) == Errc::malformed);
+  CHECK(from_agent(0, RankExited{99, 1, ExitKind::exited, 0, false, false, {}}) == Errc::malformed);
   CHECK(from_agent(0, RanksJoined{{0, 2}}) == Errc::malformed);
   CHECK(from_agent(0, FenceEnter{0, {2}, ""}) == Errc::malformed);
   CHECK(from_agent(0, RankStarted{0, 1}, 2) == Errc::wrong_epoch);
@@ -307,6 +314,93 @@ TEST_CASE_METHOD(JobFixture, "progress is told when it changes for all", "[job]"
   const auto progress = take_all<JobProgress>(Target::driver);
   REQUIRE(progress.size() == 1);
   CHECK(progress[0].second.joined == 3);
+}
+
+TEST_CASE_METHOD(JobFixture, "a rank that ends well while others wait in init is the cause",
+                 "[job]") {
+  run();
+  from_agent(0, FenceEnter{0, {0, 1}, ""});
+  CHECK(exit(2, ExitKind::exited, 0) == Errc::ok);
+  CHECK(job.state() == JobState::ending);
+  exit(0, ExitKind::exited, 1, true);
+  exit(1, ExitKind::exited, 1, true);
+  const JobEnded verdict = job.verdict();
+  CHECK(verdict.cause == EndCause::early_exit);
+  CHECK(verdict.rank == 2);
+  CHECK(verdict.exit_code == 81);
+  CHECK(verdict.text == "waited for in hvd::init by rank 0, 1");
+}
+
+TEST_CASE_METHOD(JobFixture, "who waits in init for whom is said, and ends the job in time",
+                 "[job]") {
+  run();
+  from_agent(0, FenceEnter{0, {0, 1}, ""});
+  REQUIRE(job.next_deadline());
+  CHECK(*job.next_deadline() == now + 10s);
+  job.tick(now + 10s);
+  const auto warnings = take_all<Log>(Target::driver);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].second.text == "2 ranks wait in hvd::init since 10 s for rank 2");
+  job.tick(now + 19s);
+  CHECK(take_all<Log>(Target::driver).empty());
+  job.tick(now + 60s);
+  CHECK(job.state() == JobState::ending);
+  CHECK(job.verdict().cause == EndCause::never_joined);
+  CHECK(job.verdict().exit_code == 80);
+  CHECK(job.verdict().text == "2");
+}
+
+TEST_CASE_METHOD(JobFixture, "a released fence is watched no longer", "[job]") {
+  run();
+  from_agent(0, FenceEnter{0, {0, 1}, ""});
+  from_agent(1, FenceEnter{0, {2}, ""});
+  CHECK_FALSE(job.next_deadline());
+  job.tick(now + 100s);
+  CHECK(job.state() == JobState::running);
+}
+
+TEST_CASE_METHOD(JobFixture, "the time of the whole job", "[job]") {
+  JobSpec spec = make_spec();
+  spec.timeout = 7s;
+  job = Job(spec, now);
+  run();
+  CHECK(*job.next_deadline() == now + 7s);
+  job.tick(now + 6s);
+  CHECK(job.state() == JobState::running);
+  job.tick(now + 7s);
+  CHECK(job.verdict().cause == EndCause::timeout);
+  CHECK(job.verdict().exit_code == 124);
+  CHECK(take_all<KillRanks>().size() == 2);
+}
+
+TEST_CASE_METHOD(JobFixture, "signals go to every host, status knows every rank", "[job]") {
+  run();
+  CHECK(from_driver(SignalRanks{SIGUSR1}) == Errc::ok);
+  CHECK(take_all<SignalRanks>().size() == 2);
+  from_agent(0, RankTrouble{1, Errc::timeout, "allreduce: waited"});
+  const JobStatus status = job.status(now + 3s);
+  CHECK(status.state == "running");
+  CHECK(status.age_ms == 3000);
+  REQUIRE(status.ranks.size() == 3);
+  CHECK(status.ranks[1].trouble == "allreduce: waited");
+  CHECK(status.ranks[2].probe.pid == 1002);
+  CHECK(status.hosts == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE_METHOD(JobFixture, "changes of state are told when somebody wants them", "[job]") {
+  JobSpec spec = make_spec();
+  spec.events = true;
+  job = Job(spec, now);
+  ready(1, 5001);
+  ready(0, 5000);
+  from_agent(0, RankStarted{0, 1000});
+  exit(0, ExitKind::signaled, SIGSEGV);
+  const auto events = take_all<RankEvent>(Target::driver);
+  REQUIRE(events.size() == 2);
+  CHECK(events[0].second.state == "started");
+  CHECK(events[0].second.pid == 1000);
+  CHECK(events[1].second.state == "exited");
+  CHECK(events[1].second.value == SIGSEGV);
 }
 
 }  // namespace

@@ -1,0 +1,133 @@
+#include "cli/event_log.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <system_error>
+#include <time.h>
+#include <unistd.h>
+#include <utility>
+
+#include "cli/job_report.h"
+#include "cli/json_text.h"
+#include "common/rank_ranges.h"
+
+namespace hvdrun {
+namespace {
+
+std::string now_text() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  tm parts{};
+  ::gmtime_r(&now.tv_sec, &parts);
+  char text[40];
+  const std::size_t size = ::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  char all[64];
+  std::snprintf(all, sizeof all, "%.*s.%06ldZ", static_cast<int>(size), text, now.tv_nsec / 1000);
+  return all;
+}
+
+std::string field(const char* name, std::uint64_t value) {
+  return ",\"" + std::string(name) + "\":" + std::to_string(value);
+}
+
+std::string field(const char* name, const std::string& value) {
+  return ",\"" + std::string(name) + "\":" + json_string(value);
+}
+
+std::string field(const char* name, const std::vector<std::string>& values) {
+  std::string text = ",\"" + std::string(name) + "\":[";
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += (i == 0 ? "" : ",") + json_string(values[i]);
+  return text + "]";
+}
+
+std::string end_fields(ExitKind kind, std::uint64_t value) {
+  switch (kind) {
+    case ExitKind::exited:
+      return field("exit_code", value);
+    case ExitKind::signaled:
+      return field("signal", value);
+    case ExitKind::not_started:
+      return field("errno", value);
+    case ExitKind::lost:
+      return ",\"lost\":true";
+  }
+  return "";
+}
+
+const char* name_of(EndCause cause) {
+  switch (cause) {
+    case EndCause::success:
+      return "success";
+    case EndCause::rank_failed:
+      return "rank_failed";
+    case EndCause::host_lost:
+      return "host_lost";
+    case EndCause::aborted:
+      return "aborted";
+    case EndCause::start_timeout:
+      return "start_timeout";
+    case EndCause::early_exit:
+      return "early_exit";
+    case EndCause::never_joined:
+      return "never_joined";
+    case EndCause::timeout:
+      return "timeout";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+EventLog::EventLog(const std::string& path, std::string job_id)
+    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
+      job_id_(std::move(job_id)) {
+  if (!file_) throw std::system_error(errno, std::system_category(), "--events " + path);
+}
+
+void EventLog::write(const std::string& event, const std::string& fields) {
+  if (!file_) return;
+  const std::string line = "{\"time\":\"" + now_text() + "\",\"job\":" + json_string(job_id_) +
+                           ",\"event\":\"" + event + "\"" + fields + "}\n";
+  // One write for a line: whoever follows the file never sees half of one.
+  const ssize_t sent = ::write(file_.get(), line.data(), line.size());
+  if (sent == static_cast<ssize_t>(line.size())) return;
+  fault_ = sent < 0 ? errno : ENOSPC;
+  file_.reset();
+}
+
+void EventLog::job_started(std::uint32_t size, const std::vector<std::string>& hosts,
+                           const std::vector<std::string>& argv) {
+  write("job_started", field("size", size) + field("hosts", hosts) + field("argv", argv));
+}
+
+void EventLog::rank(const RankEvent& event, const std::string& host) {
+  std::string fields = field("rank", event.rank) + field("host", host) + field("state", event.state);
+  if (event.pid != 0) fields += field("pid", event.pid);
+  if (event.state == "exited") {
+    fields += end_fields(event.kind, event.value);
+    fields += std::string(",\"ended_by_hvdrun\":") + (event.ended_by_us ? "true" : "false");
+  }
+  write("rank", fields);
+}
+
+void EventLog::job_ended(const JobEnded& verdict) {
+  std::string fields =
+      field("cause", std::string(name_of(verdict.cause))) + field("exit_code", verdict.exit_code);
+  const bool names_rank =
+      verdict.cause == EndCause::rank_failed || verdict.cause == EndCause::early_exit;
+  if (names_rank) fields += field("rank", verdict.rank) + field("pid", verdict.pid);
+  if (!verdict.host.empty()) fields += field("host", verdict.host);
+  // Whose number it is: a program may exit with one that is also ours.
+  const bool is_programs =
+      verdict.cause == EndCause::rank_failed && verdict.kind == ExitKind::exited;
+  fields += std::string(",\"exit_code_of\":\"") +
+            (is_programs || verdict.cause == EndCause::success ? "program" : "hvdrun") + "\"";
+  if (verdict.cause != EndCause::success) fields += field("text", describe_cause(verdict));
+  if (verdict.out_of_memory) fields += ",\"out_of_memory\":true";
+  write("job_ended", fields);
+}
+
+int EventLog::take_fault() { return std::exchange(fault_, 0); }
+
+}  // namespace hvdrun

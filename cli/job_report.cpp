@@ -1,0 +1,123 @@
+#include "cli/job_report.h"
+
+#include <cstdio>
+#include <string.h>
+
+#include "common/exit_code.h"
+#include "common/rank_ranges.h"
+
+namespace hvdrun {
+namespace {
+
+std::string seconds(std::uint64_t ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, ms < 10'000 ? "%.2f s" : "%.1f s", static_cast<double>(ms) / 1000);
+  return text;
+}
+
+std::string who(const JobEnded& verdict) {
+  std::string text = "rank " + std::to_string(verdict.rank) + " on " + verdict.host;
+  if (verdict.pid != 0) text += " (pid " + std::to_string(verdict.pid) + ")";
+  return text;
+}
+
+std::string how(const JobEnded& verdict) {
+  switch (verdict.kind) {
+    case ExitKind::exited:
+      return "exited with code " + std::to_string(verdict.value);
+    case ExitKind::signaled:
+      return "was killed by " + signal_name(verdict.value) +
+             (verdict.out_of_memory ? ": the machine ran out of memory (OOM killer)" : "");
+    case ExitKind::not_started:
+      return "could not start: " + verdict.text;
+    case ExitKind::lost:
+      return "was lost with its host";
+  }
+  return "failed";
+}
+
+std::string victims_line(const std::vector<Victims>& groups) {
+  std::string text;
+  for (const Victims& group : groups) {
+    text += text.empty() ? "rank " : "; rank ";
+    text += rank_ranges(group.ranks);
+    switch (group.kind) {
+      case ExitKind::exited:
+        text += " exited with code " + std::to_string(group.value);
+        break;
+      case ExitKind::signaled:
+        text += " ended by " + signal_name(group.value);
+        break;
+      case ExitKind::not_started:
+        text += " could not start";
+        break;
+      case ExitKind::lost:
+        text += " lost";
+        break;
+    }
+  }
+  return text;
+}
+
+// Codes that mean something of ours when they do not come from the program.
+bool is_ours(std::uint32_t code) {
+  return code == exit_code::kUsage || code == exit_code::kHost || code == exit_code::kInternal ||
+         code == exit_code::kTryAgain || code == exit_code::kStall ||
+         code == exit_code::kEarlyExit || code == exit_code::kTimeout ||
+         code == exit_code::kNotExecutable || code == exit_code::kNotFound;
+}
+
+}  // namespace
+
+std::string signal_name(std::uint32_t signal) {
+  const char* const name = ::sigabbrev_np(static_cast<int>(signal));
+  return "signal " + std::to_string(signal) +
+         (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
+}
+
+std::string describe_cause(const JobEnded& verdict) {
+  const std::string after = " after " + seconds(verdict.after_ms);
+  switch (verdict.cause) {
+    case EndCause::success:
+      return "";
+    case EndCause::rank_failed:
+      if (verdict.kind == ExitKind::not_started) return who(verdict) + " " + how(verdict);
+      return who(verdict) + " " + how(verdict) + after;
+    case EndCause::host_lost:
+      return "host " + verdict.host + " was lost" + after + ": " + verdict.text;
+    case EndCause::aborted:
+      return "ended by " + signal_name(verdict.value) + after;
+    case EndCause::start_timeout:
+      return "these hosts did not come up in time: " + verdict.text +
+             "; --start-timeout gives them longer";
+    case EndCause::early_exit:
+      return who(verdict) + " exited with code 0" + after + ", but others still needed it";
+    case EndCause::never_joined:
+      return "rank " + verdict.text + " never reached hvd::init, where the others waited" + after;
+    case EndCause::timeout:
+      return "the job was ended because its time (--timeout) was over" + after;
+  }
+  return "the job ended for an unknown reason";
+}
+
+std::vector<std::string> describe_failure(const JobEnded& verdict,
+                                          const std::vector<std::string>& last_lines) {
+  if (verdict.cause == EndCause::success) return {};
+  std::vector<std::string> lines{describe_cause(verdict)};
+  const bool has_reason =
+      (verdict.cause == EndCause::rank_failed && verdict.kind != ExitKind::not_started) ||
+      verdict.cause == EndCause::early_exit;
+  if (has_reason && !verdict.text.empty()) lines.push_back("  because " + verdict.text);
+  if (verdict.cause == EndCause::rank_failed && verdict.kind == ExitKind::exited &&
+      is_ours(verdict.value))
+    lines.push_back("  (that " + std::to_string(verdict.value) +
+                    " is the program's own code, not one of hvdrun)");
+  if (!last_lines.empty()) {
+    lines.emplace_back("  its last lines on stderr:");
+    for (const std::string& line : last_lines) lines.push_back("  | " + line);
+  }
+  if (!verdict.victims.empty()) lines.push_back("  then " + victims_line(verdict.victims));
+  return lines;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,58 @@
+#include "cli/status_text.h"
+
+#include <algorithm>
+
+namespace hvdrun {
+namespace {
+
+const char* explain_process(const std::string& state) {
+  if (state == "R") return "running";
+  if (state == "S") return "sleeping";
+  if (state == "D") return "in an uninterruptible wait";
+  if (state == "T") return "stopped";
+  if (state == "t") return "traced";
+  if (state == "Z") return "a zombie";
+  return "";
+}
+
+std::string rank_line(const RankStatus& rank, const std::vector<std::string>& hosts) {
+  const RankProbe& probe = rank.probe;
+  std::string line = "  rank " + std::to_string(probe.rank) + " on " +
+                     (rank.host < hosts.size() ? hosts[rank.host] : "?") + ": " + rank.state;
+  if (rank.state == "exited" || rank.state == "assigned") return line;
+  if (probe.pid != 0) line += ", pid " + std::to_string(probe.pid);
+  if (probe.state.empty()) return line + ", its host has not answered";
+  line += std::string(" ") + explain_process(probe.state);
+  if (!probe.wait_channel.empty()) line += " in " + probe.wait_channel;
+  line += ", " + age_text(probe.cpu_ms) + " of CPU, " + std::to_string(probe.rss_kib / 1024) + " MiB";
+  return line;
+}
+
+}  // namespace
+
+std::string age_text(std::uint64_t ms) {
+  const std::uint64_t s = ms / 1000;
+  if (s < 10) return std::to_string(ms / 1000) + "." + std::to_string(ms / 100 % 10) + " s";
+  if (s < 60) return std::to_string(s) + " s";
+  if (s < 3600) return std::to_string(s / 60) + " min " + std::to_string(s % 60) + " s";
+  return std::to_string(s / 3600) + " h " + std::to_string(s / 60 % 60) + " min";
+}
+
+std::vector<std::string> describe_status(
+    const JobStatus& status, const std::function<std::string(std::uint32_t)>& last_line) {
+  std::string program;
+  for (const std::string& word : status.argv) program += (program.empty() ? "" : " ") + word;
+  std::vector<std::string> lines{"job " + status.job_id.substr(0, 8) + " " + status.state +
+                                 " since " + age_text(status.age_ms) + ", " +
+                                 std::to_string(status.ranks.size()) + " ranks of " + program};
+  for (const RankStatus& rank : status.ranks) {
+    std::string line = rank_line(rank, status.hosts);
+    if (!rank.trouble.empty()) line += ", failed: " + rank.trouble;
+    const std::string last = last_line ? last_line(rank.probe.rank) : "";
+    if (!last.empty()) line += ", last line: " + last;
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace hvdrun

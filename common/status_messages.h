@@ -1,0 +1,121 @@
+// What is going on in a job: changes of state as they happen, and the answer to those who ask
+// (hvdrun status, Ctrl-\).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base_messages.h"
+#include "common/job_messages.h"
+
+namespace hvdrun {
+
+// What the kernel says of a rank's process.
+struct RankProbe {
+  std::uint32_t rank = 0;
+  std::uint32_t pid = 0;
+  std::string state;       // one letter, as in /proc/PID/stat; empty: no such process
+  std::string wait_channel;  // the kernel function it sleeps in; empty where that is hidden
+  std::uint64_t cpu_ms = 0;
+  std::uint64_t rss_kib = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(pid);
+    v(state);
+    v(wait_channel);
+    v(cpu_ms);
+    v(rss_kib);
+  }
+};
+
+// coordinator -> agent, and its answer.
+struct ProbeRanks {
+  static constexpr auto kType = MessageType::probe_ranks;
+  std::uint64_t request = 0;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+  }
+};
+
+struct RankProbes {
+  static constexpr auto kType = MessageType::rank_probes;
+  std::uint64_t request = 0;
+  std::vector<RankProbe> ranks;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(ranks);
+  }
+};
+
+// driver or status client -> coordinator, and its answer.
+struct StatusQuery {
+  static constexpr auto kType = MessageType::status_query;
+  bool probe = true;  // ask the hosts too
+  template <class V>
+  void visit(V& v) {
+    v(probe);
+  }
+};
+
+struct RankStatus {
+  std::string state;  // assigned, started, joined, left, exited
+  std::uint32_t host = 0;
+  std::string trouble;  // the error of its last collective, if one failed
+  RankProbe probe;      // rank and pid always; the rest when its host has answered
+  template <class V>
+  void visit(V& v) {
+    v(state);
+    v(host);
+    v(trouble);
+    v(probe);
+  }
+};
+
+struct JobStatus {
+  static constexpr auto kType = MessageType::job_status;
+  std::string job_id;
+  std::string state;  // waiting, running, ending, ended
+  std::uint64_t age_ms = 0;
+  std::uint32_t driver_pid = 0;
+  std::vector<std::string> hosts;
+  std::vector<std::string> argv;
+  std::vector<RankStatus> ranks;
+  template <class V>
+  void visit(V& v) {
+    v(job_id);
+    v(state);
+    v(age_ms);
+    v(driver_pid);
+    v(hosts);
+    v(argv);
+    v(ranks);
+  }
+};
+
+// A rank's state has changed; only for a driver that writes an event log.
+struct RankEvent {
+  static constexpr auto kType = MessageType::rank_event;
+  std::uint32_t rank = 0;
+  std::uint32_t host = 0;
+  std::string state;
+  std::uint32_t pid = 0;
+  ExitKind kind{};          // once exited
+  std::uint32_t value = 0;  // likewise
+  bool ended_by_us = false;  // the kill ladder had begun
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(host);
+    v(state);
+    v(pid);
+    v(kind);
+    v(value);
+    v(ended_by_us);
+  }
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,79 @@
+#include "common/unix_listener.h"
+
+#include <chrono>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/unix_stream.h"
+
+namespace hvdrun {
+namespace {
+
+namespace asio = boost::asio;
+using Protocol = asio::local::stream_protocol;
+
+// Before accept is tried again after it failed, so that the loop does not spin on it.
+constexpr std::chrono::milliseconds kRetryPause{100};
+
+bool is_same_user(Protocol::socket& socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == ::geteuid() || peer.uid == 0);
+}
+
+}  // namespace
+
+Protocol::endpoint unix_endpoint(const std::string& name) {
+  std::string path = name;
+  if (!path.empty() && path.front() == '@') path.front() = '\0';
+  return Protocol::endpoint(path);
+}
+
+struct UnixListener::State : std::enable_shared_from_this<UnixListener::State> {
+  State(asio::io_context& context, const std::string& name, OnPeer peer)
+      : io(context),
+        acceptor(context, unix_endpoint(name)),
+        pause(context),
+        on_peer(std::move(peer)) {}
+
+  void accept() {
+    acceptor.async_accept([self = shared_from_this()](const auto& ec, Protocol::socket socket) {
+      if (self->closed) return;
+      if (ec) return self->accept_later();
+      if (is_same_user(socket))
+        self->on_peer(make_unix_stream(self->io, UniqueFd(socket.release())));
+      if (!self->closed) self->accept();
+    });
+  }
+
+  void accept_later() {
+    pause.expires_after(kRetryPause);
+    pause.async_wait([self = shared_from_this()](const auto& ec) {
+      if (!ec && !self->closed) self->accept();
+    });
+  }
+
+  asio::io_context& io;
+  Protocol::acceptor acceptor;
+  asio::steady_timer pause;
+  OnPeer on_peer;
+  bool closed = false;
+};
+
+UnixListener::UnixListener(asio::io_context& io, const std::string& name, OnPeer on_peer)
+    : state_(std::make_shared<State>(io, name, std::move(on_peer))) {
+  state_->accept();
+}
+
+UnixListener::~UnixListener() {
+  state_->closed = true;
+  boost::system::error_code ignored;
+  state_->acceptor.close(ignored);
+  state_->pause.cancel();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,35 @@
+// Listens on a Unix socket in the abstract name space, which leaves no file behind, and lets in the
+// same user (and root) only: such names have no permissions of their own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+
+#include "common/byte_stream.h"
+
+namespace hvdrun {
+
+// "@name" is in the abstract name space; anything else is a path.
+boost::asio::local::stream_protocol::endpoint unix_endpoint(const std::string& name);
+
+class UnixListener {
+ public:
+  using OnPeer = std::function<void(std::unique_ptr<ByteStream>)>;
+
+  // Throws boost::system::system_error when the name is taken. A failing accept (out of
+  // descriptors) is tried again after a pause. `on_peer` is not called after destruction.
+  UnixListener(boost::asio::io_context& io, const std::string& name, OnPeer on_peer);
+  ~UnixListener();
+  UnixListener(const UnixListener&) = delete;
+  UnixListener& operator=(const UnixListener&) = delete;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace hvdrun

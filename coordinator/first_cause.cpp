@@ -1,0 +1,175 @@
+#include "coordinator/first_cause.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/rank_ranges.h"
+
+namespace hvdrun {
+namespace {
+
+// How long a rank whose line has ended may take to end itself, before another is blamed.
+constexpr std::chrono::milliseconds kPatience{1'000};
+
+bool is_success(ExitKind kind, std::uint32_t value) {
+  return kind == ExitKind::exited && value == 0;
+}
+
+}  // namespace
+
+std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value) {
+  switch (kind) {
+    case ExitKind::exited:
+      return value;
+    case ExitKind::signaled:
+      return exit_code::kSignalBase + value;
+    case ExitKind::not_started:
+      if (value == ENOENT) return exit_code::kNotFound;
+      if (value == EAGAIN || value == ENOMEM || value == EMFILE || value == ENFILE)
+        return exit_code::kTryAgain;
+      return exit_code::kNotExecutable;
+    case ExitKind::lost:
+      return exit_code::kHost;
+  }
+  return exit_code::kInternal;
+}
+
+void FirstCause::trouble(std::uint32_t rank, Errc code, std::string text) {
+  if (!ranks_[rank].trouble.empty()) return;  // what came later came of it
+  ranks_[rank].code = code;
+  ranks_[rank].trouble = std::move(text);
+}
+
+void FirstCause::ended(const RankExited& end) {
+  Rank& rank = ranks_[end.rank];
+  rank.ended = true;
+  rank.kind = end.kind;
+  rank.value = end.value;
+  rank.out_of_memory = end.out_of_memory;
+  rank.detail = end.detail;
+  rank.order = next_order_++;
+}
+
+bool FirstCause::ended_well(std::uint32_t rank) const {
+  const Rank& end = ranks_[rank];
+  return end.ended && is_success(end.kind, end.value);
+}
+
+void FirstCause::lost(std::uint32_t rank) {
+  if (ranks_[rank].ended) return;
+  ranks_[rank].ended = true;
+  ranks_[rank].kind = ExitKind::lost;
+}
+
+JobEnded FirstCause::blame(std::uint32_t rank, const Membership& members) const {
+  const Rank& end = ranks_[rank];
+  const RankRecord& record = members.ranks()[rank];
+  JobEnded verdict;
+  verdict.cause = EndCause::rank_failed;
+  verdict.exit_code = exit_code_of(end.kind, end.value);
+  verdict.rank = rank;
+  verdict.pid = record.pid;
+  verdict.kind = end.kind;
+  verdict.value = end.value;
+  verdict.out_of_memory = end.out_of_memory;
+  verdict.host = members.hosts()[record.place.host].name;
+  verdict.text = end.detail.empty() ? end.trouble : end.detail;
+  return verdict;
+}
+
+std::optional<JobEnded> FirstCause::judge(std::uint32_t rank, const Membership& members,
+                                          const Fence& fence, TimePoint now) {
+  const Rank& end = ranks_[rank];
+  if (is_success(end.kind, end.value)) {
+    // Those who fail for lack of it are still running, or have just been put off.
+    if (!suspicion_) return std::nullopt;
+    JobEnded verdict = blame(rank, members);
+    verdict.cause = EndCause::early_exit;
+    verdict.exit_code = exit_code::kEarlyExit;
+    verdict.text = "rank " + std::to_string(suspicion_->rank) + ": " + suspicion_->text;
+    suspicion_.reset();
+    return verdict;
+  }
+  if (end.code == Errc::timeout && fence.count() > 0) {
+    JobEnded verdict = blame(rank, members);
+    std::vector<std::uint32_t> missing;
+    for (const RankRecord& record : members.ranks())
+      if (!fence.is_inside(record.place.rank) && !ranks_[record.place.rank].ended)
+        missing.push_back(record.place.rank);
+    if (!missing.empty()) {
+      verdict.cause = EndCause::never_joined;
+      verdict.exit_code = exit_code::kStall;
+      verdict.text = rank_ranges(missing);
+      return verdict;
+    }
+  }
+  if (end.code != Errc::peer_lost) {
+    suspicion_.reset();
+    return blame(rank, members);
+  }
+  // It failed for lack of another. Who ended with 0 before it is that other.
+  const Rank* early = nullptr;
+  for (const Rank& other : ranks_)
+    if (other.ended && is_success(other.kind, other.value) &&
+        (early == nullptr || other.order < early->order))
+      early = &other;
+  if (early != nullptr) {
+    const auto culprit = static_cast<std::uint32_t>(early - ranks_.data());
+    JobEnded verdict = blame(culprit, members);
+    verdict.cause = EndCause::early_exit;
+    verdict.exit_code = exit_code::kEarlyExit;
+    verdict.text = "rank " + std::to_string(rank) + ": " + end.trouble;
+    suspicion_.reset();
+    return verdict;
+  }
+  const bool somebody_is_going =
+      std::any_of(members.ranks().begin(), members.ranks().end(), [&](const RankRecord& record) {
+        return record.state == RankState::left && !ranks_[record.place.rank].ended;
+      });
+  if (!somebody_is_going) return blame(rank, members);
+  if (!suspicion_) {
+    suspicion_ = blame(rank, members);
+    decide_at_ = now + kPatience;
+  }
+  return std::nullopt;
+}
+
+std::optional<JobEnded> FirstCause::tick(TimePoint now) {
+  if (!suspicion_ || now < decide_at_) return std::nullopt;
+  return std::exchange(suspicion_, std::nullopt);
+}
+
+std::optional<TimePoint> FirstCause::next_deadline() const {
+  if (!suspicion_) return std::nullopt;
+  return decide_at_;
+}
+
+JobEnded FirstCause::missed_in_init(std::uint32_t rank, const Membership& members,
+                                    const Fence& fence) const {
+  JobEnded verdict = blame(rank, members);
+  verdict.cause = EndCause::early_exit;
+  verdict.exit_code = exit_code::kEarlyExit;
+  std::vector<std::uint32_t> waiting;
+  for (const RankRecord& record : members.ranks())
+    if (fence.is_inside(record.place.rank)) waiting.push_back(record.place.rank);
+  verdict.text = "waited for in hvd::init by rank " + rank_ranges(waiting);
+  return verdict;
+}
+
+std::vector<Victims> FirstCause::victims(std::optional<std::uint32_t> except) const {
+  std::vector<Victims> groups;
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+    const Rank& end = ranks_[rank];
+    if (!end.ended || rank == except) continue;
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Victims& known) {
+      return known.kind == end.kind && known.value == end.value;
+    });
+    if (group == groups.end()) group = groups.insert(group, Victims{end.kind, end.value, {}});
+    group->ranks.push_back(rank);
+  }
+  return groups;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,72 @@
+// Who is to blame when a job fails. Ranks rarely fail alone: one goes, and the others fail for lack
+// of it, sometimes sooner. Keeps how each rank ended and what it said before, and judges. Sans-I/O.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/job_messages.h"
+#include "coordinator/fence.h"
+#include "coordinator/membership.h"
+#include "coordinator/store.h"
+
+namespace hvdrun {
+
+class FirstCause {
+ public:
+  FirstCause() = default;
+  explicit FirstCause(std::uint32_t ranks) : ranks_(ranks) {}
+
+  // A collective of the rank failed.
+  void trouble(std::uint32_t rank, Errc code, std::string text);
+  const std::string& trouble_of(std::uint32_t rank) const { return ranks_[rank].trouble; }
+  // The rank's process is gone; to be called once for each, in the order of their ends.
+  void ended(const RankExited& end);
+  // Its process ended with 0.
+  bool ended_well(std::uint32_t rank) const;
+  // How it ended, as a group of one.
+  Victims end_of(std::uint32_t rank) const {
+    return {ranks_[rank].kind, ranks_[rank].value, {rank}};
+  }
+  // It went with its host.
+  void lost(std::uint32_t rank);
+
+  // The verdict that the end of this rank calls for while the job is running. None: it is no
+  // failure, or somebody who is about to end may be the cause (tick() comes back to it).
+  std::optional<JobEnded> judge(std::uint32_t rank, const Membership& members, const Fence& fence,
+                                TimePoint now);
+  std::optional<JobEnded> tick(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+  // A rank that ended with 0 although others wait for it in hvd::init.
+  JobEnded missed_in_init(std::uint32_t rank, const Membership& members, const Fence& fence) const;
+  // Everybody's end but that of `except`, alike ones together.
+  std::vector<Victims> victims(std::optional<std::uint32_t> except) const;
+
+ private:
+  struct Rank {
+    bool ended = false;
+    ExitKind kind{};
+    std::uint32_t value = 0;
+    bool out_of_memory = false;
+    std::string detail;
+    std::uint32_t order = 0;  // of its end
+    Errc code{};              // of its trouble
+    std::string trouble;
+  };
+
+  JobEnded blame(std::uint32_t rank, const Membership& members) const;
+
+  std::vector<Rank> ranks_;
+  std::uint32_t next_order_ = 1;
+  std::optional<JobEnded> suspicion_;  // unless somebody better turns up
+  TimePoint decide_at_{};
+};
+
+// What hvdrun returns for a rank that ended so.
+std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value);
+
+}  // namespace hvdrun

@@ -1,0 +1,56 @@
+#include "coordinator/status_server.h"
+
+#include <unistd.h>
+#include <utility>
+
+#include "common/hello.h"
+#include "common/limits.h"
+#include "common/status_socket.h"
+
+namespace hvdrun {
+
+StatusServer::StatusServer(boost::asio::io_context& io, std::string job_id,
+                           std::function<void(std::uint64_t, const StatusQuery&)> on_query)
+    : job_id_(std::move(job_id)),
+      on_query_(std::move(on_query)),
+      listener_(io, status_socket_prefix(::geteuid()) + job_id_,
+                [this](std::unique_ptr<ByteStream> stream) { greet(std::move(stream)); }) {}
+
+void StatusServer::greet(std::unique_ptr<ByteStream> stream) {
+  if (askers_.size() >= limits::kMaxStatusAskers) return;
+  const std::uint64_t asker = next_asker_++;
+  const auto channel = std::make_shared<FrameChannel>(std::move(stream));
+  askers_[asker] = channel;
+  channel->start(
+      [this, asker, greeted = false](const Frame& frame) mutable {
+        const auto known = askers_.find(asker);
+        if (known == askers_.end()) return;
+        const auto self = known->second;
+        const auto refuse = [&](const Refuse& refusal) {
+          self->send(refusal);
+          self->close_when_sent();
+          askers_.erase(asker);
+        };
+        if (!greeted) {
+          Hello hello;
+          if (const auto refusal = check_hello(frame, job_id_, hello)) return refuse(*refusal);
+          if (hello.role != Role::status)
+            return refuse({Errc::unexpected_message, "only questions are answered here"});
+          greeted = true;
+          self->send(Welcome{});
+          return;
+        }
+        StatusQuery query;
+        if (frame.type != MessageType::status_query || decode(frame.payload, query))
+          return refuse({Errc::unexpected_message, "a status query was expected"});
+        on_query_(asker, query);
+      },
+      [this, asker](std::error_code) { askers_.erase(asker); });
+}
+
+void StatusServer::answer(std::uint64_t asker, const JobStatus& status) {
+  const auto known = askers_.find(asker);
+  if (known != askers_.end()) known->second->send(status);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,125 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "cli/job_report.h"
+#include "cli/json_text.h"
+#include "cli/status_text.h"
+#include "cli/stderr_tail.h"
+
+namespace hvdrun {
+namespace {
+
+JobEnded failed_rank() {
+  JobEnded verdict;
+  verdict.cause = EndCause::rank_failed;
+  verdict.rank = 3;
+  verdict.pid = 77;
+  verdict.host = "gpu1";
+  verdict.value = 7;
+  verdict.after_ms = 1250;
+  return verdict;
+}
+
+TEST_CASE("a verdict names rank, host, process, cause and time", "[report]") {
+  JobEnded verdict = failed_rank();
+  CHECK(describe_cause(verdict) == "rank 3 on gpu1 (pid 77) exited with code 7 after 1.25 s");
+  verdict.kind = ExitKind::signaled;
+  verdict.value = SIGSEGV;
+  CHECK(describe_cause(verdict) ==
+        "rank 3 on gpu1 (pid 77) was killed by signal 11 (SIGSEGV) after 1.25 s");
+  verdict.value = SIGKILL;
+  verdict.out_of_memory = true;
+  CHECK_THAT(describe_cause(verdict), Catch::Contains("OOM"));
+  verdict.kind = ExitKind::not_started;
+  verdict.pid = 0;
+  verdict.text = "'x': No such file or directory";
+  CHECK(describe_cause(verdict) == "rank 3 on gpu1 could not start: 'x': No such file or directory");
+}
+
+TEST_CASE("the block has the last words and folds the victims", "[report]") {
+  JobEnded verdict = failed_rank();
+  verdict.text = "allreduce: rank 1 is lost";
+  verdict.victims = {{ExitKind::signaled, SIGTERM, {0, 1, 2, 4}}, {ExitKind::exited, 1, {5}}};
+  CHECK(describe_failure(verdict, {"boom"}) ==
+        std::vector<std::string>{"rank 3 on gpu1 (pid 77) exited with code 7 after 1.25 s",
+                                 "  because allreduce: rank 1 is lost",
+                                 "  its last lines on stderr:", "  | boom",
+                                 "  then rank 0-2, 4 ended by signal 15 (SIGTERM); rank 5 exited "
+                                 "with code 1"});
+}
+
+TEST_CASE("a code of the program that is also ours is said to be the program's", "[report]") {
+  JobEnded verdict = failed_rank();
+  verdict.value = 69;
+  CHECK_THAT(describe_failure(verdict, {})[1], Catch::Contains("the program's own code"));
+}
+
+TEST_CASE("the other causes", "[report]") {
+  JobEnded verdict;
+  verdict.cause = EndCause::success;
+  CHECK(describe_cause(verdict).empty());
+  CHECK(describe_failure(verdict, {}).empty());
+  verdict.cause = EndCause::aborted;
+  verdict.value = SIGINT;
+  CHECK(describe_cause(verdict) == "ended by signal 2 (SIGINT) after 0.00 s");
+  verdict.cause = EndCause::host_lost;
+  verdict.host = "gpu1";
+  verdict.text = "its agent is gone";
+  CHECK(describe_cause(verdict) == "host gpu1 was lost after 0.00 s: its agent is gone");
+  verdict.cause = EndCause::start_timeout;
+  verdict.text = "gpu1, gpu2";
+  CHECK_THAT(describe_cause(verdict), Catch::Contains("gpu1, gpu2"));
+  verdict.cause = EndCause::never_joined;
+  verdict.text = "2";
+  CHECK_THAT(describe_cause(verdict), Catch::Contains("rank 2 never reached hvd::init"));
+  verdict.cause = EndCause::early_exit;
+  CHECK_THAT(describe_cause(verdict), Catch::Contains("others still needed it"));
+}
+
+TEST_CASE("the tail keeps the last lines of each rank, cut and bounded", "[report]") {
+  StderrTail tail;
+  CHECK(tail.lines(0).empty());
+  tail.add(0, "one\ntw");
+  tail.add(1, "other\n");
+  tail.add(0, "o\rthree");
+  CHECK(tail.lines(0) == std::vector<std::string>{"one", "two", "three"});
+  CHECK(tail.lines(1) == std::vector<std::string>{"other"});
+  for (int i = 0; i < 100; ++i) tail.add(0, "line " + std::to_string(i) + "\n");
+  CHECK(tail.lines(0).size() == 12);
+  CHECK(tail.lines(0).back() == "line 99");
+  tail.add(1, std::string(100'000, 'x'));
+  CHECK(tail.lines(1).back().size() == 400);
+}
+
+TEST_CASE("any bytes become valid JSON", "[report]") {
+  CHECK(json_string("a\"b\\c\n") == "\"a\\\"b\\\\c\\u000a\"");
+  CHECK(json_string("gr\xC3\xBC\xC3\x9F") == "\"gr\xC3\xBC\xC3\x9F\"");
+  CHECK(json_string("\xFF\xC3") == "\"\\ufffd\\ufffd\"");
+  CHECK(json_string("\xED\xA0\x80") == "\"\\ufffd\\ufffd\\ufffd\"");  // a surrogate
+}
+
+TEST_CASE("a status has a line for every rank", "[report]") {
+  JobStatus status;
+  status.job_id = "0123456789abcdef";
+  status.state = "running";
+  status.age_ms = 65'000;
+  status.hosts = {"h"};
+  status.argv = {"train", "-x"};
+  status.ranks.resize(2);
+  status.ranks[0].state = "joined";
+  status.ranks[0].probe = {0, 42, "S", "futex_wait", 1500, 2048};
+  status.ranks[1].state = "exited";
+  status.ranks[1].probe.rank = 1;
+  const auto lines = describe_status(
+      status, [](std::uint32_t rank) { return rank == 0 ? "epoch 1" : ""; });
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == "job 01234567 running since 1 min 5 s, 2 ranks of train -x");
+  CHECK(lines[1] ==
+        "  rank 0 on h: joined, pid 42 sleeping in futex_wait, 1.5 s of CPU, 2 MiB, last line: "
+        "epoch 1");
+  CHECK(lines[2] == "  rank 1 on h: exited");
+}
+
+}  // namespace
+}  // namespace hvdrun

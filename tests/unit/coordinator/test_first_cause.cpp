@@ -1,0 +1,112 @@
+#include <cerrno>
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/rank_ranges.h"
+#include "coordinator/first_cause.h"
+
+namespace hvdrun {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Four ranks on one host, all joined.
+struct CauseFixture {
+  CauseFixture() : members({{"h", 4}}), causes(4), fence(4) {
+    members.assign(4);
+    for (std::uint32_t rank = 0; rank < 4; ++rank) members.set_state(rank, RankState::joined);
+  }
+  std::optional<JobEnded> end(std::uint32_t rank, ExitKind kind, std::uint32_t value) {
+    causes.ended({rank, 1, kind, value, false, false, {}});
+    members.set_state(rank, RankState::exited);
+    return causes.judge(rank, members, fence, now);
+  }
+
+  Membership members;
+  FirstCause causes;
+  Fence fence;
+  TimePoint now{};
+};
+
+TEST_CASE_METHOD(CauseFixture, "a failure of its own is the cause", "[cause]") {
+  CHECK_FALSE(end(0, ExitKind::exited, 0));
+  const auto verdict = end(1, ExitKind::signaled, SIGSEGV);
+  REQUIRE(verdict);
+  CHECK(verdict->cause == EndCause::rank_failed);
+  CHECK(verdict->rank == 1);
+  CHECK(verdict->exit_code == 139);
+}
+
+TEST_CASE_METHOD(CauseFixture, "who fails for lack of a rank that ended well is its victim",
+                 "[cause]") {
+  CHECK_FALSE(end(2, ExitKind::exited, 0));
+  causes.trouble(0, Errc::peer_lost, "allreduce: rank 2 is lost");
+  const auto verdict = end(0, ExitKind::exited, 1);
+  REQUIRE(verdict);
+  CHECK(verdict->cause == EndCause::early_exit);
+  CHECK(verdict->rank == 2);
+  CHECK(verdict->exit_code == 81);
+  CHECK(verdict->text == "rank 0: allreduce: rank 2 is lost");
+}
+
+TEST_CASE_METHOD(CauseFixture, "a rank that is about to end is waited for", "[cause]") {
+  members.set_state(3, RankState::left);
+  causes.trouble(0, Errc::peer_lost, "allreduce: rank 3 is lost");
+  CHECK_FALSE(end(0, ExitKind::exited, 1));
+  REQUIRE(causes.next_deadline());
+  SECTION("it was killed: that is the cause") {
+    const auto verdict = end(3, ExitKind::signaled, SIGKILL);
+    REQUIRE(verdict);
+    CHECK(verdict->rank == 3);
+    CHECK(verdict->exit_code == 137);
+    CHECK_FALSE(causes.next_deadline());
+  }
+  SECTION("it ended well: too early") {
+    const auto verdict = end(3, ExitKind::exited, 0);
+    REQUIRE(verdict);
+    CHECK(verdict->cause == EndCause::early_exit);
+    CHECK(verdict->rank == 3);
+  }
+  SECTION("it does not end: the one that failed is named") {
+    CHECK_FALSE(causes.tick(now));
+    const auto verdict = causes.tick(now + 1s);
+    REQUIRE(verdict);
+    CHECK(verdict->rank == 0);
+    CHECK(verdict->text == "allreduce: rank 3 is lost");
+    CHECK_FALSE(causes.tick(now + 2s));
+  }
+}
+
+TEST_CASE_METHOD(CauseFixture, "a rank that gave up waiting in init names the missing", "[cause]") {
+  Errc fault = Errc::ok;
+  fence.enter({0, {0, 2}, ""}, fault);
+  REQUIRE(fault == Errc::ok);
+  causes.trouble(0, Errc::timeout, "hvd::init(): not all of the 4 ranks arrived in time");
+  const auto verdict = end(0, ExitKind::exited, 1);
+  REQUIRE(verdict);
+  CHECK(verdict->cause == EndCause::never_joined);
+  CHECK(verdict->text == "1, 3");
+  CHECK(verdict->exit_code == 80);
+}
+
+TEST_CASE_METHOD(CauseFixture, "victims that ended alike stand together", "[cause]") {
+  end(0, ExitKind::signaled, SIGTERM);
+  end(1, ExitKind::exited, 3);
+  end(2, ExitKind::signaled, SIGTERM);
+  causes.lost(3);
+  const auto groups = causes.victims(1);
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].ranks == std::vector<std::uint32_t>{0, 2});
+  CHECK(groups[1].kind == ExitKind::lost);
+}
+
+TEST_CASE("ranks for people", "[cause]") {
+  CHECK(rank_ranges({}).empty());
+  CHECK(rank_ranges({4}) == "4");
+  CHECK(rank_ranges({0, 1, 2, 3}) == "0-3");
+  CHECK(rank_ranges({0, 1, 5, 7, 8, 9}) == "0, 1, 5, 7-9");
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,45 @@
+#include "worker/agent/process_probe.h"
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+RankProbe probe_process(std::uint32_t rank, pid_t pid) {
+  RankProbe probe;
+  probe.rank = rank;
+  probe.pid = static_cast<std::uint32_t>(pid);
+  const std::string folder = "/proc/" + std::to_string(pid);
+  const std::string stat = read_text(folder + "/stat");
+  const auto name_end = stat.rfind(')');  // a name may hold blanks and parentheses
+  if (name_end == std::string::npos) return probe;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string skipped;
+  fields >> probe.state;                            // field 3
+  for (int i = 4; i <= 13; ++i) fields >> skipped;  // up to cmajflt
+  std::uint64_t user = 0;
+  std::uint64_t system = 0;
+  fields >> user >> system;                          // 14, 15
+  for (int i = 16; i <= 23; ++i) fields >> skipped;  // up to vsize
+  std::uint64_t pages = 0;
+  fields >> pages;  // 24
+  const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  probe.cpu_ms = (user + system) * 1000 / (ticks == 0 ? 100 : ticks);
+  probe.rss_kib = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 1024;
+  probe.wait_channel = read_text(folder + "/wchan");
+  if (probe.wait_channel == "0") probe.wait_channel.clear();
+  return probe;
+}
+
+}  // namespace hvdrun
