@@ -61,6 +61,11 @@ int collectives() {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   try {
+    if (what == "before-init") {
+      std::puts("before init");
+      std::fflush(stdout);
+      for (;;) ::pause();
+    }
     if (what == "early-exit" && std::strcmp(std::getenv("HVD_RANK"), "1") == 0) return 0;
     hvd::init();
     int code = 0;
@@ -74,6 +79,11 @@ int main(int argc, char** argv) {
     if (what == "exit-early" && hvd::rank() == 1) return 0;  // without shutdown
     if (what == "exit-early") hvd::barrier();
     hvd::shutdown();
+    if (what == "linger") {
+      std::puts("shut down");
+      std::fflush(stdout);
+      ::usleep(20'000U * static_cast<unsigned>(std::atoi(std::getenv("HVD_RANK"))));
+    }
     return code;
   } catch (const hvd::Error& e) {
     std::printf("hvd::Error: %s\n", e.what());

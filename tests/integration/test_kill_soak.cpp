@@ -1,0 +1,151 @@
+// Any process of a job is killed in any phase of it, at a random moment: a second later nothing of
+// the job is alive, and nothing else is left. Survivors are counted from outside, over all of /proc.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <random>
+#include <signal.h>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+#include "tests/soak.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+struct Phase {
+  const char* name;
+  const char* mode;    // of worker_probe
+  const char* signal;  // the output that says that the phase has begun; nullptr: at once
+};
+
+constexpr Phase kPhases[] = {
+    {"start", "collectives", nullptr},
+    {"before init", "before-init", "before init"},
+    {"in a collective", "loop", "looping"},
+    {"at the end", "linger", "shut down"},
+};
+constexpr const char* kVictims[] = {"hvdrun", "hvd-coordinator", "hvd-guard", "hvd-agent",
+                                    "worker_probe"};
+
+// What one trial did.
+struct Outcome {
+  bool killed = false;  // the victim was there when we looked
+  std::vector<ProcessInfo> left;
+  std::vector<std::string> files;  // left in the job's temporary folders
+  int exit_code = -1;
+  std::chrono::milliseconds gone_after{};
+};
+
+std::vector<std::string> files_below(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (!entry.is_directory()) files.push_back(entry.path());
+  return files;
+}
+
+// Abstract sockets that carry the job's id.
+std::size_t sockets_of(const std::string& job_id) {
+  std::ifstream table("/proc/net/unix");
+  std::size_t count = 0;
+  for (std::string line; std::getline(table, line);)
+    if (line.find(job_id) != std::string::npos) ++count;
+  return count;
+}
+
+Outcome kill_once(const std::string& victim, const Phase& phase, int signal,
+                  std::chrono::microseconds delay, const std::string& control, int np) {
+  const auto marker = fresh_marker();
+  const std::string tag = marker.first + "=" + marker.second;
+  const TempFolder home;
+  Outcome outcome;
+  // Each rank has a child in a session of its own besides.
+  const std::string program = "setsid sleep 300 & exec " + worker_probe() + " " + phase.mode;
+  Background job({.args = {build_path("hvdrun"), "--control", control, "--grace", "0.3", "-np",
+                           std::to_string(np), "sh", "-c", program},
+                  .env = {marker,
+                          {"HOME", home.path()},
+                          {"TMPDIR", home.path()},
+                          {"XDG_RUNTIME_DIR", home.path()}}});
+  if (phase.signal != nullptr) job.wait_for_output(phase.signal, 20s);
+  std::this_thread::sleep_for(delay);
+  std::string job_id;
+  const auto deadline = std::chrono::steady_clock::now() + 2s;
+  while (!outcome.killed && std::chrono::steady_clock::now() < deadline) {
+    const auto found = processes_with(tag);
+    for (const auto& info : found) {
+      const auto at = info.environ.find("HVD_JOB_ID=");
+      if (at != std::string::npos) job_id = info.environ.substr(at + 11, 32);
+      if (info.name != victim || outcome.killed) continue;
+      outcome.killed = kill(info.pid, signal) == 0;
+    }
+    if (found.empty()) break;  // the job is over
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  outcome.exit_code = job.wait(10s);
+  outcome.left = wait_until_gone(tag, 1000ms);
+  outcome.gone_after = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begin);
+  outcome.files = files_below(home.path());
+  if (!job_id.empty() && sockets_of(job_id) > 0) outcome.files.push_back("socket of " + job_id);
+  return outcome;
+}
+
+TEST_CASE("killed at random moments, nothing survives", "[soak][kill]") {
+  std::mt19937_64 random(soak_seed("killed at random moments"));
+  struct Cell {
+    const char* victim;
+    const Phase* phase;
+  };
+  std::vector<Cell> cells;
+  for (const char* victim : kVictims)
+    for (const Phase& phase : kPhases) cells.push_back({victim, &phase});
+  const auto shm_before = files_below("/dev/shm");
+  std::map<std::pair<std::string, std::string>, int> table;
+  std::chrono::milliseconds slowest{};
+  // Cells in turn, so that none stays empty; a victim that had gone already does not count.
+  const std::size_t count = std::max(soak_count(300), cells.size());
+  for (std::size_t i = 0, tries = 0; i < count && tries < 4 * count; ++tries) {
+    const Cell& cell = cells[i % cells.size()];
+    const int signals[] = {SIGKILL, SIGKILL, SIGKILL, SIGTERM, SIGSEGV};
+    const int signal = signals[random() % std::size(signals)];
+    const auto delay = std::chrono::microseconds(random() % 5000);
+    const std::string control = random() % 4 == 0 ? "tcp" : "unix";
+    const int np = static_cast<int>(1 + random() % 4);
+    const Outcome outcome = kill_once(cell.victim, *cell.phase, signal, delay, control, np);
+    INFO(cell.victim << " " << cell.phase->name << " signal " << signal << " after "
+                     << delay.count() << " us, " << control << ", np " << np << ", exit code "
+                     << outcome.exit_code);
+    for (const auto& info : outcome.left) UNSCOPED_INFO("left: " << info.name << " " << info.pid);
+    for (const auto& file : outcome.files) UNSCOPED_INFO("left: " << file);
+    CHECK(outcome.left.empty());
+    CHECK(outcome.files.empty());
+    CHECK(outcome.exit_code != -1);
+    slowest = std::max(slowest, outcome.gone_after);
+    if (!outcome.killed) continue;
+    ++table[{cell.victim, cell.phase->name}];
+    ++i;
+  }
+  CHECK(files_below("/dev/shm") == shm_before);
+  std::printf("%-18s", "victim");
+  for (const Phase& phase : kPhases) std::printf("%16s", phase.name);
+  for (const char* victim : kVictims) {
+    std::printf("\n%-18s", victim);
+    for (const Phase& phase : kPhases) {
+      std::printf("%16d", table[{victim, phase.name}]);
+      CHECK(table[{victim, phase.name}] > 0);
+    }
+  }
+  std::printf("\nthe slowest end took %lld ms\n", static_cast<long long>(slowest.count()));
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace hvdrun::test
