@@ -151,9 +151,10 @@ class Driver {
   void on_coordinator(const Frame& frame);
   void on_output(const Output& output);
   void on_status(const JobStatus& status);
-  void on_verdict(const JobEnded& verdict);
+  void on_verdict(JobEnded verdict);
   void show_summary();
   void stop_self();
+  void on_output_broken(int error);
   void fail(int exit_code, const std::string& text);
   void end_now();
   void finish_if_done();
@@ -179,6 +180,7 @@ class Driver {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::optional<int> exit_code_;      // the verdict is in
   std::optional<JobEnded> verdict_;  // and not yet shown
+  int output_fault_ = 0;  // errno of the write to stdout or stderr that failed
   bool said_joined_ = false;
   bool interrupted_ = false;
   bool leaving_ = false;
@@ -189,7 +191,7 @@ Driver::Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::ti
       prepared_(std::move(prepared)),
       started_(started),
       viewer_(io_, plan_.spec.job_id, [this](int error) {
-        if (error == EPIPE) on_signal(SIGPIPE);
+        on_output_broken(error);
       }) {
   for (const SignalRow& row : kSignalTable) {
     struct sigaction now {};
@@ -296,6 +298,21 @@ void Driver::on_signal(int signal) {
   tell_coordinator(AbortJob{static_cast<std::uint32_t>(signal)});
 }
 
+// A reader that has gone away ends the job as it ends any program of a pipe. Output that cannot be
+// written (a full disk) ends it too: going on would lose what the user asked for.
+void Driver::on_output_broken(int error) {
+  if (exit_code_) {
+    // Every rank had ended well, and then their last output was lost.
+    if (*exit_code_ == exit_code::kOk && error != EPIPE) {
+      exit_code_ = exit_code::kOutput;
+      viewer_.say("the output cannot be written: " + std::string(std::strerror(error)));
+    }
+    return;
+  }
+  if (error != EPIPE) output_fault_ = error;
+  on_signal(SIGPIPE);
+}
+
 // Ctrl-Z: the ranks have sessions of their own, so the terminal does not stop them.
 void Driver::stop_self() {
   tell_coordinator(SignalRanks{SIGSTOP});
@@ -367,7 +384,7 @@ void Driver::on_coordinator(const Frame& frame) {
     case MessageType::job_ended: {
       JobEnded message;
       if (decode(frame.payload, message)) break;
-      return on_verdict(message);
+      return on_verdict(std::move(message));
     }
     default:
       break;
@@ -375,8 +392,13 @@ void Driver::on_coordinator(const Frame& frame) {
   fail(exit_code::kInternal, "the coordinator sent what hvdrun does not understand");
 }
 
-void Driver::on_verdict(const JobEnded& verdict) {
+void Driver::on_verdict(JobEnded verdict) {
   if (exit_code_) return;
+  if (output_fault_ != 0 && verdict.cause == EndCause::aborted) {
+    verdict.cause = EndCause::output_lost;
+    verdict.exit_code = exit_code::kOutput;
+    verdict.text = std::strerror(output_fault_);
+  }
   exit_code_ = static_cast<int>(verdict.exit_code);
   events_.job_ended(verdict);
   if (verdict.cause != EndCause::success) {

@@ -73,6 +73,8 @@ const char* name_of(EndCause cause) {
       return "never_joined";
     case EndCause::timeout:
       return "timeout";
+    case EndCause::output_lost:
+      return "output_lost";
   }
   return "unknown";
 }

@@ -62,7 +62,7 @@ std::string victims_line(const std::vector<Victims>& groups) {
 // Codes that mean something of ours when they do not come from the program.
 bool is_ours(std::uint32_t code) {
   return code == exit_code::kUsage || code == exit_code::kHost || code == exit_code::kInternal ||
-         code == exit_code::kTryAgain || code == exit_code::kStall ||
+         code == exit_code::kTryAgain || code == exit_code::kOutput || code == exit_code::kStall ||
          code == exit_code::kEarlyExit || code == exit_code::kTimeout ||
          code == exit_code::kNotExecutable || code == exit_code::kNotFound;
 }
@@ -96,6 +96,8 @@ std::string describe_cause(const JobEnded& verdict) {
       return "rank " + verdict.text + " never reached hvd::init, where the others waited" + after;
     case EndCause::timeout:
       return "the job was ended because its time (--timeout) was over" + after;
+    case EndCause::output_lost:
+      return "the job was ended because its output cannot be written: " + verdict.text;
   }
   return "the job ended for an unknown reason";
 }

@@ -8,6 +8,7 @@ inline constexpr int kOk = 0;
 inline constexpr int kUsage = 64;           // bad input; nothing was started
 inline constexpr int kHost = 69;            // a host could not be opened, or was lost
 inline constexpr int kInternal = 70;        // a fault of hvdrun
+inline constexpr int kOutput = 74;          // stdout or stderr could not be written
 inline constexpr int kTryAgain = 75;        // out of processes, descriptors or memory for now
 inline constexpr int kStall = 80;           // ranks waited in vain for others
 inline constexpr int kEarlyExit = 81;       // a rank ended with 0 while others needed it

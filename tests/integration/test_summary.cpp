@@ -1,0 +1,138 @@
+// The summary of a failed job: the first cause, why, its last words, the others as victims.
+#include <signal.h>
+#include <sstream>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("the summary comes last, with the last lines of stderr", "[summary]") {
+  const RunResult result =
+      hvdrun({"-np", "3", "sh", "-c",
+              "[ $HVD_RANK = 1 ] || exec sleep 100; "
+              "for i in 1 2 3; do echo line $i >&2; done; printf 'no newline' >&2; exit 3"});
+  CHECK(result.exit_code == 3);
+  const auto at = result.err.find("hvdrun: rank 1 on localhost (pid ");
+  REQUIRE(at != std::string::npos);
+  const std::string block = result.err.substr(at);
+  CHECK(has(block, "exited with code 3 after "));
+  CHECK(has(block, "hvdrun:   | line 3\nhvdrun:   | no newline\n"));
+  CHECK(has(block, "hvdrun:   then rank 0, 2 ended by signal 15 (SIGTERM)\n"));
+  CHECK(!has(block, "[1]<stderr>"));
+}
+
+TEST_CASE("a code of the program's own that is also one of ours", "[summary]") {
+  const RunResult result = hvdrun({"-np", "1", "sh", "-c", "exit 69"});
+  CHECK(result.exit_code == 69);
+  CHECK(has(result.err, "that 69 is the program's own code"));
+}
+
+TEST_CASE("a rank that never reaches init is named by those who waited", "[summary]") {
+  const RunResult result = hvdrun({"-x", "HVD_INIT_TIMEOUT=1", "-np", "3", "sh", "-c",
+                                   "[ $HVD_RANK = 1 ] && exec sleep 100; exec " + worker_probe() +
+                                       " collectives"});
+  CHECK(result.exit_code == 80);
+  CHECK(has(result.err, "rank 1 never reached hvd::init, where the others waited"));
+}
+
+TEST_CASE("the time of the whole job is limited", "[summary]") {
+  const RunResult result = hvdrun({"--timeout", "0.5", "-np", "2", "sleep", "100"});
+  CHECK(result.exit_code == 124);
+  CHECK(has(result.err, "--timeout"));
+  CHECK(result.time < 5s);
+}
+
+TEST_CASE("the OOM killer is named", "[summary]") {
+  // A memory cgroup of its own, where one can be made.
+  const std::string folder = "/sys/fs/cgroup/memory/hvdrun-test-" + std::to_string(getpid());
+  if (run({.args = {"mkdir", folder}}).exit_code != 0) {
+    WARN("skipped: no memory cgroup can be made at " << folder);
+    return;
+  }
+  const RunResult result =
+      run({.args = {"sh", "-c",
+                    "echo 100000000 > " + folder + "/memory.limit_in_bytes && echo $$ > " + folder +
+                        "/cgroup.procs && exec " + build_path("hvdrun") +
+                        " -np 2 sh -c '[ $HVD_RANK = 1 ] && exec tail /dev/zero; exec sleep 100'"}});
+  CHECK(run({.args = {"rmdir", folder}}).exit_code == 0);
+  INFO(result.err);
+  CHECK(result.exit_code == 137);
+  CHECK(has(result.err, "rank 1 on localhost"));
+  CHECK(has(result.err, "OOM killer"));
+}
+
+TEST_CASE("events tell every change of every rank, as lines of JSON", "[summary]") {
+  const TempFolder folder;
+  const std::string file = folder.path() + "/events";
+  const RunResult result = hvdrun({"--events", file, "-np", "2", "sh", "-c",
+                                   "[ $HVD_RANK = 0 ] && exit 69; exec " + worker_probe() +
+                                       " before-init"});
+  CHECK(result.exit_code == 69);
+  const RunResult parsed = run(
+      {.args = {"/usr/bin/python3", "-c",
+                "import json, sys\n"
+                "for line in open(sys.argv[1]):\n"
+                "    e = json.loads(line)\n"
+                "    print(e['event'], e.get('rank', '-'), e.get('state', '-'),\n"
+                "          e.get('exit_code', '-'), e.get('signal', '-'), e.get('exit_code_of', '-'),\n"
+                "          len(e['job']), e['time'][-1])\n",
+                file}});
+  INFO(parsed.err);
+  REQUIRE(parsed.exit_code == 0);
+  CHECK(has(parsed.out, "job_started - - - - - 32 Z\n"));
+  CHECK(has(parsed.out, "rank 0 started - - - 32 Z\n"));
+  CHECK(has(parsed.out, "rank 1 started - - - 32 Z\n"));
+  CHECK(has(parsed.out, "rank 0 exited 69 - - 32 Z\n"));
+  CHECK(has(parsed.out, "rank 1 exited - 15 - 32 Z\n"));
+  CHECK(has(parsed.out, "job_ended 0 - 69 - program 32 Z\n"));
+}
+
+TEST_CASE("events that cannot be written are said before anything starts", "[summary]") {
+  const RunResult result = hvdrun({"--events", "/no/such/folder/events", "-np", "1", "true"});
+  CHECK(result.exit_code == 70);
+  CHECK(has(result.err, "--events /no/such/folder/events"));
+}
+
+TEST_CASE("ps and status find the job, and only while it runs", "[summary]") {
+  const auto marker = fresh_marker();
+  Background job({.args = {build_path("hvdrun"), "-np", "2", "sh", "-c", "echo up; exec sleep 300"},
+                  .env = {marker}});
+  job.wait_for_output("[0]<stdout>:up", 10s);
+  job.wait_for_output("[1]<stdout>:up", 10s);
+  const RunResult ps = hvdrun({"ps"});
+  CHECK(ps.exit_code == 0);
+  // Other jobs may run on this machine: ours is the one with our driver.
+  std::string id;
+  std::istringstream lines(ps.out);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string job_id;
+    std::string pid;
+    words >> job_id >> pid;
+    if (pid == std::to_string(job.pid())) id = job_id;
+  }
+  REQUIRE(id.size() == 8);
+  const RunResult status = hvdrun({"status", id});
+  CHECK(status.exit_code == 0);
+  CHECK(has(status.out, "2 ranks of sh -c"));
+  CHECK(has(status.out, "  rank 1 on localhost: started, pid "));
+  CHECK(has(status.out, "sleeping"));
+  kill(job.pid(), SIGTERM);
+  CHECK(job.wait(5s) == 143);
+  const RunResult gone = hvdrun({"status", id});
+  CHECK(gone.exit_code == 64);
+  CHECK(has(gone.err, "no running job begins with '" + id + "'"));
+}
+
+}  // namespace
+}  // namespace hvdrun::test
