@@ -36,10 +36,12 @@ std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value) {
   return exit_code::kInternal;
 }
 
-void FirstCause::trouble(std::uint32_t rank, Errc code, std::string text) {
+void FirstCause::trouble(std::uint32_t rank, Errc code, std::string text,
+                         std::vector<std::uint32_t> missing) {
   if (!ranks_[rank].trouble.empty()) return;  // what came later came of it
   ranks_[rank].code = code;
   ranks_[rank].trouble = std::move(text);
+  ranks_[rank].missing = std::move(missing);
 }
 
 void FirstCause::ended(const RankExited& end) {
@@ -80,7 +82,7 @@ JobEnded FirstCause::blame(std::uint32_t rank, const Membership& members) const 
 }
 
 std::optional<JobEnded> FirstCause::judge(std::uint32_t rank, const Membership& members,
-                                          const Fence& fence, TimePoint now) {
+                                          TimePoint now) {
   const Rank& end = ranks_[rank];
   if (is_success(end.kind, end.value)) {
     // Those who fail for lack of it are still running, or have just been put off.
@@ -92,18 +94,12 @@ std::optional<JobEnded> FirstCause::judge(std::uint32_t rank, const Membership& 
     suspicion_.reset();
     return verdict;
   }
-  if (end.code == Errc::timeout && fence.count() > 0) {
+  if (end.code == Errc::timeout && !end.missing.empty()) {
     JobEnded verdict = blame(rank, members);
-    std::vector<std::uint32_t> missing;
-    for (const RankRecord& record : members.ranks())
-      if (!fence.is_inside(record.place.rank) && !ranks_[record.place.rank].ended)
-        missing.push_back(record.place.rank);
-    if (!missing.empty()) {
-      verdict.cause = EndCause::never_joined;
-      verdict.exit_code = exit_code::kStall;
-      verdict.text = rank_ranges(missing);
-      return verdict;
-    }
+    verdict.cause = EndCause::never_joined;
+    verdict.exit_code = exit_code::kStall;
+    verdict.text = rank_ranges(end.missing);
+    return verdict;
   }
   if (end.code != Errc::peer_lost) {
     suspicion_.reset();

@@ -20,8 +20,9 @@ class FirstCause {
   FirstCause() = default;
   explicit FirstCause(std::uint32_t ranks) : ranks_(ranks) {}
 
-  // A collective of the rank failed.
-  void trouble(std::uint32_t rank, Errc code, std::string text);
+  // A collective of the rank failed, or hvd::init did, which waited for the ranks `missing`.
+  void trouble(std::uint32_t rank, Errc code, std::string text,
+               std::vector<std::uint32_t> missing = {});
   const std::string& trouble_of(std::uint32_t rank) const { return ranks_[rank].trouble; }
   // The rank's process is gone; to be called once for each, in the order of their ends.
   void ended(const RankExited& end);
@@ -36,8 +37,7 @@ class FirstCause {
 
   // The verdict that the end of this rank calls for while the job is running. None: it is no
   // failure, or somebody who is about to end may be the cause (tick() comes back to it).
-  std::optional<JobEnded> judge(std::uint32_t rank, const Membership& members, const Fence& fence,
-                                TimePoint now);
+  std::optional<JobEnded> judge(std::uint32_t rank, const Membership& members, TimePoint now);
   std::optional<JobEnded> tick(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
@@ -56,6 +56,7 @@ class FirstCause {
     std::uint32_t order = 0;  // of its end
     Errc code{};              // of its trouble
     std::string trouble;
+    std::vector<std::uint32_t> missing;  // in hvd::init, at that moment
   };
 
   JobEnded blame(std::uint32_t rank, const Membership& members) const;

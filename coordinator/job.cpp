@@ -163,7 +163,7 @@ Errc Job::on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now) 
   causes_.ended(message);
   set_state(message.rank, RankState::exited);
   if (state_ == JobState::running && !message.after_kill)
-    if (auto verdict = causes_.judge(message.rank, membership_, fence_, now))
+    if (auto verdict = causes_.judge(message.rank, membership_, now))
       fail(std::move(*verdict), now);
   fail_fence_if_hopeless(now);
   end_if_done();
@@ -192,7 +192,9 @@ Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame) {
   RankTrouble message;
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
-  causes_.trouble(message.rank, message.code, std::move(message.text));
+  const bool in_init = fence_.is_inside(message.rank);
+  causes_.trouble(message.rank, message.code, std::move(message.text),
+                  in_init ? missing_in_fence() : std::vector<std::uint32_t>());
   return Errc::ok;
 }
 
@@ -255,10 +257,15 @@ void Job::watch_fence(TimePoint now) {
   }
 }
 
-void Job::warn_of_missing(TimePoint now) {
+std::vector<std::uint32_t> Job::missing_in_fence() const {
   std::vector<std::uint32_t> missing;
   for (const RankRecord& record : membership_.ranks())
     if (!fence_.is_inside(record.place.rank)) missing.push_back(record.place.rank);
+  return missing;
+}
+
+void Job::warn_of_missing(TimePoint now) {
+  const std::vector<std::uint32_t> missing = missing_in_fence();
   const auto waited = now - *fence_since_;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
   if (spec_.init_timeout.count() > 0 && waited >= spec_.init_timeout) {

@@ -99,6 +99,7 @@ class Job {
   void end_if_done();
   void fail_fence_if_hopeless(TimePoint now);
   void watch_fence(TimePoint now);
+  std::vector<std::uint32_t> missing_in_fence() const;
   void warn_of_missing(TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);

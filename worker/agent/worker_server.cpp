@@ -13,12 +13,15 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::chrono::milliseconds kExitStatusPatience{100};
+// How long a rank may wait in the fence for another of its host before the coordinator is told.
+constexpr std::chrono::milliseconds kFencePatience{500};
 
 }  // namespace
 
 WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
     : io_(io),
       options_(std::move(options)),
+      late_timer_(io),
       listener_(io, options_.name, [this](std::unique_ptr<ByteStream> stream) {
         if (greeting_.size() < limits::kMaxPendingHandshakes)
           greet(std::make_shared<FrameChannel>(std::move(stream)));
@@ -174,19 +177,32 @@ Errc WorkerServer::on_fence_enter(std::uint32_t rank, const Frame& frame) {
   return Errc::ok;
 }
 
-// Up goes one frame, once every rank of this host that can still come is inside.
-void WorkerServer::forward_fence() {
+// Up goes one frame, once every rank of this host that can still come is inside. Where one of them
+// does not come for a while, those who wait go ahead: the coordinator is to know whom they miss.
+void WorkerServer::forward_fence(bool without_the_late) {
   FenceEnter message;
   message.fence = fence_;
   for (auto& [rank, line] : lines_) {
     if (line.exited || line.fence_is_up) continue;
-    if (!line.in_fence) return;
+    if (!line.in_fence) {
+      if (without_the_late) continue;
+      return wait_for_the_late();
+    }
     message.ranks.push_back(rank);
     if (!line.blob.empty()) message.blob = line.blob;
   }
   if (message.ranks.empty()) return;
   for (const std::uint32_t rank : message.ranks) lines_[rank].fence_is_up = true;
   up(message);
+}
+
+void WorkerServer::wait_for_the_late() {
+  if (std::exchange(is_waiting_, true)) return;
+  late_timer_.expires_after(kFencePatience);
+  late_timer_.async_wait([this](const auto& ec) {
+    is_waiting_ = false;
+    if (!ec) forward_fence(true);
+  });
 }
 
 void WorkerServer::fence_release(const FenceRelease& message) {

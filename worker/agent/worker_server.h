@@ -79,7 +79,8 @@ class WorkerServer {
   Errc on_segment_get(std::uint32_t rank, const Frame& frame);
   void suspect(std::uint32_t rank, const Channel& channel);
   void lose(std::uint32_t rank, bool clean, const std::string& reason);
-  void forward_fence();
+  void forward_fence(bool without_the_late = false);
+  void wait_for_the_late();
   const LocalRank& place(std::uint32_t rank) const;
 
   template <class M>
@@ -100,6 +101,8 @@ class WorkerServer {
   std::uint64_t next_relay_ = 1;
   std::uint32_t fence_ = 0;  // the number of the epoch's current fence
   Segments segments_;
+  boost::asio::steady_timer late_timer_;
+  bool is_waiting_ = false;  // for a rank that is late in the fence
   UnixListener listener_;
 };
 

@@ -13,19 +13,18 @@ using namespace std::chrono_literals;
 
 // Four ranks on one host, all joined.
 struct CauseFixture {
-  CauseFixture() : members({{"h", 4}}), causes(4), fence(4) {
+  CauseFixture() : members({{"h", 4}}), causes(4) {
     members.assign(4);
     for (std::uint32_t rank = 0; rank < 4; ++rank) members.set_state(rank, RankState::joined);
   }
   std::optional<JobEnded> end(std::uint32_t rank, ExitKind kind, std::uint32_t value) {
     causes.ended({rank, 1, kind, value, false, false, {}});
     members.set_state(rank, RankState::exited);
-    return causes.judge(rank, members, fence, now);
+    return causes.judge(rank, members, now);
   }
 
   Membership members;
   FirstCause causes;
-  Fence fence;
   TimePoint now{};
 };
 
@@ -79,10 +78,7 @@ TEST_CASE_METHOD(CauseFixture, "a rank that is about to end is waited for", "[ca
 }
 
 TEST_CASE_METHOD(CauseFixture, "a rank that gave up waiting in init names the missing", "[cause]") {
-  Errc fault = Errc::ok;
-  fence.enter({0, {0, 2}, ""}, fault);
-  REQUIRE(fault == Errc::ok);
-  causes.trouble(0, Errc::timeout, "hvd::init(): not all of the 4 ranks arrived in time");
+  causes.trouble(0, Errc::timeout, "hvd::init(): not all of the 4 ranks arrived in time", {1, 3});
   const auto verdict = end(0, ExitKind::exited, 1);
   REQUIRE(verdict);
   CHECK(verdict->cause == EndCause::never_joined);
