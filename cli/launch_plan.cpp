@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <numeric>
 #include <signal.h>
+#include <unistd.h>
 
+#include "cli/exports.h"
+#include "cli/text_file.h"
 #include "common/host_list.h"
 #include "common/random.h"
+#include "common/usable_cores.h"
 
 namespace hvdrun {
 namespace {
@@ -44,23 +48,83 @@ KillSteps to_steps(const Options& options) {
   return steps;
 }
 
-void apply_exports(const std::vector<std::string>& exports, Environment& env,
-                   std::vector<std::string>& warnings) {
-  for (const std::string& item : exports) {
-    const auto equals = item.find('=');
-    if (equals != std::string::npos) {
-      set_variable(env, item.substr(0, equals), item.substr(equals + 1));
-    } else if (find_variable(env, item) == nullptr) {
-      warnings.push_back("-x " + item + ": no such variable in the environment, ignoring");
-    }
+bool looks_like_host(const std::string& word) {
+  const auto colon = word.find(':');
+  return colon != std::string::npos && colon > 0 && colon + 1 < word.size() &&
+         word.find_first_not_of("0123456789", colon + 1) == std::string::npos &&
+         word.find('/') == std::string::npos;
+}
+
+// The message, and under it a caret where the item stands, when the line is short enough for it.
+UsageError hosts_error(const Options& options, const HostListProblem& problem) {
+  constexpr std::size_t kMaxShown = 60;
+  constexpr std::string_view kPrefix = "hvdrun: ";
+  const std::string& list = *options.hosts;
+  if (list.empty() || list.size() > kMaxShown || list.find_first_of("\n\r\t") != list.npos)
+    return UsageError(options.hosts_where + ": " + problem.text);
+  const std::string left = options.hosts_where + " " + list.substr(0, problem.at);
+  return UsageError(options.hosts_where + " " + list + ": " + problem.text + "\n" +
+                    std::string(kPrefix.size() + left.size(), ' ') + "^" +
+                    std::string(problem.size > 0 ? problem.size - 1 : 0, '~'));
+}
+
+std::vector<HostSlots> read_hosts(const Options& options) {
+  HostListProblem problem;
+  if (options.hosts) {
+    auto hosts = parse_host_list(*options.hosts, problem);
+    if (!hosts) throw hosts_error(options, problem);
+    if (!options.command.empty() && looks_like_host(options.command.front()))
+      throw UsageError(options.hosts_where + " " + *options.hosts + " " + options.command.front() +
+                       ": is '" + options.command.front() +
+                       "' a host? Separate hosts by commas only: " + options.hosts_where + " " +
+                       *options.hosts + "," + options.command.front());
+    return std::move(*hosts);
   }
+  const std::string& path = *options.hostfile;
+  auto hosts = parse_hostfile(read_text_file(path, options.hosts_where), problem);
+  if (!hosts) throw UsageError(path + ":" + std::to_string(problem.line) + ": " + problem.text);
+  if (hosts->empty())
+    throw UsageError(path + ": no host in this file; write one a line, as in 'gpu1 slots=4'");
+  return std::move(*hosts);
+}
+
+// --oversubscribe: one more rank for each host in turn, until all have a place.
+void add_slots(std::vector<HostSlots>& hosts, std::uint64_t missing) {
+  const std::uint64_t each = missing / hosts.size();
+  const std::uint64_t more = missing % hosts.size();
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    hosts[i].slots += static_cast<std::uint32_t>(each + (i < more ? 1 : 0));
+}
+
+std::uint32_t place_ranks(const Options& options, std::vector<HostSlots>& hosts) {
+  const std::string given = options.hosts_where + " '" +
+                            (options.hosts ? *options.hosts : options.hostfile.value_or("")) + "'";
+  const auto slots =
+      std::accumulate(hosts.begin(), hosts.end(), std::uint64_t{0},
+                      [](std::uint64_t sum, const HostSlots& host) { return sum + host.slots; });
+  if (slots == 0) throw UsageError(given + " has no slots; write -H localhost:4");
+  const std::uint64_t np = options.np ? *options.np : slots;
+  if (np > limits::kMaxRanks)
+    throw UsageError(given + " asks for " + std::to_string(np) + " ranks; " +
+                     std::to_string(limits::kMaxRanks) + " is the limit");
+  if (np > slots && !options.oversubscribe)
+    throw UsageError("-np " + std::to_string(np) + " asks for more ranks than the " +
+                     std::to_string(slots) + " slots of " + given + "; give it more, as in " +
+                     hosts.front().name + ":" + std::to_string(hosts.front().slots + np - slots) +
+                     ", or --oversubscribe");
+  if (np > slots) add_slots(hosts, np - slots);
+  return static_cast<std::uint32_t>(np);
 }
 
 }  // namespace
 
+std::uint32_t count_slots() {
+  std::uint32_t gpus = 0;
+  while (::access(("/dev/nvidia" + std::to_string(gpus)).c_str(), F_OK) == 0) ++gpus;
+  return gpus > 0 ? gpus : usable_cores();
+}
+
 LaunchPlan make_plan(const Options& options, const Surroundings& here) {
-  if (!options.np && !options.hosts)
-    throw UsageError("how many ranks? write -np 4, or -H localhost:4");
   LaunchPlan plan;
   plan.control = options.control;
   plan.verbose = options.verbose;
@@ -68,42 +132,33 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   plan.isolation = options.isolation;
   plan.env_compat = options.env_compat;
   plan.events_file = options.events_file;
+  plan.notes = options.notes;
   JobSpec& spec = plan.spec;
-  if (options.hosts) {
-    std::string problem;
-    auto hosts = parse_host_list(*options.hosts, problem);
-    if (!hosts) throw UsageError("-H: " + problem);
-    spec.hosts = options.every_host_local ? std::move(*hosts)
-                                          : check_hosts(std::move(*hosts), here.hostname);
+  if (options.hosts || options.hostfile) {
+    spec.hosts = read_hosts(options);
+    if (!options.every_host_local) spec.hosts = check_hosts(std::move(spec.hosts), here.hostname);
+    spec.np = place_ranks(options, spec.hosts);
   } else {
-    spec.hosts = {{"localhost", *options.np}};
+    spec.np = options.np ? *options.np : std::max(1U, here.count_slots());
+    spec.hosts = {{"localhost", spec.np}};
   }
-  const auto slots =
-      std::accumulate(spec.hosts.begin(), spec.hosts.end(), std::uint64_t{0},
-                      [](std::uint64_t sum, const HostSlots& host) { return sum + host.slots; });
-  if (slots == 0)
-    throw UsageError("-H '" + *options.hosts + "' has no slots; write -H localhost:4");
-  const std::uint64_t np = options.np ? *options.np : slots;
-  if (np > slots)
-    throw UsageError("-np " + std::to_string(np) + " asks for more ranks than the " +
-                     std::to_string(slots) + " slots of -H '" + *options.hosts +
-                     "'; give it more slots, as in -H " + spec.hosts.front().name + ":" +
-                     std::to_string(spec.hosts.front().slots + np - slots));
-  if (np > limits::kMaxRanks)
-    throw UsageError("-H asks for " + std::to_string(np) + " ranks; " +
-                     std::to_string(limits::kMaxRanks) + " is the limit");
-  spec.np = static_cast<std::uint32_t>(np);
-  if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= np)
+  if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np)
     throw UsageError("--stdin " + std::to_string(options.output.stdin_to.rank) +
-                     ": no such rank; there are " + std::to_string(np) + ", and the first is 0");
+                     ": no such rank; there are " + std::to_string(spec.np) +
+                     ", and the first is 0");
   spec.job_id = to_hex(random_bytes(kJobIdBytes));
   spec.argv = options.command;
   spec.cwd = here.cwd;
+  if (!options.folder.empty())
+    spec.cwd = options.folder.front() == '/' ? options.folder : here.cwd + "/" + options.folder;
   spec.env = here.env;
   // A pipe would make Python hold back its output until the end.
   if (find_variable(spec.env, "PYTHONUNBUFFERED") == nullptr)
     set_variable(spec.env, "PYTHONUNBUFFERED", "1");
   for (const auto& [name, value] : options.variables) set_variable(spec.env, name, value);
+  for (const std::string& path : options.env_files)
+    for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))
+      set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);

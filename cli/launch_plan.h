@@ -1,6 +1,7 @@
 // What will be started where: the options, checked whole before anything starts.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,15 +25,20 @@ struct LaunchPlan {
   EnvCompat env_compat;
   std::string events_file;
   std::vector<std::string> warnings;
+  std::vector<std::string> notes;  // for --verbose
 };
 
 struct Surroundings {
   Environment env;  // of hvdrun
   std::string cwd;
-  std::string hostname;  // of this machine
+  std::string hostname;                        // of this machine
+  std::function<std::uint32_t()> count_slots;  // of this machine; asked when nothing says how many
 };
 
-// Throws UsageError or HostError. Sans-I/O but for the job id, which is random.
+// GPUs (/dev/nvidia0, ...), or usable cores when there is none.
+std::uint32_t count_slots();
+
+// Throws UsageError or HostError. Reads the files that options name; the job id is random.
 LaunchPlan make_plan(const Options& options, const Surroundings& here);
 
 }  // namespace hvdrun

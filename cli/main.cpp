@@ -37,11 +37,13 @@ Surroundings look_around() {
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
   here.hostname = name;
+  here.count_slots = count_slots;
   return here;
 }
 
 int run(const std::vector<std::string>& args) {
-  const Options options = parse_options(args);
+  Surroundings here = look_around();
+  const Options options = parse_options(args, here.env);
   if (options.help) return std::fputs(help_text(options.help_topic).c_str(), stdout) < 0;
   if (options.version) return std::printf("%s\n", version_text().c_str()) < 0;
   if (options.check_build) return std::fputs(build_text().c_str(), stdout) < 0;
@@ -52,8 +54,9 @@ int run(const std::vector<std::string>& args) {
   if (!options.command_word.empty())
     throw UsageError("hvdrun " + options.command_word + " is not in this version; a program of " +
                      "that name is started by hvdrun -- " + options.command_word);
-  LaunchPlan plan = make_plan(options, look_around());
+  LaunchPlan plan = make_plan(options, here);
   for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
+  for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
   return run_job(std::move(plan));
 }
 

@@ -30,8 +30,8 @@ std::string help_text(const std::string& topic) {
         "usage: hvdrun [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
         "Starts PROGRAM as the ranks of one job; returns the exit code of the first that fails.\n"
         "  hvdrun -np 4 -H localhost:4 ./train\n\n";
-    for (const OptionRow& row : option_table())
-      if (row.page == Page::front) text += describe(row, false);
+    for (const OptionRow* const row : option_table())
+      if (row->page == Page::front) text += describe(*row, false);
     text += "\nMore: hvdrun --help TOPIC, of";
     for (const TopicRow& row : topic_table()) text += std::string(" ") + row.name;
     return text + ", or all\n";
@@ -40,8 +40,8 @@ std::string help_text(const std::string& topic) {
   for (const TopicRow& heading : topic_table()) {
     if (topic != "all" && topic != heading.name) continue;
     text += std::string(text.empty() ? "" : "\n") + heading.heading + "\n\n";
-    for (const OptionRow& row : option_table())
-      if (row.topic == heading.topic && row.page != Page::hidden) text += describe(row, true);
+    for (const OptionRow* const row : option_table())
+      if (row->topic == heading.topic && row->page != Page::hidden) text += describe(*row, true);
   }
   return text;
 }

@@ -14,35 +14,63 @@ using Use = OptionUse;
 
 constexpr auto kOptions = std::to_array<OptionRow>({
     {"num-proc", "-np --np --num-proc -n", "N", Page::front, Topic::ranks,
-     "number of ranks (default: all slots of -H)",
+     "number of ranks (all slots of -H, or GPUs, or cores)",
      [](O& o, const Use& use) {
        o.np = static_cast<std::uint32_t>(to_whole(use, 1, limits::kMaxRanks));
      }},
-    {"hosts", "-H --hosts", "HOST:SLOTS,...", Page::front, Topic::ranks,
-     "hosts and how many ranks each can take",
-     [](O& o, const Use& use) { o.hosts = use.value(); }},
+    {"hosts", "-H --hosts --host", "HOST:SLOTS,...", Page::front, Topic::ranks,
+     "hosts and slots: gpu1:4,node[01-16]:8",
+     [](O& o, const Use& use) {
+       o.hosts = use.value();
+       o.hosts_where = use.where;
+       o.hostfile.reset();
+     }},
+    {"hostfile", "--hostfile --machinefile", "FILE", Page::front, Topic::ranks,
+     "hosts, one a line: 'gpu1 slots=4' or gpu1:4",
+     [](O& o, const Use& use) {
+       o.hostfile = to_text(use);
+       o.hosts_where = use.where;
+       o.hosts.reset();
+     }},
+    {"oversubscribe", "--oversubscribe", nullptr, Page::topic, Topic::ranks,
+     "allow more ranks than slots", [](O& o, const Use& use) { o.oversubscribe = use.on; }},
+    {"allow-mpi", "--allow-mpi", nullptr, Page::topic, Topic::ranks,
+     "start a program that is linked with MPI all the same",
+     [](O& o, const Use& use) { o.allow_mpi = use.on; }},
+    {"dry-run", "--dry-run", nullptr, Page::front, Topic::ranks,
+     "show what would be started where, and exit",
+     [](O& o, const Use& use) { o.dry_run = use.on; }},
+    {"json", "--json", nullptr, Page::topic, Topic::ranks, "with --dry-run: as JSON",
+     [](O& o, const Use& use) { o.json = use.on; }},
+    {"config-file", "--config-file", "FILE", Page::topic, Topic::ranks,
+     "options from a YAML file with Horovod's keys",
+     [](O& o, const Use& use) { o.config_file = to_text(use); }},
 
-    {"export", "-x", "NAME[=VALUE]", Page::front, Topic::environment,
-     "set or pass on an environment variable; may be repeated",
+    {"export", "-x --export", "NAME[=VALUE]", Page::front, Topic::environment,
+     "set or pass on a variable ('NCCL_*': all of these)",
      [](O& o, const Use& use) {
        if (use.value().empty() || use.value().front() == '=')
          throw bad_value(use, "no name; write -x NAME or -x NAME=VALUE");
        o.exports.push_back(use.value());
      },
      true},
+    {"env-file", "--env-file", "FILE", Page::topic, Topic::environment,
+     "set the variables of FILE, NAME=VALUE a line",
+     [](O& o, const Use& use) { o.env_files.push_back(to_text(use)); }, true},
     {"env-compat", "--env-compat", "LIST", Page::topic, Topic::environment,
-     "set these launchers' variables too: horovod,torch,mpi-ids, or none (default: all)",
-     take_env_compat},
+     "launchers to imitate: horovod,torch,mpi-ids or none", take_env_compat},
+    {"chdir", "--chdir --wdir --wd", "DIR", Page::topic, Topic::environment,
+     "start the ranks in DIR", [](O& o, const Use& use) { o.folder = to_text(use); }},
 
     {"tag-output", "--tag-output", "on|off|TEMPLATE", Page::front, Topic::output,
-     "what stands before each output line (on: [rank]<stdout>:)",
+     "what stands before each line (on: [0]<stdout>:)",
      [](O& o, const Use& use) { o.output.tag = to_text(use); }},
     {"prefix-output-with-timestamp",
-     "--prefix-output-with-timestamp -prefix-timestamp --prefix-timestamp", nullptr, Page::topic,
+     "--prefix-output-with-timestamp --prefix-timestamp --timestamp-output", nullptr, Page::topic,
      Topic::output, "put the time before each output line",
      [](O& o, const Use& use) { o.output.timestamps = use.on; }},
     {"output-filename", "--output-filename", "DIR", Page::front, Topic::output,
-     "write each rank's output to files in DIR too",
+     "write each rank's output to files in DIR",
      [](O& o, const Use& use) { o.output.folder = to_text(use); }},
     {"fold", "--fold", nullptr, Page::topic, Topic::output,
      "show a line that many ranks write once",
@@ -59,11 +87,11 @@ constexpr auto kOptions = std::to_array<OptionRow>({
     {"verbose", "--verbose", nullptr, Page::front, Topic::output, "say what is being done",
      [](O& o, const Use& use) { o.verbose = use.on; }},
     {"events", "--events", "FILE", Page::topic, Topic::output,
-     "write what happens to the job to FILE, a JSON object a line",
+     "write the events of the job to FILE, JSON a line",
      [](O& o, const Use& use) { o.events_file = to_text(use); }},
 
     {"grace", "--grace", "SECONDS|LADDER", Page::front, Topic::ending,
-     "time between SIGTERM and SIGKILL (5), or a ladder: TERM,20s,KILL", take_grace},
+     "from SIGTERM to SIGKILL (5), or TERM,20s,KILL", take_grace},
     {"timeout", "--timeout", "SECONDS", Page::front, Topic::ending,
      "end the job after this time",
      [](O& o, const Use& use) {
@@ -95,19 +123,31 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        o.control = to_choice<ControlTransport>(
            use, {{"unix", ControlTransport::unix_socket}, {"tcp", ControlTransport::tcp}});
      }},
+    {"ssh-port", "-p --ssh-port", "PORT", Page::topic, Topic::network,
+     "the ssh port of the other hosts",
+     [](O& o, const Use& use) { o.ssh_port = static_cast<std::uint16_t>(to_whole(use, 1, 65535)); }},
+    {"ssh-identity-file", "-i --ssh-identity-file", "FILE", Page::topic, Topic::network,
+     "the ssh key for the other hosts",
+     [](O& o, const Use& use) { o.ssh_identity_file = to_text(use); }},
     {"transport", "--transport", "auto|local", Page::hidden, Topic::network,
      "for tests: local is an agent of its own, on this machine, for every host of -H",
      [](O& o, const Use& use) {
        o.every_host_local = to_choice<bool>(use, {{"auto", false}, {"local", true}});
      }},
 
+    {"generate", "--generate", "man|bash|zsh|fish", Page::hidden, Topic::about,
+     "write the man page or a shell's completion, for the build",
+     [](O& o, const Use& use) {
+       o.generate = to_choice<std::string>(
+           use, {{"man", "man"}, {"bash", "bash"}, {"zsh", "zsh"}, {"fish", "fish"}});
+     }},
     {"check-build", "-cb --check-build", nullptr, Page::front, Topic::about,
      "show what this build can do, and exit",
      [](O& o, const Use&) { o.check_build = true; }},
     {"version", "-v --version", nullptr, Page::front, Topic::about, "show the version, and exit",
      [](O& o, const Use&) { o.version = true; }},
     {"help", "-h --help", nullptr, Page::front, Topic::about,
-     "show this text, or --help TOPIC, and exit", [](O& o, const Use&) { o.help = true; }},
+     "show this text, and exit", [](O& o, const Use&) { o.help = true; }},
 });
 
 constexpr auto kTopics = std::to_array<TopicRow>({
@@ -116,12 +156,19 @@ constexpr auto kTopics = std::to_array<TopicRow>({
     {Topic::output, "output", "Output and input"},
     {Topic::ending, "ending", "How long things may take, and how a job ends"},
     {Topic::network, "network", "Connections"},
+    {Topic::horovod, "horovod", "Horovod's settings: each sets the variable that horovodrun sets"},
+    {Topic::mpirun, "mpirun", "Words of mpirun and horovodrun that are taken and have no effect"},
     {Topic::about, "about", "About hvdrun"},
 });
 
 }  // namespace
 
-std::span<const OptionRow> option_table() { return kOptions; }
+std::vector<const OptionRow*> option_table() {
+  std::vector<const OptionRow*> rows;
+  for (const OptionRow& row : kOptions) rows.push_back(&row);
+  for (const OptionRow& row : horovod_options()) rows.push_back(&row);
+  return rows;
+}
 
 std::span<const TopicRow> topic_table() { return kTopics; }
 
@@ -136,9 +183,18 @@ std::vector<std::string_view> spellings_of(const OptionRow& row) {
 }
 
 const OptionRow* find_option(std::string_view spelling) {
-  for (const OptionRow& row : kOptions)
-    for (const std::string_view known : spellings_of(row))
-      if (known == spelling) return &row;
+  const auto spelled = [&](const OptionRow& row) {
+    for (std::string_view rest = row.spellings; !rest.empty();) {
+      const auto end = std::min(rest.find(' '), rest.size());
+      if (rest.substr(0, end) == spelling) return true;
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return false;
+  };
+  for (const std::span<const OptionRow> rows :
+       {std::span<const OptionRow>(kOptions), horovod_options()})
+    for (const OptionRow& row : rows)
+      if (spelled(row)) return &row;
   return nullptr;
 }
 

@@ -1,5 +1,6 @@
-// All options of hvdrun: one row each, from which parsing and help are made. A new option is a row
-// in option_table.cpp and a field of Options.
+// All options of hvdrun: one row each, from which parsing, help, man page and completions are made.
+// A new option is a row in option_table.cpp and a field of Options; the options that hvdrun takes
+// from horovodrun and mpirun stand in horovod_options.cpp.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,16 @@ struct OptionUse {
   const std::string& value() const { return values.front(); }
 };
 
-enum class Topic : std::uint8_t { ranks, environment, output, ending, network, about };
+enum class Topic : std::uint8_t {
+  ranks,
+  environment,
+  output,
+  ending,
+  network,
+  horovod,
+  mpirun,
+  about,  // never read from HVDRUN_*
+};
 
 enum class Page : std::uint8_t { front, topic, hidden };  // of --help
 
@@ -38,11 +48,15 @@ struct OptionRow {
   // Puts a use into the options; throws UsageError.
   void (*take)(Options&, const OptionUse&);
   bool repeats = false;  // every use counts, not only the last
+  const char* detail =
+      nullptr;  // for `take`: the variable that is set, or what replaces the option
 };
 
-std::span<const OptionRow> option_table();
+// In the order of the documents.
+std::vector<const OptionRow*> option_table();
+std::span<const OptionRow> horovod_options();
 
-// The row that has this spelling, or nullptr.
+// The row that has this spelling, or nullptr. Every row has "--" + its name as one.
 const OptionRow* find_option(std::string_view spelling);
 std::vector<std::string_view> spellings_of(const OptionRow& row);
 // 0 for a switch.

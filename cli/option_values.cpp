@@ -52,10 +52,10 @@ int parse_signal(std::string_view text) {
   return 0;
 }
 
-std::vector<std::string_view> split_list(std::string_view text) {
+std::vector<std::string_view> split_list(std::string_view text, char separator = ',') {
   std::vector<std::string_view> items;
   for (std::size_t begin = 0; begin <= text.size();) {
-    const auto end = std::min(text.find(',', begin), text.size());
+    const auto end = std::min(text.find(separator, begin), text.size());
     items.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -96,6 +96,40 @@ std::chrono::milliseconds to_duration(const OptionUse& use) {
 std::string to_text(const OptionUse& use) {
   if (use.value().empty()) throw bad_value(use, "is empty");
   return use.value();
+}
+
+std::vector<OptionUse> uses_of_text(const OptionRow& row, const std::string& where,
+                                    const std::string& text) {
+  OptionUse use{&row, where, {text}, true};
+  const std::size_t count = count_values(row);
+  if (count == 0) {
+    // YAML has True and TRUE too.
+    for (char& c : use.values.front())
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    use.on = to_choice<bool>(use, {{"1", true},
+                                   {"0", false},
+                                   {"true", true},
+                                   {"false", false},
+                                   {"yes", true},
+                                   {"no", false},
+                                   {"on", true},
+                                   {"off", false}});
+    use.values.clear();
+    return {use};
+  }
+  std::vector<OptionUse> uses;
+  for (const std::string_view line : split_list(text, row.repeats ? '\n' : '\0')) {
+    if (line.empty() && row.repeats) continue;
+    use.values = {std::string(line)};
+    if (count > 1) {
+      const auto words = split_list(line, ' ');
+      if (words.size() != count)
+        throw bad_value(use, "write " + std::to_string(count) + " values: " + row.value);
+      use.values.assign(words.begin(), words.end());
+    }
+    uses.push_back(use);
+  }
+  return uses;
 }
 
 void take_grace(Options& options, const OptionUse& use) {

@@ -31,6 +31,11 @@ T to_choice(const OptionUse& use, const std::vector<std::pair<std::string, T>>& 
   throw bad_value(use, "write " + list);
 }
 
+// An option given as text, in a variable or a file: a switch as 1, true, yes, on or their
+// opposites, several values with blanks between them, several uses on a line each.
+std::vector<OptionUse> uses_of_text(const OptionRow& row, const std::string& where,
+                                    const std::string& text);
+
 // --grace: seconds, or steps such as TERM,20s,KILL; the last must be KILL.
 void take_grace(Options& options, const OptionUse& use);
 void take_stdin(Options& options, const OptionUse& use);

@@ -4,13 +4,18 @@
 #include <array>
 #include <string_view>
 
+#include "cli/config_file.h"
 #include "cli/option_table.h"
+#include "cli/option_values.h"
+#include "cli/text_file.h"
 
 namespace hvdrun {
 namespace {
 
 // Words of hvdrun's own, in place of a program.
 constexpr auto kCommandWords = std::to_array<std::string_view>({"explain", "ps", "status"});
+
+constexpr std::string_view kVariablePrefix = "HVDRUN_";
 
 // One word of the command line: the option it names, and a value that is part of the word.
 struct Word {
@@ -61,6 +66,16 @@ void add_use(std::vector<OptionUse>& uses, OptionUse use) {
   uses.push_back(std::move(use));
 }
 
+bool names(const OptionUse& use, std::string_view name) { return use.row->name == name; }
+
+void check_hosts_once(const std::vector<OptionUse>& uses, const OptionUse& use) {
+  for (const OptionUse& other : uses)
+    if ((names(use, "hosts") && names(other, "hostfile")) ||
+        (names(use, "hostfile") && names(other, "hosts")))
+      throw UsageError("give the hosts by " + other.where + " or by " + use.where +
+                       ", not by both");
+}
+
 // Everything before the program; the program goes to options.command.
 std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options& options) {
   std::vector<OptionUse> uses;
@@ -85,6 +100,7 @@ std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options&
       use.values.push_back(args[++i]);
     }
     if (count == 0) use.on = !word.spelling.starts_with("--no-");
+    check_hosts_once(uses, use);
     const bool help = std::string_view(word.row->name) == "help";
     add_use(uses, std::move(use));
     if (help && i + 1 < args.size() && is_topic(args[i + 1])) options.help_topic = args[++i];
@@ -93,9 +109,35 @@ std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options&
   return uses;
 }
 
+// HVDRUN_NP=4 is -np 4, HVDRUN_VERBOSE=1 is --verbose. Other HVDRUN_ variables are not ours.
+std::vector<OptionUse> environment_uses(const Environment& env) {
+  std::vector<OptionUse> uses;
+  for (const std::string& entry : env) {
+    if (!entry.starts_with(kVariablePrefix)) continue;
+    const auto equals = std::min(entry.find('='), entry.size());
+    std::string option = "--";
+    for (const char c : std::string_view(entry).substr(0, equals).substr(kVariablePrefix.size()))
+      option += c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const std::string value = entry.substr(std::min(equals + 1, entry.size()));
+    const OptionRow* const row = option.starts_with("--no-") ? nullptr : find_option(option);
+    if (row == nullptr || row->topic == Topic::about || value.empty()) continue;
+    for (OptionUse& use : uses_of_text(*row, entry.substr(0, equals), value))
+      add_use(uses, std::move(use));
+  }
+  return uses;
+}
+
+std::vector<OptionUse> config_uses(const std::vector<OptionUse>& given) {
+  const auto it = std::find_if(given.rbegin(), given.rend(),
+                               [](const auto& use) { return names(use, "config-file"); });
+  if (it == given.rend()) return {};
+  const std::string path = to_text(*it);
+  return parse_config(read_text_file(path, it->where), path);
+}
+
 }  // namespace
 
-Options parse_options(const std::vector<std::string>& args) {
+Options parse_options(const std::vector<std::string>& args, const Environment& env) {
   Options options;
   if (!args.empty() &&
       std::find(kCommandWords.begin(), kCommandWords.end(), args.front()) != kCommandWords.end()) {
@@ -103,8 +145,15 @@ Options parse_options(const std::vector<std::string>& args) {
     options.command.assign(args.begin() + 1, args.end());
     return options;
   }
-  for (const OptionUse& use : split_args(args, options)) use.row->take(options, use);
-  if (options.command.empty() && !options.version && !options.help && !options.check_build)
+  std::vector<OptionUse> given = environment_uses(env);
+  for (OptionUse& use : split_args(args, options)) add_use(given, std::move(use));
+  std::vector<OptionUse> uses = config_uses(given);
+  for (OptionUse& use : given) add_use(uses, std::move(use));
+  for (const OptionUse& use : uses) use.row->take(options, use);
+  if (options.json && !options.dry_run)
+    throw UsageError("--json belongs to --dry-run; write hvdrun --dry-run --json ...");
+  if (options.command.empty() && !options.version && !options.help && !options.check_build &&
+      options.generate.empty())
     throw UsageError("no program to run; write hvdrun -np 4 -H localhost:4 ./train");
   return options;
 }

@@ -55,8 +55,12 @@ struct EnvCompat {
 
 struct Options {
   std::optional<std::uint32_t> np;
-  std::optional<std::string> hosts;  // as given with -H
-  std::vector<std::string> exports;  // -x NAME or NAME=VALUE
+  std::optional<std::string> hosts;     // as given with -H
+  std::optional<std::string> hostfile;  // its path; never together with `hosts`
+  std::string hosts_where = "-H";       // how either was given, for messages
+  bool oversubscribe = false;           // more ranks than slots are fine
+  std::vector<std::string> exports;     // -x NAME, NAME=VALUE or a pattern
+  std::vector<std::string> env_files;   // --env-file
   // Set for the ranks by options that stand for a variable, before `exports`.
   std::vector<std::pair<std::string, std::string>> variables;
   EnvCompat env_compat;
@@ -70,6 +74,15 @@ struct Options {
   Isolation isolation = Isolation::automatic;
   OutputOptions output;
   std::string events_file;  // --events; empty: none
+  std::string folder;       // --chdir; empty: where hvdrun is
+  std::optional<std::uint16_t> ssh_port;
+  std::string ssh_identity_file;
+  std::string config_file;
+  bool allow_mpi = false;  // start a program linked with MPI all the same
+  bool dry_run = false;
+  bool json = false;
+  std::vector<std::string> notes;  // what was accepted and has no effect, for --verbose
+  std::string generate;            // man, bash, zsh or fish
   bool verbose = false;
   bool version = false;
   bool check_build = false;
@@ -82,7 +95,8 @@ struct Options {
 
 // `args` without argv[0]. The first argument that is neither an option nor an option's value
 // begins the program; nothing from there on is looked at. A word of hvdrun's own (status) is one
-// only as the very first argument. Throws UsageError.
-Options parse_options(const std::vector<std::string>& args);
+// only as the very first argument. `env` is asked for HVDRUN_<OPTION>. The command line beats the
+// environment, which beats --config-file (read here). Throws UsageError.
+Options parse_options(const std::vector<std::string>& args, const Environment& env = {});
 
 }  // namespace hvdrun

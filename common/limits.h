@@ -16,6 +16,7 @@ inline constexpr std::size_t kMaxRanks = 1U << 20;         // ranks in one job
 inline constexpr std::size_t kMaxHosts = 1U << 17;         // hosts in one job
 inline constexpr std::size_t kMaxSlotsPerHost = 1U << 14;  // slots of one host
 inline constexpr std::size_t kMaxHostName = 255;           // bytes
+inline constexpr std::size_t kMaxTextFile = 16U << 20;      // bytes of a file the user names
 inline constexpr std::size_t kMaxStoreKey = 1024;          // bytes
 inline constexpr std::size_t kMaxStoreValue = 8U << 20;    // bytes
 inline constexpr std::size_t kMaxStoreBytes = 1U << 30;    // keys and values together

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/launch_plan.h"
+#include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {
 namespace {
@@ -12,6 +13,7 @@ Surroundings here() {
   surroundings.env = {"HOME=/root", "LANG=C"};
   surroundings.cwd = "/tmp";
   surroundings.hostname = "node7";
+  surroundings.count_slots = [] { return 6U; };
   return surroundings;
 }
 
@@ -20,11 +22,60 @@ LaunchPlan plan(std::vector<std::string> args) {
   return make_plan(parse_options(args), here());
 }
 
+TEST_CASE("a bad item of -H gets a caret under it", "[plan]") {
+  CHECK_THROWS_WITH(plan({"-H", "a:1,b:x"}),
+                    "-H a:1,b:x: the number of slots is missing or not a number in 'b:x'; write "
+                    "host:slots, as in gpu1:4,gpu2:4\n               ^~~");
+  CHECK_THROWS_WITH(plan({"-H", "a:1", "b:2"}), Catch::Contains("-H a:1,b:2"));
+}
+
 TEST_CASE("ranks and hosts", "[plan]") {
   CHECK(plan({"-np", "3"}).spec.hosts.front().slots == 3);
   CHECK(plan({"-np", "3"}).spec.hosts.front().name == "localhost");
   CHECK(plan({"-H", "localhost:5"}).spec.np == 5);
   CHECK(plan({"-np", "2", "-H", "localhost:5"}).spec.np == 2);
+  CHECK(plan({}).spec.np == 6);
+  CHECK(plan({"-np", "9", "-H", "localhost:5", "--oversubscribe"}).spec.np == 9);
+}
+
+TEST_CASE("more ranks than slots go to the hosts in turn, when that is wanted", "[plan]") {
+  const auto spec =
+      plan({"-np", "8", "-H", "a:2,b:1,c:1", "--oversubscribe", "--transport", "local"}).spec;
+  REQUIRE(spec.hosts.size() == 3);
+  CHECK(spec.hosts[0].slots == 4);
+  CHECK(spec.hosts[1].slots == 2);
+  CHECK(spec.hosts[2].slots == 2);
+}
+
+TEST_CASE("hosts and variables come from files too", "[plan]") {
+  const TextFile hosts("localhost slots=2 # here\nnode7:3\n");
+  CHECK(plan({"--hostfile", hosts.path()}).spec.np == 5);
+  CHECK(plan({"-hostfile", hosts.path(), "-np", "4"}).spec.np == 4);
+  const TextFile bad("localhost slots=2\nlocalhost slots=x\n");
+  CHECK_THROWS_WITH(plan({"--hostfile", bad.path()}),
+                    Catch::Contains(bad.path() + ":2: 'slots=x'"));
+  CHECK_THROWS_WITH(plan({"--hostfile", TextFile("# none\n").path()}), Catch::Contains("no host"));
+  CHECK_THROWS_WITH(plan({"--hostfile", "/no/such"}),
+                    Catch::Contains("--hostfile '/no/such': No such file"));
+  CHECK_THROWS_WITH(plan({"--hostfile", "/tmp"}), Catch::Contains("is not a file"));
+  const TextFile variables("A=1\nHOME=/data\n");
+  const auto spec = plan({"-np", "1", "--env-file", variables.path(), "-x", "A=2"}).spec;
+  CHECK(std::string(find_variable(spec.env, "A")) == "2");
+  CHECK(std::string(find_variable(spec.env, "HOME")) == "/data");
+}
+
+TEST_CASE("Horovod's settings become its variables, under those of -x", "[plan]") {
+  const auto spec = plan({"-np", "1", "--fusion-threshold-mb", "32", "--cycle-time-ms", "2.5", "-x",
+                          "HOROVOD_CYCLE_TIME=3"})
+                        .spec;
+  CHECK(std::string(find_variable(spec.env, "HOROVOD_FUSION_THRESHOLD")) == "33554432");
+  CHECK(std::string(find_variable(spec.env, "HOROVOD_CYCLE_TIME")) == "3");
+}
+
+TEST_CASE("the folder of the ranks", "[plan]") {
+  CHECK(plan({"-np", "1"}).spec.cwd == "/tmp");
+  CHECK(plan({"-np", "1", "--chdir", "/data"}).spec.cwd == "/data");
+  CHECK(plan({"-np", "1", "-wdir", "sub"}).spec.cwd == "/tmp/sub");
 }
 
 TEST_CASE("all names of this machine are one host", "[plan]") {
@@ -54,7 +105,7 @@ TEST_CASE("every job has an id of its own", "[plan]") {
 }
 
 TEST_CASE("plans that cannot be carried out are refused before anything starts", "[plan]") {
-  CHECK_THROWS_WITH(plan({}), Catch::Contains("how many ranks"));
+  CHECK_THROWS_WITH(plan({"-np", "1", "--stdin", "1"}), Catch::Contains("no such rank"));
   CHECK_THROWS_WITH(plan({"-np", "5", "-H", "localhost:4"}), Catch::Contains("-np 5") &&
                                                                  Catch::Contains("4 slots") &&
                                                                  Catch::Contains("localhost:5"));

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/option_help.h"
+#include "cli/option_table.h"
 #include "cli/options.h"
 
 namespace hvdrun {
@@ -96,6 +97,25 @@ TEST_CASE("bad input gets one or two lines that name the item", "[options]") {
       {{"--bogus", "x"}, "unknown option '--bogus'"},
       {{"-z", "x"}, "unknown option '-z'"},
       {{"--verbose=yes", "x"}, "takes no value"},
+      {{"-zebra", "x"}, "unknown option '-zebra'"},
+      {{"--fusion-threshold-mb", "-1", "x"}, "--fusion-threshold-mb '-1'"},
+      {{"--autotune-gaussian-process-noise", "1.5", "x"}, "a number from 0 to 1"},
+      {{"--log-level", "loud", "x"}, "write TRACE or DEBUG"},
+      {{"--mpi", "x"}, "option '--mpi': hvdrun starts the ranks itself"},
+      {{"--jsrun", "x"}, "option '--jsrun'"},
+      {{"--mpi-args=-x A", "x"}, "option '--mpi-args'"},
+      {{"--min-np", "2", "x"}, "elastic jobs are not in this version"},
+      {{"--max-num-proc", "2", "x"}, "elastic"},
+      {{"--host-discovery-script", "f", "x"}, "elastic"},
+      {{"--blacklist-cooldown-range", "1", "2", "x"}, "elastic"},
+      {{"--slots", "4", "x"}, "behind each host"},
+      {{"--binding-args", "a", "x"}, "numactl"},
+      {{"-mca", "pml"}, "'-mca' needs a value: -mca NAME VALUE"},
+      {{"-H", "a:1", "--hostfile", "f", "x"}, "not by both"},
+      {{"-p", "0", "x"}, "-p '0'"},
+      {{"--json", "x"}, "belongs to --dry-run"},
+      {{"--generate", "fax"}, "man or bash"},
+      {{"--config-file", "/no/such", "x"}, "--config-file '/no/such': No such file"},
       {{"--control", "udp", "x"}, "write unix or tcp"},
       {{"--grace", "soon", "x"}, "--grace 'soon'"},
       {{"--grace", "-1", "x"}, "--grace '-1'"},
@@ -153,6 +173,132 @@ TEST_CASE("the grace is seconds or a ladder", "[options]") {
   options = parse_options({"--grace", "TERM,1s,KILL", "--grace", "7", "x"});
   CHECK(options.ladder.empty());
   CHECK(options.grace == 7s);
+}
+
+std::string variable(const Options& options, const std::string& name) {
+  std::string value = "(unset)";
+  for (const auto& [known, text] : options.variables)
+    if (known == name) value = text;
+  return value;
+}
+
+TEST_CASE("every setting of Horovod becomes the variable that horovodrun sets", "[options]") {
+  const auto [args, name, value] = GENERATE(table<Words, std::string, std::string>({
+      {{"--fusion-threshold-mb", "10"}, "HOROVOD_FUSION_THRESHOLD", "10485760"},
+      {{"--cycle-time-ms", "20"}, "HOROVOD_CYCLE_TIME", "20"},
+      {{"--cache-capacity", "512"}, "HOROVOD_CACHE_CAPACITY", "512"},
+      {{"--hierarchical-allreduce"}, "HOROVOD_HIERARCHICAL_ALLREDUCE", "1"},
+      {{"--no-hierarchical-allreduce"}, "HOROVOD_HIERARCHICAL_ALLREDUCE", "0"},
+      {{"--hierarchical-allgather"}, "HOROVOD_HIERARCHICAL_ALLGATHER", "1"},
+      {{"--no-torus-allreduce"}, "HOROVOD_TORUS_ALLREDUCE", "0"},
+      {{"--autotune"}, "HOROVOD_AUTOTUNE", "1"},
+      {{"--autotune-log-file", "t.csv"}, "HOROVOD_AUTOTUNE_LOG", "t.csv"},
+      {{"--autotune-warmup-samples", "1"}, "HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "1"},
+      {{"--autotune-steps-per-sample", "2"}, "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE", "2"},
+      {{"--autotune-bayes-opt-max-samples", "3"}, "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES", "3"},
+      {{"--autotune-gaussian-process-noise", "0.5"},
+       "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+       "0.5"},
+      {{"--timeline-filename", "t.json"}, "HOROVOD_TIMELINE", "t.json"},
+      {{"--timeline-mark-cycles"}, "HOROVOD_TIMELINE_MARK_CYCLES", "1"},
+      {{"--no-stall-check"}, "HOROVOD_STALL_CHECK_DISABLE", "1"},
+      {{"--stall-check"}, "HOROVOD_STALL_CHECK_DISABLE", "0"},
+      {{"--stall-check-warning-time-seconds", "9"}, "HOROVOD_STALL_CHECK_TIME_SECONDS", "9"},
+      {{"--stall-check-shutdown-time-seconds", "9"}, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "9"},
+      {{"--mpi-threads-disable"}, "HOROVOD_MPI_THREADS_DISABLE", "1"},
+      {{"--tcp"}, "NCCL_IB_DISABLE", "1"},
+      {{"--num-nccl-streams", "2"}, "HOROVOD_NUM_NCCL_STREAMS", "2"},
+      {{"--thread-affinity", "1"}, "HOROVOD_THREAD_AFFINITY", "1"},
+      {{"--gloo-timeout-seconds", "60"}, "HOROVOD_GLOO_TIMEOUT_SECONDS", "60"},
+      {{"--log-level", "DEBUG"}, "HOROVOD_LOG_LEVEL", "DEBUG"},
+      {{"--log-with-timestamp"}, "HOROVOD_LOG_HIDE_TIME", "0"},
+      {{"--log-without-timestamp"}, "HOROVOD_LOG_HIDE_TIME", "1"},
+      {{"--log-hide-timestamp"}, "HOROVOD_LOG_HIDE_TIME", "1"},
+      {{"--no-log-hide-timestamp"}, "HOROVOD_LOG_HIDE_TIME", "0"},
+      {{"--network-interface", "eth0", "--network-interfaces", "ib0,ib1"},
+       "NCCL_SOCKET_IFNAME",
+       "eth0,ib0,ib1"},
+      {{"--network-interfaces", "ib0,ib1"}, "HOROVOD_GLOO_IFACE", "ib0"},
+  }));
+  CAPTURE(args);
+  Words line = args;
+  line.emplace_back("x");
+  CHECK(variable(parse_options(line), name) == value);
+}
+
+TEST_CASE("words of mpirun and horovodrun that need nothing are taken", "[options]") {
+  const Options options = parse_options({"--allow-run-as-root",
+                                         "-bind-to",
+                                         "none",
+                                         "-map-by",
+                                         "slot",
+                                         "-mca",
+                                         "pml",
+                                         "ob1",
+                                         "--mca",
+                                         "btl",
+                                         "^openib",
+                                         "--bind-to",
+                                         "core",
+                                         "--gloo",
+                                         "-gmca",
+                                         "a",
+                                         "b",
+                                         "--oversubscribe",
+                                         "-p",
+                                         "22",
+                                         "-i",
+                                         "id",
+                                         "-n",
+                                         "3",
+                                         "--disable-cache",
+                                         "--host",
+                                         "a,b:2",
+                                         "--start-timeout",
+                                         "9",
+                                         "./train",
+                                         "--gloo"});
+  CHECK(options.np == 3U);
+  CHECK(options.hosts == "a,b:2");
+  CHECK(options.oversubscribe);
+  CHECK(options.ssh_port == 22);
+  CHECK(options.ssh_identity_file == "id");
+  CHECK(options.command == Words{"./train", "--gloo"});
+  REQUIRE(options.notes.size() == 5);
+  CHECK(options.notes[1].find("-mca pml ob1: a setting of Open MPI") == 0);
+}
+
+TEST_CASE("HVDRUN_ variables are options, and the command line beats them", "[options]") {
+  const Environment env = {
+      "HVDRUN_NP=4",         "HVDRUN_HOSTS=a:4",   "HVDRUN_VERBOSE=yes",   "HVDRUN_TAG_OUTPUT=off",
+      "HVDRUN_AGENT=/agent", "HVDRUN_HELP=1",      "HVDRUN_EXPORT=A=1\nB", "HVDRUN_STALL_CHECK=0",
+      "HVDRUN_GRACE=",       "HVDRUN_MCA=pml ob1", "HVDRUN_NO_SUCH=1",     "HVDRUN=x"};
+  Options options = parse_options({"x"}, env);
+  CHECK(options.np == 4U);
+  CHECK(options.hosts == "a:4");
+  CHECK(options.verbose);
+  CHECK_FALSE(options.help);
+  CHECK(options.output.tag == "off");
+  CHECK(options.exports == Words{"A=1", "B"});
+  CHECK(variable(options, "HOROVOD_STALL_CHECK_DISABLE") == "1");
+  CHECK(options.notes.size() == 1);
+  options = parse_options({"-np", "2", "--hostfile", "f", "--stall-check", "-x", "C", "x"}, env);
+  CHECK(options.np == 2U);
+  CHECK_FALSE(options.hosts);
+  CHECK(options.hostfile == "f");
+  CHECK(variable(options, "HOROVOD_STALL_CHECK_DISABLE") == "0");
+  CHECK(options.exports == Words{"A=1", "B", "C"});
+  CHECK_THROWS_WITH(parse_options({"x"}, {"HVDRUN_NP=zero"}), Catch::Contains("HVDRUN_NP 'zero'"));
+  CHECK_THROWS_WITH(parse_options({"x"}, {"HVDRUN_FOLD=maybe"}), Catch::Contains("HVDRUN_FOLD"));
+  CHECK(parse_options({"-np", "1", "x"}, {"HVDRUN_NP=zero"}).np == 1U);
+}
+
+TEST_CASE("every option that is no action has a variable by its name", "[options]") {
+  for (const OptionRow* const row : option_table()) {
+    CAPTURE(row->name);
+    CHECK(find_option("--" + std::string(row->name)) == row);
+    CHECK((row->help != nullptr && row->take != nullptr));
+  }
 }
 
 TEST_CASE("a word of hvdrun's own is one only in the first place", "[options]") {

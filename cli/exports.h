@@ -1,0 +1,23 @@
+// Variables for the ranks: -x and --env-file. Sans-I/O.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/environment.h"
+
+namespace hvdrun {
+
+// NAME=VALUE is set; NAME, or a pattern such as NCCL_*, is in `env` already and goes along: when
+// there is none, a warning. Throws UsageError.
+void apply_exports(const std::vector<std::string>& exports, Environment& env,
+                   std::vector<std::string>& warnings);
+
+// A line each: NAME=VALUE, 'export ' before it or not; VALUE in single or double quotes or none; #
+// begins a comment. Throws UsageError with file and line.
+std::vector<std::pair<std::string, std::string>> parse_env_file(std::string_view text,
+                                                                const std::string& file);
+
+}  // namespace hvdrun

@@ -1,0 +1,201 @@
+// What horovodrun and mpirun take besides: settings of Horovod's engine, which become the variables
+// that horovodrun sets; words that have no effect here; and options that something else replaces.
+#include <array>
+
+#include "cli/option_table.h"
+#include "cli/option_values.h"
+
+namespace hvdrun {
+namespace {
+
+using O = Options;
+using Use = OptionUse;
+
+constexpr std::uint64_t kMaxWhole = 2147483647;  // Horovod reads an int
+
+void set(O& options, const Use& use, std::string value) {
+  options.variables.emplace_back(use.row->detail, std::move(value));
+}
+
+template <std::uint64_t lowest, std::uint64_t highest = kMaxWhole>
+void set_whole(O& options, const Use& use) {
+  set(options, use, std::to_string(to_whole(use, lowest, highest)));
+}
+
+template <int highest>
+void set_real(O& options, const Use& use) {
+  to_real(use, 0, highest);
+  set(options, use, use.value());
+}
+
+void set_text(O& options, const Use& use) { set(options, use, to_text(use)); }
+void set_switch(O& options, const Use& use) { set(options, use, use.on ? "1" : "0"); }
+void set_inverted(O& options, const Use& use) { set(options, use, use.on ? "0" : "1"); }
+
+void set_fusion_threshold(O& options, const Use& use) {
+  set(options, use, std::to_string(to_whole(use, 0, kMaxWhole) << 20));
+}
+
+void set_log_level(O& options, const Use& use) {
+  const auto same = [](const char* word) {
+    return std::pair<std::string, std::string>(word, word);
+  };
+  set(options, use,
+      to_choice<std::string>(use, {same("TRACE"), same("DEBUG"), same("INFO"), same("WARNING"),
+                                   same("ERROR"), same("FATAL"), same("trace"), same("debug"),
+                                   same("info"), same("warning"), same("error"), same("fatal")}));
+}
+
+// All uses together: NCCL takes the whole list, Gloo one interface.
+void add_interfaces(O& options, const Use& use) {
+  std::string all = to_text(use);
+  for (const auto& [name, value] : options.variables)
+    if (name == "NCCL_SOCKET_IFNAME") all = value + "," + all;
+  options.variables.emplace_back("HOROVOD_GLOO_IFACE", all.substr(0, all.find(',')));
+  options.variables.emplace_back("NCCL_SOCKET_IFNAME", std::move(all));
+}
+
+void ignore(O& options, const Use& use) {
+  std::string text = use.where;
+  for (const std::string& value : use.values) text += " " + value;
+  options.notes.push_back(text + ": " + use.row->detail);
+}
+
+[[noreturn]] void refuse(O&, const Use& use) {
+  throw UsageError("option '" + use.where + "': " + use.row->detail);
+}
+
+constexpr const char* kElastic =
+    "elastic jobs are not in this version; give the number of ranks with -np, and the hosts with "
+    "-H or --hostfile";
+constexpr const char* kNotMpi = "hvdrun starts the ranks itself, without MPI; leave it out";
+constexpr const char* kUnbound = "ranks are not bound to cores, and are placed host by host";
+
+// The layout of a row is easier to compare when every one has the same.
+// clang-format off
+constexpr auto kRows = std::to_array<OptionRow>({
+    {"fusion-threshold-mb", "--fusion-threshold-mb", "MB", Page::topic, Topic::horovod,
+     "size of the fusion buffer (128); 0: no fusion",
+     set_fusion_threshold, false, "HOROVOD_FUSION_THRESHOLD"},
+    {"cycle-time-ms", "--cycle-time-ms", "MS", Page::topic, Topic::horovod,
+     "time between two cycles of the engine (1)",
+     set_real<1'000'000>, false, "HOROVOD_CYCLE_TIME"},
+    {"cache-capacity", "--cache-capacity", "N", Page::topic, Topic::horovod,
+     "entries of the response cache (1024); 0: none",
+     set_whole<0>, false, "HOROVOD_CACHE_CAPACITY"},
+    {"hierarchical-allreduce", "--hierarchical-allreduce --no-hierarchical-allreduce", nullptr,
+     Page::topic, Topic::horovod, "allreduce within hosts first, or never",
+     set_switch, false, "HOROVOD_HIERARCHICAL_ALLREDUCE"},
+    {"hierarchical-allgather", "--hierarchical-allgather --no-hierarchical-allgather", nullptr,
+     Page::topic, Topic::horovod, "allgather within hosts first, or never",
+     set_switch, false, "HOROVOD_HIERARCHICAL_ALLGATHER"},
+    {"torus-allreduce", "--torus-allreduce --no-torus-allreduce", nullptr, Page::topic,
+     Topic::horovod, "allreduce over a torus, or never",
+     set_switch, false, "HOROVOD_TORUS_ALLREDUCE"},
+    {"autotune", "--autotune --no-autotune", nullptr, Page::topic, Topic::horovod,
+     "tune these parameters while running",
+     set_switch, false, "HOROVOD_AUTOTUNE"},
+    {"autotune-log-file", "--autotune-log-file", "FILE", Page::topic, Topic::horovod,
+     "write what was tuned to FILE",
+     set_text, false, "HOROVOD_AUTOTUNE_LOG"},
+    {"autotune-warmup-samples", "--autotune-warmup-samples", "N", Page::topic, Topic::horovod,
+     "first samples that do not count (3)",
+     set_whole<0>, false, "HOROVOD_AUTOTUNE_WARMUP_SAMPLES"},
+    {"autotune-steps-per-sample", "--autotune-steps-per-sample", "N", Page::topic, Topic::horovod,
+     "steps of a sample (10)",
+     set_whole<1>, false, "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE"},
+    {"autotune-bayes-opt-max-samples", "--autotune-bayes-opt-max-samples", "N", Page::topic,
+     Topic::horovod, "samples of the search (20)",
+     set_whole<1>, false, "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES"},
+    {"autotune-gaussian-process-noise", "--autotune-gaussian-process-noise", "X", Page::topic,
+     Topic::horovod, "noise of the search, 0 to 1 (0.8)",
+     set_real<1>, false, "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"},
+    {"timeline-filename", "--timeline-filename", "FILE", Page::topic, Topic::horovod,
+     "write a timeline to FILE on rank 0",
+     set_text, false, "HOROVOD_TIMELINE"},
+    {"timeline-mark-cycles", "--timeline-mark-cycles --no-timeline-mark-cycles", nullptr,
+     Page::topic, Topic::horovod, "mark the cycles in it",
+     set_switch, false, "HOROVOD_TIMELINE_MARK_CYCLES"},
+    {"stall-check", "--stall-check --no-stall-check", nullptr, Page::topic, Topic::horovod,
+     "warn of ranks that do not take part, or never",
+     set_inverted, false, "HOROVOD_STALL_CHECK_DISABLE"},
+    {"stall-check-warning-time-seconds", "--stall-check-warning-time-seconds", "SECONDS",
+     Page::topic, Topic::horovod, "warn after this time (60)",
+     set_whole<0>, false, "HOROVOD_STALL_CHECK_TIME_SECONDS"},
+    {"stall-check-shutdown-time-seconds", "--stall-check-shutdown-time-seconds", "SECONDS",
+     Page::topic, Topic::horovod, "end the job after this time (0: never)",
+     set_whole<0>, false, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"},
+    {"mpi-threads-disable", "--mpi-threads-disable --no-mpi-threads-disable", nullptr, Page::topic,
+     Topic::horovod, "no threads in MPI",
+     set_switch, false, "HOROVOD_MPI_THREADS_DISABLE"},
+    {"num-nccl-streams", "--num-nccl-streams", "N", Page::topic, Topic::horovod,
+     "streams for NCCL (1)",
+     set_whole<1>, false, "HOROVOD_NUM_NCCL_STREAMS"},
+    {"thread-affinity", "--thread-affinity", "CORE", Page::topic, Topic::horovod,
+     "core of the background thread, or a list by local rank",
+     set_text, false, "HOROVOD_THREAD_AFFINITY"},
+    {"gloo-timeout-seconds", "--gloo-timeout-seconds", "SECONDS", Page::topic, Topic::horovod,
+     "how long Gloo waits (30)",
+     set_whole<1>, false, "HOROVOD_GLOO_TIMEOUT_SECONDS"},
+    {"tcp", "--tcp", nullptr, Page::topic, Topic::horovod, "no InfiniBand for NCCL",
+     set_switch, false, "NCCL_IB_DISABLE"},
+    {"network-interfaces", "--network-interfaces --network-interface", "NAME,...", Page::topic,
+     Topic::horovod, "network interfaces for Gloo and NCCL",
+     add_interfaces, true},
+    {"log-level", "--log-level", "LEVEL", Page::topic, Topic::horovod,
+     "TRACE, DEBUG, INFO, WARNING, ERROR or FATAL",
+     set_log_level, false, "HOROVOD_LOG_LEVEL"},
+    {"log-with-timestamp", "--log-with-timestamp", nullptr, Page::topic, Topic::horovod,
+     "time in Horovod's log lines",
+     set_inverted, false, "HOROVOD_LOG_HIDE_TIME"},
+    {"log-hide-timestamp",
+     "--log-hide-timestamp --no-log-hide-timestamp --log-without-timestamp", nullptr, Page::topic,
+     Topic::horovod, "no time in them",
+     set_switch, false, "HOROVOD_LOG_HIDE_TIME"},
+
+    {"gloo", "--gloo", nullptr, Page::topic, Topic::mpirun, "the only way here",
+     [](O&, const Use&) {}},
+    {"allow-run-as-root", "--allow-run-as-root", nullptr, Page::topic, Topic::mpirun,
+     "always allowed", [](O&, const Use&) {}},
+    {"disable-cache", "--disable-cache", nullptr, Page::topic, Topic::mpirun,
+     "there is no cache", [](O&, const Use&) {}},
+    {"bind-to", "--bind-to", "WHAT", Page::topic, Topic::mpirun, "ranks are not bound to cores",
+     ignore, false, kUnbound},
+    {"map-by", "--map-by", "WHAT", Page::topic, Topic::mpirun, "ranks fill the hosts in order",
+     ignore, false, kUnbound},
+    {"rank-by", "--rank-by", "WHAT", Page::topic, Topic::mpirun, "ranks fill the hosts in order",
+     ignore, false, kUnbound},
+    {"report-bindings", "--report-bindings", nullptr, Page::topic, Topic::mpirun,
+     "there are no bindings", ignore, false, kUnbound},
+    {"mca", "--mca --gmca", "NAME VALUE", Page::topic, Topic::mpirun,
+     "a setting of Open MPI", ignore, true,
+     "a setting of Open MPI, which is not used; to pass it on: -x OMPI_MCA_NAME=VALUE"},
+
+    {"mpi", "--mpi", nullptr, Page::hidden, Topic::mpirun, "", refuse, false, kNotMpi},
+    {"jsrun", "--jsrun", nullptr, Page::hidden, Topic::mpirun, "", refuse, false, kNotMpi},
+    {"mpi-args", "--mpi-args", "ARGS", Page::hidden, Topic::mpirun, "", refuse, false,
+     "hvdrun starts the ranks itself, without mpirun; pass variables with -x NAME=VALUE"},
+    {"binding-args", "--binding-args", "ARGS", Page::hidden, Topic::mpirun, "", refuse, false,
+     "hvdrun does not bind ranks to cores; leave it out, or start numactl or taskset"},
+    {"min-num-proc", "--min-num-proc --min-np", "N", Page::hidden, Topic::mpirun, "", refuse,
+     false, kElastic},
+    {"max-num-proc", "--max-num-proc --max-np", "N", Page::hidden, Topic::mpirun, "", refuse,
+     false, kElastic},
+    {"slots-per-host", "--slots-per-host --slots", "N", Page::hidden, Topic::mpirun, "", refuse,
+     false, "write the slots behind each host, as in -H gpu1:4,gpu2:4"},
+    {"elastic-timeout", "--elastic-timeout", "SECONDS", Page::hidden, Topic::mpirun, "", refuse,
+     false, kElastic},
+    {"reset-limit", "--reset-limit", "N", Page::hidden, Topic::mpirun, "", refuse, false,
+     kElastic},
+    {"blacklist-cooldown-range", "--blacklist-cooldown-range", "MIN MAX", Page::hidden,
+     Topic::mpirun, "", refuse, false, kElastic},
+    {"host-discovery-script", "--host-discovery-script", "FILE", Page::hidden, Topic::mpirun, "",
+     refuse, false, kElastic},
+});
+// clang-format on
+
+}  // namespace
+
+std::span<const OptionRow> horovod_options() { return kRows; }
+
+}  // namespace hvdrun

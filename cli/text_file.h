@@ -1,0 +1,20 @@
+// Reads a whole small text file that the user named: hosts, variables, configuration.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/options.h"
+
+namespace hvdrun {
+
+// A regular file or a pipe, of at most limits::kMaxTextFile bytes. `where`: the option that named
+// it. Throws UsageError.
+std::string read_text_file(const std::string& path, const std::string& where);
+
+// Its lines without their ends (\n or \r\n), and without blanks around them.
+std::vector<std::string_view> trimmed_lines(std::string_view text);
+std::string_view trimmed(std::string_view text);
+
+}  // namespace hvdrun
