@@ -31,13 +31,13 @@ std::string field(const char* name, std::uint64_t value) {
 }
 
 std::string field(const char* name, const std::string& value) {
-  return ",\"" + std::string(name) + "\":" + json_string(value);
+  return ",\"" + std::string(name) + "\":" + json_quoted(value);
 }
 
 std::string field(const char* name, const std::vector<std::string>& values) {
   std::string text = ",\"" + std::string(name) + "\":[";
   for (std::size_t i = 0; i < values.size(); ++i)
-    text += (i == 0 ? "" : ",") + json_string(values[i]);
+    text += (i == 0 ? "" : ",") + json_quoted(values[i]);
   return text + "]";
 }
 
@@ -89,7 +89,7 @@ EventLog::EventLog(const std::string& path, std::string job_id)
 
 void EventLog::write(const std::string& event, const std::string& fields) {
   if (!file_) return;
-  const std::string line = "{\"time\":\"" + now_text() + "\",\"job\":" + json_string(job_id_) +
+  const std::string line = "{\"time\":\"" + now_text() + "\",\"job\":" + json_quoted(job_id_) +
                            ",\"event\":\"" + event + "\"" + fields + "}\n";
   // One write for a line: whoever follows the file never sees half of one.
   const ssize_t sent = ::write(file_.get(), line.data(), line.size());

@@ -1,56 +1,50 @@
 #include "cli/json_text.h"
 
-#include <cstddef>
-#include <cstdio>
+#include <algorithm>
+#include <cstdint>
 
 namespace hvdrun {
 namespace {
 
-// The length of the UTF-8 sequence at the front; 0 when there is none.
-std::size_t sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const std::size_t length = first < 0x80   ? 1
-                             : first < 0xC2 ? 0  // a continuation, or an overlong form
-                             : first < 0xE0 ? 2
-                             : first < 0xF0 ? 3
-                             : first < 0xF5 ? 4
-                                            : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  if (first == 0xE0 && byte(1) < 0xA0) return 0;   // overlong
-  if (first == 0xED && byte(1) >= 0xA0) return 0;  // surrogates
-  if (first == 0xF0 && byte(1) < 0x90) return 0;   // overlong
-  if (first == 0xF4 && byte(1) >= 0x90) return 0;  // past U+10FFFF
-  return length;
+// The bytes of the UTF-8 character that `text` begins with; 0: it is none.
+std::size_t utf8_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const std::size_t size = byte(0) < 0x80                       ? 1
+                           : byte(0) >= 0xc2 && byte(0) < 0xe0  ? 2
+                           : byte(0) >= 0xe0 && byte(0) < 0xf0  ? 3
+                           : byte(0) >= 0xf0 && byte(0) <= 0xf4 ? 4
+                                                                : 0;
+  if (size > text.size()) return 0;
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  // Overlong forms, surrogates, and what lies above U+10FFFF.
+  if (size > 1 && ((byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) >= 0xa0) ||
+                   (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) >= 0x90)))
+    return 0;
+  return size;
 }
 
 }  // namespace
 
-std::string json_string(std::string_view bytes) {
-  std::string text = "\"";
-  while (!bytes.empty()) {
-    const std::size_t length = sequence_length(bytes);
-    if (length == 0) {
-      text += "\\ufffd";
-      bytes.remove_prefix(1);
-      continue;
-    }
-    const char c = bytes.front();
-    if (c == '"' || c == '\\') {
-      text += '\\';
-      text += c;
-    } else if (length == 1 && static_cast<unsigned char>(c) < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
-      text += escape;
+std::string json_quoted(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string result = "\"";
+  while (!text.empty()) {
+    const std::size_t size = utf8_size(text);
+    const auto first = static_cast<std::uint8_t>(text.front());
+    if (size == 0) {
+      result += "\\ufffd";
+    } else if (first == '"' || first == '\\') {
+      result += {'\\', text.front()};
+    } else if (first < 0x20) {
+      result += "\\u00";
+      result += {kDigits[first >> 4U], kDigits[first & 15U]};
     } else {
-      text += bytes.substr(0, length);
+      result += text.substr(0, size);
     }
-    bytes.remove_prefix(length);
+    text.remove_prefix(std::max<std::size_t>(size, 1));
   }
-  return text + '"';
+  return result + "\"";
 }
 
 }  // namespace hvdrun

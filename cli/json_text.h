@@ -1,4 +1,4 @@
-// Strings as JSON.
+// Text as a JSON string.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace hvdrun {
 
-// Quoted and escaped. Bytes that are no UTF-8 become U+FFFD, so that the line is always valid JSON.
-std::string json_string(std::string_view bytes);
+// In quotes. Bytes that are not UTF-8 become U+FFFD each, because JSON has no others.
+std::string json_quoted(std::string_view text);
 
 }  // namespace hvdrun

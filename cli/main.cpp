@@ -8,10 +8,14 @@
 
 #include "cli/build_info.h"
 #include "cli/driver.h"
+#include "cli/dry_run.h"
+#include "cli/exit_codes.h"
 #include "cli/launch_plan.h"
 #include "cli/log.h"
+#include "cli/option_documents.h"
 #include "cli/option_help.h"
 #include "cli/options.h"
+#include "cli/preflight.h"
 #include "cli/status_command.h"
 #include "common/exit_code.h"
 
@@ -47,6 +51,10 @@ int run(const std::vector<std::string>& args) {
   if (options.help) return std::fputs(help_text(options.help_topic).c_str(), stdout) < 0;
   if (options.version) return std::printf("%s\n", version_text().c_str()) < 0;
   if (options.check_build) return std::fputs(build_text().c_str(), stdout) < 0;
+  if (!options.generate.empty())
+    return std::fputs(option_document(options.generate).c_str(), stdout) < 0;
+  if (options.command_word == "explain")
+    return std::fputs(explain_exit_code(options.command).c_str(), stdout) < 0;
   set_verbose_log(options.verbose);
   if (options.command_word == "ps") return run_ps();
   if (options.command_word == "status")
@@ -57,6 +65,14 @@ int run(const std::vector<std::string>& args) {
   LaunchPlan plan = make_plan(options, here);
   for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
   for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
+  if (const auto problem = preflight(plan.spec, options.allow_mpi)) {
+    std::fprintf(stderr, "hvdrun: %s\n", problem->text.c_str());
+    return problem->exit_code;
+  }
+  if (options.dry_run)
+    return std::fputs((options.json ? plan_as_json(plan, here.env) : describe_plan(plan, here.env))
+                          .c_str(),
+                      stdout) < 0;
   return run_job(std::move(plan));
 }
 

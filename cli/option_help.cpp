@@ -28,13 +28,13 @@ std::string help_text(const std::string& topic) {
   if (topic.empty()) {
     std::string text =
         "usage: hvdrun [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-        "Starts PROGRAM as the ranks of one job; returns the exit code of the first that fails.\n"
+        "Starts PROGRAM as the ranks of one job, and ends all when one fails.\n"
         "  hvdrun -np 4 -H localhost:4 ./train\n\n";
     for (const OptionRow* const row : option_table())
       if (row->page == Page::front) text += describe(*row, false);
-    text += "\nMore: hvdrun --help TOPIC, of";
+    text += "\nMore: --help all, or of";
     for (const TopicRow& row : topic_table()) text += std::string(" ") + row.name;
-    return text + ", or all\n";
+    return text + "\nhvdrun explain CODE tells what an exit code means.\n";
   }
   std::string text;
   for (const TopicRow& heading : topic_table()) {

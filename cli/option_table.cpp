@@ -14,7 +14,7 @@ using Use = OptionUse;
 
 constexpr auto kOptions = std::to_array<OptionRow>({
     {"num-proc", "-np --np --num-proc -n", "N", Page::front, Topic::ranks,
-     "number of ranks (all slots of -H, or GPUs, or cores)",
+     "number of ranks (all slots, GPUs or cores)",
      [](O& o, const Use& use) {
        o.np = static_cast<std::uint32_t>(to_whole(use, 1, limits::kMaxRanks));
      }},
@@ -35,7 +35,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
     {"oversubscribe", "--oversubscribe", nullptr, Page::topic, Topic::ranks,
      "allow more ranks than slots", [](O& o, const Use& use) { o.oversubscribe = use.on; }},
     {"allow-mpi", "--allow-mpi", nullptr, Page::topic, Topic::ranks,
-     "start a program that is linked with MPI all the same",
+     "start a program linked with MPI all the same",
      [](O& o, const Use& use) { o.allow_mpi = use.on; }},
     {"dry-run", "--dry-run", nullptr, Page::front, Topic::ranks,
      "show what would be started where, and exit",
@@ -47,7 +47,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      [](O& o, const Use& use) { o.config_file = to_text(use); }},
 
     {"export", "-x --export", "NAME[=VALUE]", Page::front, Topic::environment,
-     "set or pass on a variable ('NCCL_*': all of these)",
+     "set or pass on a variable, or 'NCCL_*'",
      [](O& o, const Use& use) {
        if (use.value().empty() || use.value().front() == '=')
          throw bad_value(use, "no name; write -x NAME or -x NAME=VALUE");
@@ -58,7 +58,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      "set the variables of FILE, NAME=VALUE a line",
      [](O& o, const Use& use) { o.env_files.push_back(to_text(use)); }, true},
     {"env-compat", "--env-compat", "LIST", Page::topic, Topic::environment,
-     "launchers to imitate: horovod,torch,mpi-ids or none", take_env_compat},
+     "of horovod,torch,mpi-ids, or none (all)", take_env_compat},
     {"chdir", "--chdir --wdir --wd", "DIR", Page::topic, Topic::environment,
      "start the ranks in DIR", [](O& o, const Use& use) { o.folder = to_text(use); }},
 
@@ -78,7 +78,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
     {"stdin", "--stdin", "none|RANK|all", Page::topic, Topic::output,
      "who gets hvdrun's stdin (default: none)", take_stdin},
     {"color", "--color", "auto|always|never", Page::topic, Topic::output,
-     "colour the prefixes of output lines (default: auto)",
+     "colour what stands before lines (auto)",
      [](O& o, const Use& use) {
        o.output.color = to_choice<ColorMode>(use, {{"auto", ColorMode::automatic},
                                                    {"always", ColorMode::always},
@@ -102,14 +102,14 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      "how long all hosts may take to come up (30)",
      [](O& o, const Use& use) { o.start_timeout = to_duration(use); }},
     {"lease", "--lease", "SECONDS", Page::topic, Topic::ending,
-     "how long a silent host or coordinator is waited for (15)",
+     "how long silent hosts are waited for (15)",
      [](O& o, const Use& use) {
        o.lease = to_duration(use);
        if (o.lease < 2 * limits::kHeartbeat)
          throw bad_value(use, "at least 2 seconds, because hosts are heard of once a second");
      }},
     {"isolation", "--isolation", "auto|cgroup|pidns|none", Page::topic, Topic::ending,
-     "how a rank's processes are held together (default: auto)",
+     "what holds a rank's processes together",
      [](O& o, const Use& use) {
        o.isolation = to_choice<Isolation>(use, {{"auto", Isolation::automatic},
                                                 {"cgroup", Isolation::cgroup},
@@ -118,7 +118,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      }},
 
     {"control", "--control", "unix|tcp", Page::topic, Topic::network,
-     "local control connections: Unix sockets, or TCP with TLS",
+     "Unix sockets (default), or TCP with TLS",
      [](O& o, const Use& use) {
        o.control = to_choice<ControlTransport>(
            use, {{"unix", ControlTransport::unix_socket}, {"tcp", ControlTransport::tcp}});

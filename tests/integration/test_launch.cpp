@@ -62,8 +62,7 @@ TEST_CASE("usage errors are one or two lines and 64, and start nothing", "[launc
                                              {"-np", "2"},
                                              {"-np", "5", "-H", "localhost:4", "true"},
                                              {"--no-such", "true"},
-                                             {"-H", "localhost:x", "true"},
-                                             {"true"}}) {
+                                             {"-H", "localhost:x", "true"}}) {
     CAPTURE(args);
     const RunResult result = hvdrun(args);
     CHECK(result.exit_code == 64);

@@ -93,10 +93,10 @@ TEST_CASE("the tail keeps the last lines of each rank, cut and bounded", "[repor
 }
 
 TEST_CASE("any bytes become valid JSON", "[report]") {
-  CHECK(json_string("a\"b\\c\n") == "\"a\\\"b\\\\c\\u000a\"");
-  CHECK(json_string("gr\xC3\xBC\xC3\x9F") == "\"gr\xC3\xBC\xC3\x9F\"");
-  CHECK(json_string("\xFF\xC3") == "\"\\ufffd\\ufffd\"");
-  CHECK(json_string("\xED\xA0\x80") == "\"\\ufffd\\ufffd\\ufffd\"");  // a surrogate
+  CHECK(json_quoted("a\"b\\c\n") == "\"a\\\"b\\\\c\\u000a\"");
+  CHECK(json_quoted("gr\xC3\xBC\xC3\x9F") == "\"gr\xC3\xBC\xC3\x9F\"");
+  CHECK(json_quoted("\xFF\xC3") == "\"\\ufffd\\ufffd\"");
+  CHECK(json_quoted("\xED\xA0\x80") == "\"\\ufffd\\ufffd\\ufffd\"");  // a surrogate
 }
 
 TEST_CASE("a status has a line for every rank", "[report]") {

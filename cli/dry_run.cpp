@@ -1,0 +1,129 @@
+#include "cli/dry_run.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/json_text.h"
+#include "common/topology.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kAtStart = "(at start)";
+
+// What is known only once a job runs: its id, where its agent is, a free port, a host's cores.
+bool known_at_start_only(std::string_view name) {
+  return name == "HVD_JOB_ID" || name == "HVD_AGENT" || name == "MASTER_PORT" ||
+         name == "TORCHELASTIC_RUN_ID" || name == "OMP_NUM_THREADS";
+}
+
+std::vector<RankPlace> places_of(const JobSpec& spec) { return assign_ranks(spec.hosts, spec.np); }
+
+// The environment of a rank beyond hvdrun's own, in the order of the ranks' environment.
+Environment additions(const LaunchPlan& plan, const Environment& own, const RankPlace& place) {
+  const JobSpec& spec = plan.spec;
+  WorkerPlace worker;
+  worker.host_name = spec.hosts[place.host].name;
+  worker.epoch = 1;
+  worker.rank = place.rank;
+  worker.size = spec.np;
+  worker.local_rank = place.local_rank;
+  worker.local_size = place.local_size;
+  worker.cross_rank = place.cross_rank;
+  worker.cross_size = place.cross_size;
+  const auto places = places_of(spec);
+  std::uint32_t last = place.host;
+  for (const RankPlace& other : places) {
+    if (other.local_rank != 0) continue;
+    if (other.host < place.host) ++worker.node_rank;
+    ++worker.node_count;
+    last = std::max(last, other.host);
+  }
+  const std::string& first = spec.hosts[places.front().host].name;
+  worker.master_addr = last == places.front().host ? "127.0.0.1" : first;
+  Environment result;
+  for (std::string& entry : worker_environment(spec.env, worker)) {
+    const auto equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    const char* const mine = find_variable(own, name);
+    if (mine != nullptr && entry.compare(equals + 1, std::string::npos, mine) == 0) continue;
+    if (known_at_start_only(name) && find_variable(spec.env, name) == nullptr)
+      entry = name + "=" + std::string(kAtStart);
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+// As a shell would take it.
+std::string shell_quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%^";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+}  // namespace
+
+std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
+  const JobSpec& spec = plan.spec;
+  const auto places = places_of(spec);
+  const auto hosts = static_cast<std::size_t>(
+      std::count_if(places.begin(), places.end(), [](const auto& p) { return p.local_rank == 0; }));
+  std::string text = std::to_string(spec.np) + (spec.np == 1 ? " rank on " : " ranks on ") +
+                     std::to_string(hosts) + (hosts == 1 ? " host" : " hosts") + "\n\n";
+  text += "  rank  local  cross  host\n";
+  for (const RankPlace& place : places)
+    text += "  " + padded(std::to_string(place.rank), 6) +
+            padded(std::to_string(place.local_rank) + "/" + std::to_string(place.local_size), 7) +
+            padded(std::to_string(place.cross_rank) + "/" + std::to_string(place.cross_size), 7) +
+            spec.hosts[place.host].name + "\n";
+  text += "\ncommand:";
+  for (const std::string& word : spec.argv) text += " " + shell_quoted(word);
+  text += "\nfolder:  " + spec.cwd + "\nenvironment of rank 0, besides hvdrun's own:\n";
+  for (const std::string& entry : additions(plan, own, places.front())) {
+    const auto equals = entry.find('=');
+    const std::string value = entry.substr(equals + 1);
+    text += "  " + entry.substr(0, equals + 1) +
+            (value == kAtStart ? value
+             : value.empty()   ? ""
+                               : shell_quoted(value)) +
+            "\n";
+  }
+  return text;
+}
+
+std::string plan_as_json(const LaunchPlan& plan, const Environment& own) {
+  const JobSpec& spec = plan.spec;
+  std::string text = "{\"np\":" + std::to_string(spec.np) + ",\"hosts\":[";
+  for (const HostSlots& host : spec.hosts)
+    text += (text.back() == '[' ? "" : ",") + ("{\"name\":" + json_quoted(host.name)) +
+            ",\"slots\":" + std::to_string(host.slots) + "}";
+  text += "],\"ranks\":[";
+  for (const RankPlace& place : places_of(spec)) {
+    text += (text.back() == '[' ? "" : ",") + ("{\"rank\":" + std::to_string(place.rank)) +
+            ",\"host\":" + json_quoted(spec.hosts[place.host].name) +
+            ",\"local_rank\":" + std::to_string(place.local_rank) +
+            ",\"local_size\":" + std::to_string(place.local_size) +
+            ",\"cross_rank\":" + std::to_string(place.cross_rank) +
+            ",\"cross_size\":" + std::to_string(place.cross_size) + ",\"environment\":{";
+    for (const std::string& entry : additions(plan, own, place)) {
+      const auto equals = entry.find('=');
+      text += (text.back() == '{' ? "" : ",") + json_quoted(entry.substr(0, equals)) + ":" +
+              json_quoted(entry.substr(equals + 1));
+    }
+    text += "}}";
+  }
+  text += "],\"folder\":" + json_quoted(spec.cwd) + ",\"command\":[";
+  for (const std::string& word : spec.argv)
+    text += (text.back() == '[' ? "" : ",") + json_quoted(word);
+  return text + "]}\n";
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,211 @@
+#include "cli/option_documents.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string_view>
+#include <vector>
+
+#include "cli/build_info.h"
+#include "cli/exit_codes.h"
+#include "cli/option_table.h"
+
+namespace hvdrun {
+namespace {
+
+// roff takes a dash for a hyphen, and a dot or quote at the start of a line for a request.
+std::string roff(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '-' || c == '\\') result += '\\';
+    result += c == '\\' ? 'e' : c;
+  }
+  return !result.empty() && (result.front() == '.' || result.front() == '\'') ? "\\&" + result
+                                                                              : result;
+}
+
+std::string man_page() {
+  std::string text =
+      ".TH HVDRUN 1 \"\" \"hvdrun " + version_text() +
+      "\"\n"
+      ".SH NAME\n"
+      "hvdrun \\- start a program as the ranks of one job\n"
+      ".SH SYNOPSIS\n"
+      ".B hvdrun\n"
+      ".RI [ OPTION ]...\n"
+      ".RB [ \\-\\- ]\n"
+      ".I PROGRAM\n"
+      ".RI [ ARGUMENT ]...\n"
+      ".br\n"
+      ".B hvdrun explain\n"
+      ".I CODE\n"
+      ".SH DESCRIPTION\n"
+      "Starts\n"
+      ".I PROGRAM\n"
+      "as the ranks of one job, tells each its rank in the environment, shows their "
+      "output line by line, ends all of them when one fails, and returns the exit "
+      "code of the first that failed. Options stand before the program.\n"
+      ".PP\n"
+      "Each option has a variable: HVDRUN_NP=4 is \\-\\-np 4. The command line beats "
+      "the variable, which beats a configuration file.\n";
+  for (const TopicRow& topic : topic_table()) {
+    text += ".SH " + roff(topic.heading) + "\n";
+    for (const OptionRow* const row : option_table()) {
+      if (row->topic != topic.topic || row->page == Page::hidden) continue;
+      text += ".TP\n";
+      std::string left;
+      for (const std::string_view spelling : spellings_of(*row))
+        left += (left.empty() ? "\\fB" : ", \\fB") + roff(spelling) + "\\fR";
+      if (row->value != nullptr) left += " \\fI" + roff(row->value) + "\\fR";
+      text += left + "\n" + roff(row->help);
+      if (topic.topic == Topic::horovod && row->detail != nullptr)
+        text += " (" + roff(row->detail) + ")";
+      text += "\n";
+    }
+  }
+  text +=
+      ".SH EXIT STATUS\nThe exit code of the first rank that failed, 128 and the number of the "
+      "signal that ended it, or one of hvdrun's own:\n";
+  for (const ExitCodeRow& row : exit_code_table())
+    text += ".TP\n" + std::to_string(row.code) + "\n" + roff(row.meaning) + "\n";
+  return text +
+         ".SH EXAMPLES\n"
+         ".nf\n"
+         "hvdrun \\-np 4 ./train\n"
+         "hvdrun \\-H node[01\\-04]:8 \\-x 'NCCL_*' ./train\n"
+         ".fi\n";
+}
+
+// The words of a value such as "auto|always|never"; none when it is a placeholder such as FILE.
+std::vector<std::string_view> choices_of(const OptionRow& row) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = row.value == nullptr ? "" : row.value; !rest.empty();) {
+    const auto end = std::min(rest.find('|'), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    if (word.front() >= 'a' && word.front() <= 'z') words.push_back(word);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return words;
+}
+
+std::string joined(const std::vector<std::string_view>& words, const char* separator) {
+  std::string text;
+  for (const std::string_view word : words) text.append(text.empty() ? "" : separator).append(word);
+  return text;
+}
+
+std::string bash_completion() {
+  std::string options;
+  std::string cases;
+  std::string takes_value;
+  for (const OptionRow* const row : option_table()) {
+    if (row->page == Page::hidden) continue;
+    const auto spellings = spellings_of(*row);
+    options += " " + joined(spellings, " ");
+    if (row->value == nullptr) continue;
+    takes_value += (takes_value.empty() ? "" : "|") + joined(spellings, "|");
+    if (const auto choices = choices_of(*row); !choices.empty())
+      cases += "    " + joined(spellings, "|") + ")\n      COMPREPLY=($(compgen -W '" +
+               joined(choices, " ") + "' -- \"$word\"))\n      return ;;\n";
+  }
+  return "# bash completion for hvdrun\n"
+         "_hvdrun() {\n"
+         "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i\n"
+         "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+         "    case ${COMP_WORDS[i]} in\n"
+         "      --) ((i++)); break ;;\n"
+         "      " +
+         takes_value +
+         ") ((i++)) ;;\n"
+         "      -*) ;;\n"
+         "      *) break ;;\n"
+         "    esac\n"
+         "  done\n"
+         "  if ((i < COMP_CWORD)); then  # the program's own arguments\n"
+         "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
+         "    return\n"
+         "  fi\n"
+         "  case $before in\n" +
+         cases + "    " + takes_value +
+         ")\n"
+         "      COMPREPLY=($(compgen -f -- \"$word\"))\n"
+         "      return ;;\n"
+         "  esac\n"
+         "  if [[ $word == -* ]]; then\n"
+         "    COMPREPLY=($(compgen -W '" +
+         options.substr(1) +
+         "' -- \"$word\"))\n"
+         "  else\n"
+         "    COMPREPLY=($(compgen -f -- \"$word\") $(compgen -c -- \"$word\"))\n"
+         "  fi\n"
+         "}\n"
+         "complete -o filenames -F _hvdrun hvdrun\n";
+}
+
+// For zsh between '[' and ']', and for fish between single quotes.
+std::string escaped(std::string_view text, std::string_view special) {
+  std::string result;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string zsh_quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+std::string zsh_completion() {
+  std::string text = "#compdef hvdrun\n_arguments -S";
+  for (const OptionRow* const row : option_table()) {
+    if (row->page == Page::hidden) continue;
+    for (const std::string_view spelling : spellings_of(*row)) {
+      std::string item = (row->repeats ? "*" : "") + std::string(spelling) + "[" +
+                         escaped(row->help, "[]:\\") + "]";
+      if (row->value != nullptr) {
+        const auto choices = choices_of(*row);
+        const std::string action = choices.empty() ? "_files" : "(" + joined(choices, " ") + ")";
+        for (std::size_t i = 0; i < count_values(*row); ++i)
+          item += ":" + escaped(row->value, "[]:\\") + ":" + action;
+      }
+      text += " \\\n  " + zsh_quoted(item);
+    }
+  }
+  return text + " \\\n  '(-)1:program: _command_names -e' \\\n  '*::arguments: _normal'\n";
+}
+
+std::string fish_completion() {
+  std::string text =
+      "# fish completion for hvdrun; options stand before the program\n"
+      "complete -c hvdrun -x -n '__fish_is_first_token' -a '(__fish_complete_subcommand)'\n";
+  for (const OptionRow* const row : option_table()) {
+    if (row->page == Page::hidden) continue;
+    text += "complete -c hvdrun";
+    for (const std::string_view spelling : spellings_of(*row)) {
+      const std::string_view name = spelling.substr(spelling.starts_with("--") ? 2 : 1);
+      text += (spelling.starts_with("--") ? " -l " : name.size() == 1 ? " -s " : " -o ");
+      text += name;
+    }
+    if (row->value != nullptr) {
+      text += " -r";
+      if (const auto choices = choices_of(*row); !choices.empty())
+        text += " -f -a '" + joined(choices, " ") + "'";
+    }
+    text += " -d '" + escaped(row->help, "'\\") + "'\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string option_document(const std::string& kind) {
+  if (kind == "man") return man_page();
+  if (kind == "bash") return bash_completion();
+  if (kind == "zsh") return zsh_completion();
+  assert(kind == "fish");
+  return fish_completion();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,55 @@
+#include <catch2/catch.hpp>
+
+#include "cli/dry_run.h"
+#include "cli/json_text.h"
+
+namespace hvdrun {
+namespace {
+
+LaunchPlan two_hosts() {
+  LaunchPlan plan;
+  plan.spec.hosts = {{"gpu1", 2}, {"gpu2", 1}};
+  plan.spec.np = 3;
+  plan.spec.argv = {"./train", "--name", "it's"};
+  plan.spec.cwd = "/data";
+  plan.spec.env = {"HOME=/root", "LR=0.1"};
+  return plan;
+}
+
+TEST_CASE("the plan names ranks, places, command and what is added", "[dry run]") {
+  const std::string text = describe_plan(two_hosts(), {"HOME=/root"});
+  CHECK_THAT(text, Catch::Contains("3 ranks on 2 hosts"));
+  CHECK_THAT(text, Catch::Contains("  0     0/2    0/2    gpu1\n  1     1/2    0/1    gpu1\n"
+                                   "  2     0/1    1/2    gpu2\n"));
+  CHECK_THAT(text, Catch::Contains("command: ./train --name 'it'\\''s'\n"));
+  CHECK_THAT(text, Catch::Contains("folder:  /data\n"));
+  CHECK_THAT(text, Catch::Contains("  LR=0.1\n") && Catch::Contains("  HVD_SIZE=3\n") &&
+                       Catch::Contains("  GROUP_WORLD_SIZE=2\n") &&
+                       Catch::Contains("  MASTER_ADDR=gpu1\n"));
+  CHECK_THAT(text, !Catch::Contains("HOME="));
+}
+
+TEST_CASE("the plan as JSON has every rank with its environment", "[dry run]") {
+  const std::string text = plan_as_json(two_hosts(), {"HOME=/root"});
+  CHECK_THAT(text, Catch::StartsWith("{\"np\":3,\"hosts\":[{\"name\":\"gpu1\",\"slots\":2},"
+                                     "{\"name\":\"gpu2\",\"slots\":1}],\"ranks\":[{\"rank\":0,"));
+  CHECK_THAT(text,
+             Catch::Contains("{\"rank\":2,\"host\":\"gpu2\",\"local_rank\":0,\"local_size\":1,"
+                             "\"cross_rank\":1,\"cross_size\":2,\"environment\":{\"LR\":"));
+  CHECK_THAT(text, Catch::Contains("\"HVD_RANK\":\"2\"") && Catch::Contains("\"NODE_RANK\":\"1\""));
+  CHECK_THAT(text, Catch::EndsWith(
+                       "\"folder\":\"/data\",\"command\":[\"./train\",\"--name\",\"it's\"]}\n"));
+}
+
+TEST_CASE("any bytes become a JSON string", "[dry run]") {
+  CHECK(json_quoted("a\"\\\n\x01/") == "\"a\\\"\\\\\\u000a\\u0001/\"");
+  CHECK(json_quoted("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80") ==
+        "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+  // Alone, cut off, overlong, a surrogate, too large.
+  for (const char* bad :
+       {"\xff", "\xc3", "\xe2\x82", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80"})
+    CHECK(json_quoted(bad).find("\\ufffd") == 1);
+}
+
+}  // namespace
+}  // namespace hvdrun
