@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "cli/option_values.h"
+#include "common/printable.h"
 
 namespace hvdrun {
 namespace {
@@ -45,7 +46,7 @@ constexpr auto kKeys = std::to_array<KeyRow>({
 });
 
 std::string at_line(const std::string& file, const YAML::Mark& mark) {
-  return file + ":" + std::to_string(mark.line + 1) + ": ";
+  return printable(file) + ":" + std::to_string(mark.line + 1) + ": ";
 }
 
 // The names that are possible where `section` stands; of the sections when it is empty.
@@ -73,7 +74,7 @@ OptionUse read_value(const YAML::Node& key, const YAML::Node& value, std::string
     if (!value.IsScalar()) throw UsageError(where + ": one value is needed, not a list or section");
     return uses_of_text(*option, where, value.Scalar()).front();
   }
-  throw UsageError(at_line(file, key.Mark()) + "unknown key '" + name + "' in '" +
+  throw UsageError(at_line(file, key.Mark()) + "unknown key " + quoted_word(name) + " in '" +
                    std::string(section) + "'; there are " + known_names(section));
 }
 
@@ -100,8 +101,8 @@ std::vector<OptionUse> read_sections(const YAML::Node& root, const std::string& 
       continue;
     }
     if (known_names(section).empty())
-      throw UsageError(at_line(file, key.Mark()) + "unknown section '" + section + "'; there are " +
-                       known_names({}));
+      throw UsageError(at_line(file, key.Mark()) + "unknown section " + quoted_word(section) +
+                       "; there are " + known_names({}));
     if (value.IsNull()) continue;
     if (!value.IsMap())
       throw UsageError(at_line(file, key.Mark()) + section + ": keys are needed, such as " +

@@ -8,6 +8,7 @@
 
 #include "cli/options.h"
 #include "common/exit_code.h"
+#include "common/printable.h"
 
 namespace hvdrun {
 namespace {
@@ -65,7 +66,7 @@ std::string explain_exit_code(const std::vector<std::string>& arguments) {
   int code = -1;
   const auto [end, ec] = std::from_chars(word.data(), word.data() + word.size(), code);
   if (ec != std::errc() || end != word.data() + word.size() || code < 0 || code > 255)
-    throw UsageError("explain '" + word + "': an exit code from 0 to 255 is needed");
+    throw UsageError("explain " + quoted_word(word) + ": an exit code from 0 to 255 is needed");
   std::string text = word + ": ";
   for (const ExitCodeRow& row : kRows)
     if (row.code == code)

@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "cli/text_file.h"
+#include "common/printable.h"
 
 namespace hvdrun {
 namespace {
@@ -58,10 +59,12 @@ void apply_exports(const std::vector<std::string>& exports, Environment& env,
     const std::string name = item.substr(0, equals);
     if (equals != std::string::npos) {
       if (is_pattern(name))
-        throw UsageError("-x '" + item + "': a pattern cannot be set; write one NAME=VALUE");
+        throw UsageError("-x " + quoted_word(item) +
+                         ": a pattern cannot be set; write one NAME=VALUE");
       set_variable(env, name, item.substr(equals + 1));
     } else if (is_pattern(name) ? !any_matches(env, name) : find_variable(env, name) == nullptr) {
-      warnings.push_back("-x " + item + ": no such variable in the environment, ignoring");
+      warnings.push_back("-x " + printable(item) +
+                         ": no such variable in the environment, ignoring");
     }
   }
 }
@@ -79,7 +82,7 @@ std::vector<std::pair<std::string, std::string>> parse_env_file(std::string_view
     const auto equals = line.find('=');
     const std::string_view name = line.substr(0, equals);
     if (equals == line.npos || name.empty() || name.find_first_of(" \t\"'#") != name.npos)
-      throw UsageError(where + "'" + std::string(line.substr(0, 60)) + "': write NAME=VALUE");
+      throw UsageError(where + quoted_word(line) + ": write NAME=VALUE");
     std::string value;
     if (const std::string problem = parse_value(trimmed(line.substr(equals + 1)), value);
         !problem.empty())

@@ -8,6 +8,7 @@
 #include "cli/exports.h"
 #include "cli/text_file.h"
 #include "common/host_list.h"
+#include "common/printable.h"
 #include "common/random.h"
 #include "common/usable_cores.h"
 
@@ -73,18 +74,21 @@ std::vector<HostSlots> read_hosts(const Options& options) {
   if (options.hosts) {
     auto hosts = parse_host_list(*options.hosts, problem);
     if (!hosts) throw hosts_error(options, problem);
-    if (!options.command.empty() && looks_like_host(options.command.front()))
-      throw UsageError(options.hosts_where + " " + *options.hosts + " " + options.command.front() +
-                       ": is '" + options.command.front() +
-                       "' a host? Separate hosts by commas only: " + options.hosts_where + " " +
-                       *options.hosts + "," + options.command.front());
+    if (!options.command.empty() && looks_like_host(options.command.front())) {
+      const std::string word = printable(options.command.front());
+      const std::string given = options.hosts_where + " " + printable(*options.hosts);
+      throw UsageError(given + " " + word + ": is '" + word +
+                       "' a host? Separate hosts by commas only: " + given + "," + word);
+    }
     return std::move(*hosts);
   }
   const std::string& path = *options.hostfile;
   auto hosts = parse_hostfile(read_text_file(path, options.hosts_where), problem);
-  if (!hosts) throw UsageError(path + ":" + std::to_string(problem.line) + ": " + problem.text);
+  if (!hosts)
+    throw UsageError(printable(path) + ":" + std::to_string(problem.line) + ": " + problem.text);
   if (hosts->empty())
-    throw UsageError(path + ": no host in this file; write one a line, as in 'gpu1 slots=4'");
+    throw UsageError(printable(path) +
+                     ": no host in this file; write one a line, as in 'gpu1 slots=4'");
   return std::move(*hosts);
 }
 
@@ -97,8 +101,9 @@ void add_slots(std::vector<HostSlots>& hosts, std::uint64_t missing) {
 }
 
 std::uint32_t place_ranks(const Options& options, std::vector<HostSlots>& hosts) {
-  const std::string given = options.hosts_where + " '" +
-                            (options.hosts ? *options.hosts : options.hostfile.value_or("")) + "'";
+  const std::string given =
+      options.hosts_where + " " +
+      quoted_word(options.hosts ? *options.hosts : options.hostfile.value_or(""));
   const auto slots =
       std::accumulate(hosts.begin(), hosts.end(), std::uint64_t{0},
                       [](std::uint64_t sum, const HostSlots& host) { return sum + host.slots; });

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "common/printable.h"
+
 namespace hvdrun {
 namespace {
 
@@ -66,7 +68,7 @@ std::vector<std::string_view> split_list(std::string_view text, char separator =
 
 UsageError bad_value(const OptionUse& use, const std::string& instead) {
   std::string text = use.where;
-  for (const std::string& value : use.values) text += " '" + value + "'";
+  for (const std::string& value : use.values) text += " " + quoted_word(value);
   return UsageError(text + ": " + instead);
 }
 

@@ -5,9 +5,11 @@
 #include <string_view>
 
 #include "cli/config_file.h"
+#include "cli/option_suggestion.h"
 #include "cli/option_table.h"
 #include "cli/option_values.h"
 #include "cli/text_file.h"
+#include "common/printable.h"
 
 namespace hvdrun {
 namespace {
@@ -53,6 +55,14 @@ UsageError no_value(const std::string& arg, const OptionRow& row) {
   return UsageError("option '" + arg + "' needs a value: " + arg + " " + row.value);
 }
 
+UsageError unknown_option(const std::string& arg) {
+  const std::string near = nearest_option(arg);
+  return UsageError(
+      "unknown option " + quoted_word(arg) +
+      (near.empty() ? "; hvdrun --help all lists them" : "; did you mean " + near + "?") +
+      " (options of the program stand after it)");
+}
+
 bool is_topic(const std::string& word) {
   const auto topics = topic_table();
   return word == "all" || std::any_of(topics.begin(), topics.end(),
@@ -88,11 +98,10 @@ std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options&
     }
     if (arg.size() < 2 || arg.front() != '-') break;
     Word word = split_word(arg);
-    if (word.row == nullptr)
-      throw UsageError("unknown option '" + arg +
-                       "'; hvdrun --help all lists them (options of the program stand after it)");
+    if (word.row == nullptr) throw unknown_option(arg);
     const std::size_t count = count_values(*word.row);
-    if (count == 0 && word.value) throw UsageError("option '" + arg + "' takes no value");
+    if (count == 0 && word.value)
+      throw UsageError("option " + quoted_word(arg) + " takes no value");
     OptionUse use{word.row, word.spelling, {}, true};
     if (word.value) use.values.push_back(*word.value);
     while (use.values.size() < count) {

@@ -11,6 +11,7 @@
 #include "cli/elf_file.h"
 #include "cli/library_search.h"
 #include "common/exit_code.h"
+#include "common/printable.h"
 #include "common/process.h"
 
 namespace hvdrun {
@@ -33,11 +34,13 @@ const std::string* find_mpi(const ElfFile& program) {
 }
 
 PreflightProblem not_found(const JobSpec& spec, const std::string& program) {
-  std::string text = "'" + program + "': No such file or directory";
+  std::string text = quoted_word(program) + ": No such file or directory";
   if (program.find('/') == std::string::npos) {
-    text = "'" + program + "': no such program in PATH";
+    text = quoted_word(program) + ": no such program in PATH";
     if (::access((spec.cwd + "/" + program).c_str(), X_OK) == 0)
-      text += "; for the one in this folder write ./" + program;
+      text += "; for the one in this folder write ./" + printable(program);
+    else if (program.ends_with(".py"))
+      text += "; write python3 " + printable(program);
     if (program.find(' ') != std::string::npos)
       text += "; write the program and its arguments as words of their own, without quotes";
   }
@@ -47,9 +50,11 @@ PreflightProblem not_found(const JobSpec& spec, const std::string& program) {
 PreflightProblem not_executable(const std::string& program, const std::string& file) {
   struct stat info {};
   if (::stat(file.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
-    return {exit_code::kNotExecutable, "'" + program + "' is a folder, not a program"};
+    return {exit_code::kNotExecutable, quoted_word(program) + " is a folder, not a program"};
   return {exit_code::kNotExecutable,
-          "'" + program + "': Permission denied; is it executable (chmod +x)?"};
+          quoted_word(program) + ": Permission denied; " +
+              (program.ends_with(".py") ? "write python3 " + printable(program)
+                                        : "is it executable (chmod +x)?")};
 }
 
 }  // namespace
@@ -57,7 +62,8 @@ PreflightProblem not_executable(const std::string& program, const std::string& f
 std::optional<PreflightProblem> preflight(const JobSpec& spec, bool allow_mpi) {
   struct stat folder {};
   if (::stat(spec.cwd.c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode))
-    return PreflightProblem{exit_code::kUsage, "no such folder to start in: '" + spec.cwd + "'"};
+    return PreflightProblem{exit_code::kUsage,
+                            "no such folder to start in: " + quoted_word(spec.cwd)};
   const std::string program = spec.argv.empty() ? "" : spec.argv.front();
   const char* const path = find_variable(spec.env, "PATH");
   std::string file;
@@ -75,13 +81,13 @@ std::optional<PreflightProblem> preflight(const JobSpec& spec, bool allow_mpi) {
   if (const std::string* const mpi = allow_mpi || spec.np == 1 ? nullptr : find_mpi(*elf))
     return PreflightProblem{
         exit_code::kUsage,
-        "'" + program + "' is an MPI program (" + *mpi + ") and would run as " +
+        quoted_word(program) + " is an MPI program (" + *mpi + ") and would run as " +
             std::to_string(spec.np) +
             " copies of rank 0 of 1; start it with mpirun, or with --allow-mpi all the same"};
   if (const auto missing = find_missing_library(file, *elf, spec.env))
     return PreflightProblem{
         exit_code::kNotExecutable,
-        "'" + program + "': the library " + missing->name + " is not found" +
+        quoted_word(program) + ": the library " + missing->name + " is not found" +
             (missing->needed_by == file ? "" : ", which " + missing->needed_by + " needs") +
             "; install it, or name its folder: -x LD_LIBRARY_PATH=FOLDER"};
   return std::nullopt;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/limits.h"
+#include "common/printable.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
@@ -22,7 +23,7 @@ constexpr int kPipeTimeoutMs = 10'000;
 
 std::string read_text_file(const std::string& path, const std::string& where) {
   const auto fail = [&](const std::string& why) {
-    return UsageError(where + " '" + path + "': " + why);
+    return UsageError(where + " " + quoted_word(path) + ": " + why);
   };
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw fail(std::strerror(errno));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/limits.h"
+#include "common/printable.h"
 
 namespace hvdrun {
 namespace {
@@ -18,8 +19,6 @@ bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '-' || c == '_';
 }
-
-std::string quoted(std::string_view item) { return "'" + std::string(item) + "'"; }
 
 // Digits only. A number that is too large becomes the largest.
 bool parse_count(std::string_view text, std::uint32_t& number) {
@@ -49,23 +48,25 @@ class ItemParser {
   std::string parse() {
     if (item_.empty()) return "an empty item in the list of hosts" + std::string(kExample);
     if (item_.find_first_of(" \t") != std::string_view::npos)
-      return "a blank in " + quoted(item_) + "; separate hosts by commas only, as in gpu1:4,gpu2:4";
+      return "a blank in " + quoted_word(item_) +
+             "; separate hosts by commas only, as in gpu1:4,gpu2:4";
     if (item_.find('@') != std::string_view::npos)
-      return "no user name can stand in " + quoted(item_) + "; it belongs into ~/.ssh/config";
+      return "no user name can stand in " + quoted_word(item_) + "; it belongs into ~/.ssh/config";
     const std::size_t colon =
         item_.find(':', item_.rfind(']') == item_.npos ? 0 : item_.rfind(']'));
     const std::string_view name = item_.substr(0, colon);
     if (std::count(item_.begin(), item_.end(), ':') > 1)
-      return "more than one ':' in " + quoted(item_) + std::string(kExample);
-    if (name.empty()) return "no host name in " + quoted(item_) + std::string(kExample);
-    if (name.front() == '-') return "a host name must not begin with '-': " + quoted(item_);
+      return "more than one ':' in " + quoted_word(item_) + std::string(kExample);
+    if (name.empty()) return "no host name in " + quoted_word(item_) + std::string(kExample);
+    if (name.front() == '-') return "a host name must not begin with '-': " + quoted_word(item_);
     if (std::string problem = expand(name); !problem.empty()) return problem;
     if (colon == std::string_view::npos) return {};
     if (!parse_count(item_.substr(colon + 1), slots))
-      return "the number of slots is missing or not a number in " + quoted(item_) +
+      return "the number of slots is missing or not a number in " + quoted_word(item_) +
              std::string(kExample);
     if (slots > limits::kMaxSlotsPerHost)
-      return "more than " + std::to_string(limits::kMaxSlotsPerHost) + " slots in " + quoted(item_);
+      return "more than " + std::to_string(limits::kMaxSlotsPerHost) + " slots in " +
+             quoted_word(item_);
     return {};
   }
 
@@ -80,7 +81,8 @@ class ItemParser {
         const auto end = std::min(name.find('[', i), name.size());
         const std::string_view part = name.substr(i, end - i);
         if (!std::all_of(part.begin(), part.end(), is_name_char))
-          return "a character that no host name has in " + quoted(item_) + std::string(kExample);
+          return "a character that no host name has in " + quoted_word(item_) +
+                 std::string(kExample);
         for (std::string& known : names) known += part;
         i = end;
         continue;
@@ -88,8 +90,8 @@ class ItemParser {
       const auto end = name.find(']', i);
       std::vector<std::string> parts;
       if (end == std::string_view::npos || !expand_brackets(name.substr(i + 1, end - i - 1), parts))
-        return "what stands in the brackets of " + quoted(item_) + " is not a range of numbers" +
-               std::string(kRangeExample);
+        return "what stands in the brackets of " + quoted_word(item_) +
+               " is not a range of numbers" + std::string(kRangeExample);
       if (names.size() * parts.size() > limits::kMaxHosts) return too_many();
       std::vector<std::string> product;
       for (const std::string& known : names)
@@ -147,7 +149,7 @@ class HostTable {
           return "more than " + std::to_string(limits::kMaxHosts) + " hosts";
       } else if ((hosts_[it->second].slots += slots) > limits::kMaxSlotsPerHost) {
         return "more than " + std::to_string(limits::kMaxSlotsPerHost) + " slots on host " +
-               quoted(name);
+               quoted_word(name);
       }
     }
     return {};
@@ -191,22 +193,23 @@ std::string parse_hostfile_line(const std::vector<std::string>& words, HostTable
     const bool is_most = key == "max_slots" || key == "max-slots" || key == "max_count";
     if (equals == std::string::npos ||
         (key != "slots" && key != "cpus" && key != "count" && !is_most))
-      return quoted(word) + " is not understood; write 'host slots=4' or host:4";
+      return quoted_word(word) + " is not understood; write 'host slots=4' or host:4";
     std::uint32_t number = 0;
     if (!parse_count(std::string_view(word).substr(equals + 1), number))
-      return quoted(word) + ": a number is needed, as in slots=4";
+      return quoted_word(word) + ": a number is needed, as in slots=4";
     if (number > limits::kMaxSlotsPerHost)
-      return "more than " + std::to_string(limits::kMaxSlotsPerHost) + " slots in " + quoted(word);
+      return "more than " + std::to_string(limits::kMaxSlotsPerHost) + " slots in " +
+             quoted_word(word);
     if (is_most) {
       most = std::max(1U, number);
     } else if (std::exchange(has_slots, true)) {
-      return "the slots of " + quoted(words.front()) + " are given twice";
+      return "the slots of " + quoted_word(words.front()) + " are given twice";
     } else {
       item.slots = number;
     }
   }
   if (most != 0 && item.slots > most)
-    return quoted(words.front()) + " has more slots than its max_slots";
+    return quoted_word(words.front()) + " has more slots than its max_slots";
   return table.add(item.names, item.slots);
 }
 
