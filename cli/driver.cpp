@@ -394,7 +394,9 @@ void Driver::on_coordinator(const Frame& frame) {
 
 void Driver::on_verdict(JobEnded verdict) {
   if (exit_code_) return;
-  if (output_fault_ != 0 && verdict.cause == EndCause::aborted) {
+  const bool is_ours =
+      verdict.cause == EndCause::aborted || verdict.cause == EndCause::success;
+  if (output_fault_ != 0 && is_ours) {
     verdict.cause = EndCause::output_lost;
     verdict.exit_code = exit_code::kOutput;
     verdict.text = std::strerror(output_fault_);
