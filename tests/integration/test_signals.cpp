@@ -61,6 +61,11 @@ TEST_CASE("SIGQUIT prints where every rank stands", "[signals]") {
   MarkedJob marked({"-np", "2", "sh", "-c", "echo epoch 7; exec sleep 300"});
   for (const char* rank : {"0", "1"})
     marked.job.wait_for_output("[" + std::string(rank) + "]<stdout>:epoch 7", 10s);
+  for (const auto& info : wait_for_processes(
+           marked.tag,
+           {{"hvdrun", 1}, {"hvd-coordinator", 1}, {"hvd-guard", 1}, {"hvd-agent", 1}, {"sleep", 2}},
+           10s))
+    if (info.name == "sleep") CHECK(wait_for_state(info.pid, 'S'));
   kill(marked.job.pid(), SIGQUIT);
   const std::string text = marked.job.wait_for_output("rank 1 on localhost: started, pid ", 5s);
   CHECK(text.find("2 ranks of sh -c") != std::string::npos);
