@@ -1,86 +1,73 @@
 #include "cli/console.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
 #include <utility>
 
 #include <boost/asio/post.hpp>
-#include <limits.h>
 
 namespace hvdrun {
 namespace {
 
-// A writable pipe takes PIPE_BUF bytes without blocking; of a terminal's room poll() says less.
-constexpr std::size_t kPipeChunk = PIPE_BUF;
-constexpr std::size_t kTerminalChunk = 256;
 // Then the other events get their turn.
 constexpr std::size_t kBytesPerTurn = 256U << 10;
 
 }  // namespace
 
-Console::Console(boost::asio::io_context& io, int fd, std::function<void(int)> on_broken)
-    : io_(io), fd_(io), on_broken_(std::move(on_broken)), is_terminal_(::isatty(fd) == 1) {
-  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (copy < 0) {
-    broken_ = true;  // started with the descriptor closed: nobody wants the output
-    return;
-  }
-  fd_.assign(copy);
-}
+Console::Console(boost::asio::io_context& io, int fd, std::function<void()> on_progress,
+                 std::function<void(int)> on_broken)
+    : io_(io),
+      fd_(io, fd, SharedFd::Use::write),
+      on_progress_(std::move(on_progress)),
+      on_broken_(std::move(on_broken)),
+      // Started with the descriptor closed: nobody wants the output.
+      broken_(!fd_.is_open()) {}
 
-void Console::write(std::string text, std::function<void()> written) {
-  if (broken_ || text.empty()) {
-    if (written) boost::asio::post(io_, std::move(written));
-    return;
+void Console::write(std::string_view text) {
+  if (text.empty()) return;
+  // What is written goes before the buffer grows: it is never longer than twice what waits.
+  if (done_ > buffer_.size() / 2) {
+    buffer_.erase(0, done_);
+    done_ = 0;
   }
-  queue_.push_back({std::move(text), 0, std::move(written)});
+  if (!broken_) buffer_ += text;
   schedule();
 }
 
-bool Console::writable_now() const {
-  // Regular files and /dev/null, which epoll does not know, are always writable here.
-  pollfd wait{const_cast<Console*>(this)->fd_.native_handle(), POLLOUT, 0};
-  return ::poll(&wait, 1, 0) == 1;
+void Console::abandon() {
+  broken_ = true;
+  buffer_.clear();
+  done_ = 0;
+  // A wait that is under way would never end.
+  boost::asio::post(io_, [this] { on_progress_(); });
 }
 
 void Console::schedule() {
-  if (scheduled_ || queue_.empty()) return;
-  scheduled_ = true;
-  if (writable_now()) {
-    boost::asio::post(io_, [this] { pump(); });
-  } else {
-    fd_.async_wait(fd_.wait_write, [this](const auto& ec) {
-      if (!ec) pump();
-    });
-  }
+  if (std::exchange(scheduled_, true)) return;
+  boost::asio::post(io_, [this] { pump(); });
 }
 
 void Console::pump() {
-  scheduled_ = false;
-  const std::size_t chunk = is_terminal_ ? kTerminalChunk : kPipeChunk;
-  for (std::size_t total = 0; !queue_.empty() && total < kBytesPerTurn && writable_now();) {
-    Item& item = queue_.front();
-    const std::size_t size = std::min(chunk, item.text.size() - item.done);
-    const ssize_t sent = ::write(fd_.native_handle(), item.text.data() + item.done, size);
+  for (std::size_t total = 0; done_ < buffer_.size() && total < kBytesPerTurn;) {
+    const ssize_t sent = fd_.write(std::string_view(buffer_).substr(done_));
+    if (sent < 0 && errno == EAGAIN) break;
     if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN) break;  // somebody else made it non-blocking
       const int error = errno;
-      broken_ = true;
-      for (Item& lost : std::exchange(queue_, {}))
-        if (lost.written) boost::asio::post(io_, std::move(lost.written));
-      return on_broken_(error);
+      abandon();
+      on_broken_(error);
+      break;
     }
-    item.done += static_cast<std::size_t>(sent);
+    done_ += static_cast<std::size_t>(sent);
     total += static_cast<std::size_t>(sent);
-    if (item.done < item.text.size()) continue;
-    if (item.written) boost::asio::post(io_, std::move(item.written));
-    queue_.pop_front();
   }
-  schedule();
+  if (done_ == buffer_.size()) {
+    buffer_.clear();
+    done_ = 0;
+  }
+  scheduled_ = false;
+  on_progress_();
+  if (waiting() == 0 || scheduled_) return;
+  scheduled_ = true;
+  fd_.async_wait([this] { pump(); });
 }
 
 }  // namespace hvdrun

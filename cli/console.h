@@ -1,46 +1,43 @@
-// One of hvdrun's own outputs (stdout or stderr). Never blocks the program and never sets
-// O_NONBLOCK, because descriptors 0 to 2 are shared with the user's shell: it writes only as much
-// as the kernel says it takes at once.
+// One of hvdrun's own outputs (stdout or stderr). Never blocks the program: what the kernel does
+// not take waits here, and how much may wait is for the owner to decide.
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "cli/shared_fd.h"
 
 namespace hvdrun {
 
 class Console {
  public:
-  // `on_broken` is called once when nobody can read any more (EPIPE); later output is dropped.
-  Console(boost::asio::io_context& io, int fd, std::function<void(int error)> on_broken);
+  // `on_progress` is called when some of the text has been handed to the kernel (or dropped), not
+  // from write(); `on_broken` once when nobody can read any more (EPIPE): later text is dropped.
+  Console(boost::asio::io_context& io, int fd, std::function<void()> on_progress,
+          std::function<void(int error)> on_broken);
 
-  // `written` is called once the text has been handed to the kernel (or dropped).
-  void write(std::string text, std::function<void()> written = {});
-  bool idle() const { return queue_.empty(); }
-  bool is_terminal() const { return is_terminal_; }
+  void write(std::string_view text);
+  // Drops what waits and all that comes.
+  void abandon();
+  std::size_t waiting() const { return buffer_.size() - done_; }
+  bool is_terminal() const { return fd_.is_terminal(); }
 
  private:
-  struct Item {
-    std::string text;
-    std::size_t done = 0;
-    std::function<void()> written;
-  };
-
   void schedule();
   void pump();
-  bool writable_now() const;
 
   boost::asio::io_context& io_;
-  boost::asio::posix::stream_descriptor fd_;
+  SharedFd fd_;
+  std::function<void()> on_progress_;
   std::function<void(int)> on_broken_;
-  std::deque<Item> queue_;
+  std::string buffer_;
+  std::size_t done_ = 0;  // bytes of the buffer that are written
   bool scheduled_ = false;
   bool broken_ = false;
-  bool is_terminal_ = false;
 };
 
 }  // namespace hvdrun

@@ -13,12 +13,11 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "cli/console.h"
 #include "cli/event_log.h"
 #include "cli/job_report.h"
 #include "cli/local_transport.h"
 #include "cli/log.h"
-#include "cli/output_formatter.h"
+#include "cli/output_files.h"
 #include "cli/signal_table.h"
 #include "cli/status_text.h"
 #include "cli/stderr_tail.h"
@@ -54,6 +53,7 @@ UniqueFd listen_on_loopback(std::string& address) {
 
 // Everything that is forked must be before there is an io_context.
 struct Prepared {
+  std::unique_ptr<OutputFiles> files;  // with --output-filename
   struct Host {
     std::uint32_t index = 0;
     OpenHost open;
@@ -90,6 +90,8 @@ Prepared prepare(const LaunchPlan& plan) {
   Prepared prepared;
   prepared.agent_program = agent_program();
   if (!plan.events_file.empty()) prepared.events = EventLog(plan.events_file, plan.spec.job_id);
+  if (!plan.output.folder.empty())
+    prepared.files = std::make_unique<OutputFiles>(plan.output.folder, plan.spec.np);
   prepared.secret = random_bytes(kSecretBytes);
   Membership members(plan.spec.hosts);
   members.assign(plan.spec.np);
@@ -190,9 +192,9 @@ Driver::Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::ti
     : plan_(std::move(plan)),
       prepared_(std::move(prepared)),
       started_(started),
-      viewer_(io_, plan_.spec.job_id, [this](int error) {
-        on_output_broken(error);
-      }) {
+      viewer_(io_, plan_.spec.job_id, plan_.output,
+              {plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
+              std::move(prepared_.files), [this](int error) { on_output_broken(error); }) {
   for (const SignalRow& row : kSignalTable) {
     struct sigaction now {};
     if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
@@ -461,6 +463,7 @@ int run_job(LaunchPlan plan) {
   const auto started = std::chrono::steady_clock::now();
   become_subreaper();
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write
   Prepared prepared = prepare(plan);
   Driver driver(std::move(plan), std::move(prepared), started);
   return driver.run();

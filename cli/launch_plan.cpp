@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/exports.h"
+#include "cli/output_tag.h"
 #include "cli/text_file.h"
 #include "common/host_list.h"
 #include "common/printable.h"
@@ -134,6 +135,7 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   plan.control = options.control;
   plan.verbose = options.verbose;
   plan.output = options.output;
+  check_tag(options.output.tag);
   plan.isolation = options.isolation;
   plan.env_compat = options.env_compat;
   plan.events_file = options.events_file;

@@ -1,26 +1,45 @@
 #include "cli/viewer.h"
 
+#include <cerrno>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
 #include "common/hello.h"
-#include "common/limits.h"
 #include "common/unix_stream.h"
 
 namespace hvdrun {
 
 namespace asio = boost::asio;
 
-Viewer::Viewer(asio::io_context& io, std::string job_id, std::function<void(int)> on_broken)
+Viewer::Viewer(asio::io_context& io, std::string job_id, const OutputOptions& options,
+               RankTable table, std::unique_ptr<OutputFiles> files,
+               std::function<void(int)> on_broken)
     : io_(io),
       job_id_(std::move(job_id)),
-      out_(io, STDOUT_FILENO, on_broken),
-      err_(io, STDERR_FILENO, std::move(on_broken)) {}
+      table_(std::make_shared<const RankTable>(std::move(table))),
+      files_(std::move(files)),
+      on_broken_(std::move(on_broken)) {
+  const auto open = [&](bool out) {
+    return std::make_shared<OutputView>(
+        io_, out ? STDOUT_FILENO : STDERR_FILENO, options, table_,
+        OutputView::Events{
+            [this](std::uint32_t rank, std::uint32_t bytes) { on_taken(rank, bytes); },
+            [this] { notify(); }, [this, out](int error) { broken(out, error); }});
+  };
+  out_ = open(true);
+  err_ = SharedFd::same_file(STDOUT_FILENO, STDERR_FILENO) ? out_ : open(false);
+  if (files_ && !files_->moved_to().empty())
+    say("the files of an earlier run are in " + files_->moved_to() + " now");
+}
 
 void Viewer::forget(std::uint32_t host) {
   hosts_.erase(host);
-  if (hosts_.empty()) listener_.reset();
-  written();
+  if (!hosts_.empty()) return;
+  listener_.reset();
+  out_->finish();
+  err_->finish();
+  notify();
 }
 
 void Viewer::forget_unless_connected(std::uint32_t host) {
@@ -69,34 +88,66 @@ void Viewer::greet(const Channel& channel, std::optional<std::uint32_t> host) {
 }
 
 void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
-  Output message;
-  if (frame.type == MessageType::output && !decode(frame.payload, message)) show(host, message);
+  const auto owns = [&](std::uint32_t rank) {
+    return rank < table_->ranks.size() && table_->ranks[rank].host == host;
+  };
+  Output output;
+  OutputClosed closed;
+  if (frame.type == MessageType::output && !decode(frame.payload, output) && owns(output.rank)) {
+    show(std::move(output));
+  } else if (frame.type == MessageType::output_closed && !decode(frame.payload, closed) &&
+             owns(closed.rank)) {
+    (closed.stream == OutputStream::out ? out_ : err_)->end(closed.rank, closed.stream);
+  } else {
+    say("the agent on " + table_->hosts[host].name +
+        " sent output that hvdrun does not understand; the rest of it is not shown");
+    hosts_[host]->close();
+    forget(host);
+  }
 }
 
-void Viewer::show(std::uint32_t host, const Output& message) {
+void Viewer::show(Output message) {
   if (on_output) on_output(message);
-  const bool is_out = message.stream == OutputStream::out;
-  Console& console = is_out ? out_ : err_;
-  const auto size = static_cast<std::uint32_t>(message.bytes.size());
-  const std::uint32_t rank = message.rank;
-  console.write((is_out ? out_formatter_ : err_formatter_).format(message),
-                [this, host, rank, size] {
-                  const auto channel = hosts_.find(host);
-                  if (channel != hosts_.end() && channel->second)
-                    channel->second->send(Credit{rank, size});
-                  written();
-                });
+  if (files_) keep(message);
+  OutputView& view = message.stream == OutputStream::out ? *out_ : *err_;
+  view.show(std::move(message));
 }
 
-void Viewer::say(const std::string& text) {
-  // The callback matters: this may be the last thing that all_shown() waits for.
-  err_.write("hvdrun: " + text + "\n", [this] { written(); });
+void Viewer::keep(const Output& message) {
+  // A full disk fails every file: so many are named.
+  constexpr std::uint32_t kNamed = 4;
+  const std::error_code ec = files_->write(message.rank, message.stream, message.bytes);
+  if (!ec) return;
+  ++files_failed_;
+  if (files_failed_ <= kNamed)
+    say(files_->path(message.rank, message.stream) + ": " + ec.message() +
+        "; the file ends here, the job goes on" +
+        (files_failed_ < kNamed ? "" : " (more files may end early, none is named)"));
 }
 
-void Viewer::written() {
+void Viewer::on_taken(std::uint32_t rank, std::uint32_t bytes) {
+  const auto channel = hosts_.find(table_->ranks[rank].host);
+  if (channel != hosts_.end() && channel->second) channel->second->send(Credit{rank, bytes});
+}
+
+void Viewer::broken(bool out, int error) {
+  // A full disk, say; when the reader has gone the job ends instead.
+  if (error != EPIPE && out && err_ != out_)
+    say("stdout: " + std::system_category().message(error) + "; output there ends here");
+  on_broken_(error);
+}
+
+void Viewer::abandon_consoles() {
+  out_->abandon();
+  if (err_ != out_) err_->abandon();
+}
+
+void Viewer::say(const std::string& text) { err_->say("hvdrun: " + text + "\n"); }
+
+void Viewer::notify() {
   if (on_all_closed && all_shown()) on_all_closed();
 }
 
-bool Viewer::all_shown() const { return hosts_.empty() && out_.idle() && err_.idle(); }
+bool Viewer::all_shown() const { return hosts_.empty() && out_->idle() && err_->idle(); }
 
 }  // namespace hvdrun

@@ -1,5 +1,6 @@
-// Shows the output of all ranks: one connection from every agent, two consoles. A rank gets credit
-// for more output once what it sent has been written.
+// Shows the output of all ranks and keeps it in files: one connection from every agent, a view for
+// stdout and one for stderr. A file gets what a rank wrote as soon as it comes; the rank gets
+// credit for more once it is on its way to the console.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,9 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "cli/console.h"
-#include "cli/output_formatter.h"
+#include "cli/options.h"
+#include "cli/output_files.h"
+#include "cli/output_view.h"
 #include "common/frame_channel.h"
 #include "common/messages.h"
 #include "common/tls_listener.h"
@@ -22,8 +24,10 @@ namespace hvdrun {
 
 class Viewer {
  public:
-  // `on_broken`: nobody reads stdout or stderr any more.
-  Viewer(boost::asio::io_context& io, std::string job_id, std::function<void(int)> on_broken);
+  // `files`: none without --output-filename. `on_broken`: nobody reads stdout or stderr any more.
+  // Throws UsageError for a tag that cannot be.
+  Viewer(boost::asio::io_context& io, std::string job_id, const OutputOptions& options,
+         RankTable table, std::unique_ptr<OutputFiles> files, std::function<void(int)> on_broken);
 
   // An agent's connection is expected, until it has come and ended.
   void expect(std::uint32_t host) { hosts_[host]; }
@@ -39,12 +43,16 @@ class Viewer {
   // Called whenever all_shown() may have become true.
   std::function<void()> on_all_closed;
 
+  // Nobody waits for the consoles any more: what they have not taken is dropped, and so is what
+  // still comes. Files get it all the same.
+  void abandon_consoles();
+
   // Called with everything that a rank wrote, before it is shown.
   std::function<void(const Output&)> on_output;
 
   // A line of hvdrun's own, on stderr.
   void say(const std::string& text);
-  bool stderr_is_terminal() const { return err_.is_terminal(); }
+  bool stderr_is_terminal() const { return err_->is_terminal(); }
 
  private:
   using Channel = std::shared_ptr<FrameChannel>;
@@ -52,15 +60,21 @@ class Viewer {
   // `host`: the one that this connection must be for; none when its hello tells.
   void greet(const Channel& channel, std::optional<std::uint32_t> host);
   void on_frame(std::uint32_t host, const Frame& frame);
-  void show(std::uint32_t host, const Output& message);
-  void written();
+  void show(Output message);
+  void keep(const Output& message);
+  void on_taken(std::uint32_t rank, std::uint32_t bytes);
+  void broken(bool out, int error);
+  void notify();
 
   boost::asio::io_context& io_;
   std::string job_id_;
-  Console out_;
-  Console err_;
-  OutputFormatter out_formatter_;
-  OutputFormatter err_formatter_;
+  std::shared_ptr<const RankTable> table_;
+  std::unique_ptr<OutputFiles> files_;
+  std::uint32_t files_failed_ = 0;
+  std::function<void(int)> on_broken_;
+  // One view for both when they are the same terminal or file: two would tear each other's lines.
+  std::shared_ptr<OutputView> out_;
+  std::shared_ptr<OutputView> err_;
   std::optional<TlsListener> listener_;
   std::map<std::uint32_t, Channel> hosts_;  // expected; no channel before its hello
 };

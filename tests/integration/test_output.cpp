@@ -44,12 +44,16 @@ TEST_CASE("binary output arrives unchanged", "[output]") {
   const std::string file = folder.path() + "/bytes";
   REQUIRE(run({.args = {"sh", "-c", "head -c 1000000 /dev/urandom | tr -d '\\n\\r' > " + file}})
               .exit_code == 0);
-  // One line without an end: one prefix, then the bytes.
+  // One line without an end: one tag, then the bytes, and a line end for the display.
   const RunResult result = hvdrun({"-np", "1", "cat", file});
+  const RunResult raw = hvdrun({"--tag-output", "off", "-np", "1", "cat", file});
   const RunResult plain = run({.args = {"cat", file}});
   REQUIRE(plain.out.size() > 900'000);
-  const bool same = result.out == "[0]<stdout>:" + plain.out;  // not printed when it fails
+  // Not printed when they fail.
+  const bool same = result.out == "[0]<stdout>:" + plain.out + "\n";
   CHECK(same);
+  const bool raw_same = raw.out == plain.out;
+  CHECK(raw_same);
 }
 
 TEST_CASE("stdin of the ranks is empty, and ours is left alone", "[output]") {

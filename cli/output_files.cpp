@@ -1,0 +1,132 @@
+#include "cli/output_files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "cli/options.h"
+
+namespace hvdrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Descriptors are few (1024 by default), ranks may be many: the files used last stay open.
+constexpr std::size_t kOpenFiles = 128;
+
+std::error_code last_error() { return {errno, std::system_category()}; }
+
+UsageError cannot(const std::string& what, const std::error_code& ec) {
+  return UsageError("--output-filename: " + what + ": " + ec.message());
+}
+
+// rank.0, rank.017: what a run makes.
+bool is_rank_folder(const std::string& name) {
+  constexpr std::string_view kPrefix = "rank.";
+  return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+         std::all_of(name.begin() + kPrefix.size(), name.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::size_t index_of(std::uint32_t rank, OutputStream stream) {
+  return std::size_t{rank} * 2 + (stream == OutputStream::out ? 0 : 1);
+}
+
+}  // namespace
+
+OutputFiles::OutputFiles(std::string folder, std::uint32_t np)
+    : folder_(std::move(folder)), width_(std::to_string(np - 1).size()) {
+  std::error_code ec;
+  fs::create_directories(folder_, ec);
+  if (ec) throw cannot(folder_, ec);
+  lock_.reset(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock_) throw cannot(folder_, last_error());
+  // Network file systems may have no locks; that is no reason not to write there.
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw UsageError("--output-filename: another hvdrun is writing to " + folder_ +
+                     "; name another folder");
+  move_earlier_run();
+  files_.resize(std::size_t{np} * 2);
+  for (std::uint32_t rank = 0; rank < np; ++rank) {
+    if (::mkdir(rank_folder(rank).c_str(), 0777) != 0)
+      throw cannot(rank_folder(rank), last_error());
+    for (const OutputStream stream : {OutputStream::out, OutputStream::err}) {
+      ec = open(index_of(rank, stream), O_CREAT | O_EXCL);
+      if (ec) throw cannot(path(rank, stream), ec);
+    }
+  }
+}
+
+void OutputFiles::move_earlier_run() {
+  std::error_code ec;
+  std::vector<fs::path> old;
+  for (const auto& entry : fs::directory_iterator(folder_, ec))
+    if (is_rank_folder(entry.path().filename())) old.push_back(entry.path());
+  if (ec) throw cannot(folder_, ec);
+  if (old.empty()) return;
+  for (int number = 1; moved_to_.empty(); ++number) {
+    std::string place = folder_ + "/run." + std::to_string(number);
+    if (::mkdir(place.c_str(), 0777) == 0) {
+      moved_to_ = std::move(place);
+    } else if (errno != EEXIST) {
+      throw cannot(place, last_error());
+    }
+  }
+  for (const fs::path& path : old) {
+    fs::rename(path, fs::path(moved_to_) / path.filename(), ec);
+    if (ec) throw cannot(path, ec);
+  }
+}
+
+std::string OutputFiles::rank_folder(std::uint32_t rank) const {
+  const std::string number = std::to_string(rank);
+  return folder_ + "/rank." + std::string(width_ - number.size(), '0') + number;
+}
+
+std::string OutputFiles::path(std::uint32_t rank, OutputStream stream) const {
+  return rank_folder(rank) + (stream == OutputStream::out ? "/stdout" : "/stderr");
+}
+
+std::error_code OutputFiles::open(std::size_t index, int flags) {
+  File& file = files_[index];
+  const std::string name = path(static_cast<std::uint32_t>(index / 2),
+                                index % 2 == 0 ? OutputStream::out : OutputStream::err);
+  file.fd.reset(::open(name.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666));
+  if (!file.fd) return last_error();
+  used_.push_front(index);
+  file.use = used_.begin();
+  if (used_.size() > kOpenFiles) {
+    files_[used_.back()].fd.reset();
+    used_.pop_back();
+  }
+  return {};
+}
+
+std::error_code OutputFiles::write(std::uint32_t rank, OutputStream stream,
+                                   std::string_view bytes) {
+  File& file = files_[index_of(rank, stream)];
+  if (file.failed) return {};
+  std::error_code ec;
+  if (file.fd) {
+    used_.splice(used_.begin(), used_, file.use);
+  } else {
+    ec = open(index_of(rank, stream), 0);
+  }
+  while (!ec && !bytes.empty()) {
+    const ssize_t sent = ::write(file.fd.get(), bytes.data(), bytes.size());
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno != EINTR) {
+      ec = last_error();
+    }
+  }
+  file.failed = static_cast<bool>(ec);
+  return ec;
+}
+
+}  // namespace hvdrun

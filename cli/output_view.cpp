@@ -1,0 +1,121 @@
+#include "cli/output_view.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "common/limits.h"
+
+namespace hvdrun {
+namespace {
+
+// What may be on its way to the console before the next item is taken.
+constexpr std::size_t kConsoleRoom = 64U << 10;
+
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
+  return value != nullptr && *value != '\0';
+}
+
+bool wants_color(ColorMode mode, bool terminal) {
+  if (mode != ColorMode::automatic) return mode == ColorMode::always;
+  const char* const term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): one thread
+  return terminal && !is_set("NO_COLOR") && term != nullptr && std::string_view(term) != "dumb";
+}
+
+}  // namespace
+
+OutputView::OutputView(boost::asio::io_context& io, int fd, const OutputOptions& options,
+                       const std::shared_ptr<const RankTable>& table, Events events)
+    : console_(
+          io, fd, [this] { pump(); }, [this](int error) { events_.on_broken(error); }),
+      formatter_(OutputTag(options.tag, options.timestamps,
+                           wants_color(options.color, console_.is_terminal()), table)),
+      timer_(io),
+      events_(std::move(events)) {
+  if (options.fold) fold_.emplace(static_cast<std::uint32_t>(table->ranks.size()));
+}
+
+void OutputView::show(Output message) { push({OutputItem::Kind::output, std::move(message)}); }
+
+void OutputView::end(std::uint32_t rank, OutputStream stream) {
+  push({OutputItem::Kind::closed, {rank, stream, false, {}}});
+}
+
+void OutputView::say(const std::string& line) {
+  push({OutputItem::Kind::notice, {0, OutputStream::err, false, line}});
+}
+
+void OutputView::push(OutputItem item) {
+  queue_.push(std::move(item));
+  pump();
+}
+
+void OutputView::finish() {
+  finished_ = true;
+  pump();
+}
+
+bool OutputView::idle() const {
+  return queue_.empty() && console_.waiting() == 0 && (!fold_ || fold_->empty());
+}
+
+void OutputView::pump() {
+  while (console_.waiting() < kConsoleRoom) {
+    if (fold_) show_folded(finished_ && queue_.empty());
+    const auto item = queue_.pop();
+    if (!item) break;
+    take(*item);
+  }
+  arm_timer();
+  if (idle()) events_.on_idle();
+}
+
+void OutputView::take(const OutputItem& item) {
+  const auto now = std::chrono::system_clock::now();
+  const Output& message = item.message;
+  switch (item.kind) {
+    case OutputItem::Kind::output:
+      if (fold_) {
+        fold_->add(message, std::chrono::steady_clock::now());
+        show_folded(false);
+      } else {
+        console_.write(formatter_.format(message, now));
+      }
+      return events_.on_taken(message.rank, static_cast<std::uint32_t>(message.bytes.size()));
+    case OutputItem::Kind::closed:
+      if (fold_ && fold_->mid_line(message.rank, message.stream)) show_folded(true);
+      return console_.write(formatter_.format_end(message.rank, message.stream));
+    case OutputItem::Kind::notice:
+      if (fold_) show_folded(true);
+      return console_.write(formatter_.format_notice(message.bytes));
+  }
+}
+
+void OutputView::show_folded(bool all) {
+  const auto now = std::chrono::system_clock::now();
+  FoldedLine line;
+  while (fold_->take(std::chrono::steady_clock::now(), all, line)) {
+    if (line.partial) {
+      console_.write(
+          formatter_.format({line.ranks.front(), line.stream, true, std::move(line.line)}, now));
+    } else {
+      console_.write(formatter_.format_folded(line.ranks, line.stream, line.line, now));
+    }
+  }
+}
+
+void OutputView::arm_timer() {
+  // Without room it is the console that says when to go on.
+  if (!fold_ || fold_->empty() || timer_set_ || console_.waiting() >= kConsoleRoom) return;
+  timer_set_ = true;
+  timer_.expires_at(fold_->next_due());
+  timer_.async_wait([this](const auto& ec) {
+    if (ec) return;
+    timer_set_ = false;
+    pump();
+  });
+}
+
+}  // namespace hvdrun

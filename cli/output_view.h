@@ -1,0 +1,65 @@
+// One place where output is shown, and the way there: a queue that serves the ranks in turn, the
+// fold when it was asked for, the formatter, the console. Only so much is on its way to the
+// console that a rank which floods does not hold up the others; the rest waits in the queue, which
+// is bounded by the ranks' credit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "cli/console.h"
+#include "cli/options.h"
+#include "cli/output_fold.h"
+#include "cli/output_formatter.h"
+#include "cli/output_queue.h"
+
+namespace hvdrun {
+
+class OutputView {
+ public:
+  struct Events {
+    // So much of the rank's output is on its way; it gets credit for as much again.
+    std::function<void(std::uint32_t rank, std::uint32_t bytes)> on_taken;
+    std::function<void()> on_idle;
+    std::function<void(int error)> on_broken;  // as Console's
+  };
+
+  OutputView(boost::asio::io_context& io, int fd, const OutputOptions& options,
+             const std::shared_ptr<const RankTable>& table, Events events);
+
+  void show(Output message);
+  void end(std::uint32_t rank, OutputStream stream);
+  void say(const std::string& line);  // one of hvdrun's own; with its end
+
+  // No more output will come, so nothing needs to wait for its like.
+  void finish();
+  // Nobody will read it: drops what waits and all that comes.
+  void abandon() { console_.abandon(); }
+
+  bool idle() const;
+  bool is_terminal() const { return console_.is_terminal(); }
+
+ private:
+  void push(OutputItem item);
+  void pump();
+  void take(const OutputItem& item);
+  void show_folded(bool all);
+  void arm_timer();
+
+  Console console_;
+  OutputFormatter formatter_;
+  OutputQueue queue_;
+  std::optional<OutputFold> fold_;
+  boost::asio::steady_timer timer_;
+  Events events_;
+  bool timer_set_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace hvdrun

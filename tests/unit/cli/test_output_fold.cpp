@@ -1,0 +1,81 @@
+#include <catch2/catch.hpp>
+
+#include "cli/output_fold.h"
+#include "cli/output_tag.h"
+
+namespace hvdrun {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct FoldFixture {
+  void add(std::uint32_t rank, const std::string& text, OutputStream stream = OutputStream::out) {
+    fold.add({rank, stream, false, text}, now);
+  }
+  std::string take(bool all = false) {
+    std::string text;
+    for (FoldedLine line; fold.take(now, all, line);)
+      text += to_ranges(line.ranks) + (line.partial ? "+" : ":") + line.line;
+    return text;
+  }
+  OutputFold fold{4};
+  OutputFold::TimePoint now{};
+};
+
+TEST_CASE_METHOD(FoldFixture, "lines of all ranks fold into one, at once", "[output]") {
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    CHECK(take().empty());
+    add(rank, "same\n");
+  }
+  CHECK(take() == "0-3:same\n");
+  CHECK(fold.empty());
+}
+
+TEST_CASE_METHOD(FoldFixture, "a line waits for its like only so long", "[output]") {
+  add(2, "same\n");
+  add(0, "same\n");
+  add(1, "other\n");
+  now += OutputFold::kWindow - 1ms;
+  CHECK(take().empty());
+  now += 1ms;
+  CHECK(take() == "0,2:same\n1:other\n");
+  add(3, "same\n");
+  now += OutputFold::kWindow;
+  CHECK(take() == "3:same\n");
+}
+
+TEST_CASE_METHOD(FoldFixture, "each rank's lines stay in order", "[output]") {
+  add(0, "a\nb\na\n");
+  add(1, "b\na\nb\n");
+  add(2, "a\na\nb\n");
+  CHECK(take(true) == "0,2:a\n0-1:b\n0-2:a\n1-2:b\n");
+}
+
+TEST_CASE_METHOD(FoldFixture, "streams do not mix, and repeats of one rank stay", "[output]") {
+  add(0, "x\nx\n");
+  add(1, "x\n");
+  add(1, "x\n", OutputStream::err);
+  CHECK(take(true) == "0-1:x\n0:x\n1:x\n");
+}
+
+TEST_CASE_METHOD(FoldFixture, "parts of a line are not folded", "[output]") {
+  add(0, "part");
+  add(1, "part");
+  CHECK(fold.mid_line(0, OutputStream::out));
+  add(0, " end\nx\n");
+  add(1, " end\nx\n");
+  CHECK_FALSE(fold.mid_line(0, OutputStream::out));
+  CHECK(take(true) == "0+part1+part0+ end\n0:x\n1+ end\n1:x\n");
+}
+
+TEST_CASE_METHOD(FoldFixture, "what waits is bounded", "[output]") {
+  std::size_t taken = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    add(0, std::to_string(i) + std::string(100, '.') + "\n");
+    taken += take().empty() ? 0 : 1;
+  }
+  CHECK(taken > 19'000);
+}
+
+}  // namespace
+}  // namespace hvdrun
