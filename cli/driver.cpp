@@ -51,6 +51,18 @@ UniqueFd listen_on_loopback(std::string& address) {
   return UniqueFd(acceptor.release());
 }
 
+InputFor input_for(const StdinTo& to) {
+  switch (to.who) {
+    case StdinTo::Who::one:
+      return InputFor::one_rank;
+    case StdinTo::Who::all:
+      return InputFor::all_ranks;
+    case StdinTo::Who::none:
+      break;
+  }
+  return InputFor::nobody;
+}
+
 // Everything that is forked must be before there is an io_context.
 struct Prepared {
   std::unique_ptr<OutputFiles> files;  // with --output-filename
@@ -79,6 +91,8 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const Prepared& prepared, std::
   bootstrap.host_name = plan.spec.hosts[host].name;
   bootstrap.lease_ms = static_cast<std::uint32_t>(plan.spec.lease.count());
   bootstrap.verbose = plan.verbose;
+  bootstrap.input = input_for(plan.output.stdin_to);
+  bootstrap.input_rank = plan.output.stdin_to.rank;
   if (!prepared.control_address.empty()) {
     bootstrap.control.addresses = {prepared.control_address};
     bootstrap.output.addresses = {prepared.viewer_address};

@@ -29,12 +29,27 @@ Viewer::Viewer(asio::io_context& io, std::string job_id, const OutputOptions& op
   };
   out_ = open(true);
   err_ = SharedFd::same_file(STDOUT_FILENO, STDERR_FILENO) ? out_ : open(false);
+  open_input(options.stdin_to);
   if (files_ && !files_->moved_to().empty())
     say("the files of an earlier run are in " + files_->moved_to() + " now");
 }
 
+void Viewer::open_input(const StdinTo& to) {
+  std::vector<std::uint32_t> ranks;
+  if (to.who == StdinTo::Who::one) ranks = {to.rank};
+  if (to.who == StdinTo::Who::all)
+    for (const RankPlace& place : table_->ranks) ranks.push_back(place.rank);
+  if (ranks.empty()) return;
+  input_.emplace(
+      io_, STDIN_FILENO, ranks, [this](const Input& input) { send(input.rank, input); },
+      [this](const std::string& trouble) { say(trouble + "; the ranks read the end of it"); });
+}
+
 void Viewer::forget(std::uint32_t host) {
   hosts_.erase(host);
+  if (input_)
+    for (const RankPlace& place : table_->ranks)
+      if (place.host == host) input_->closed(place.rank);
   if (!hosts_.empty()) return;
   listener_.reset();
   out_->finish();
@@ -91,13 +106,21 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
   const auto owns = [&](std::uint32_t rank) {
     return rank < table_->ranks.size() && table_->ranks[rank].host == host;
   };
+  const auto is = [&]<class M>(M& message) {
+    return frame.type == M::kType && !decode(frame.payload, message) && owns(message.rank);
+  };
   Output output;
   OutputClosed closed;
-  if (frame.type == MessageType::output && !decode(frame.payload, output) && owns(output.rank)) {
+  InputCredit input_credit;
+  InputClosed input_closed;
+  if (is(output)) {
     show(std::move(output));
-  } else if (frame.type == MessageType::output_closed && !decode(frame.payload, closed) &&
-             owns(closed.rank)) {
+  } else if (is(closed)) {
     (closed.stream == OutputStream::out ? out_ : err_)->end(closed.rank, closed.stream);
+  } else if (input_ && is(input_credit)) {
+    input_->credit(input_credit);
+  } else if (input_ && is(input_closed)) {
+    input_->closed(input_closed.rank);
   } else {
     say("the agent on " + table_->hosts[host].name +
         " sent output that hvdrun does not understand; the rest of it is not shown");
@@ -125,10 +148,13 @@ void Viewer::keep(const Output& message) {
         (files_failed_ < kNamed ? "" : " (more files may end early, none is named)"));
 }
 
-void Viewer::on_taken(std::uint32_t rank, std::uint32_t bytes) {
+template <class M>
+void Viewer::send(std::uint32_t rank, const M& message) {
   const auto channel = hosts_.find(table_->ranks[rank].host);
-  if (channel != hosts_.end() && channel->second) channel->second->send(Credit{rank, bytes});
+  if (channel != hosts_.end() && channel->second) channel->second->send(message);
 }
+
+void Viewer::on_taken(std::uint32_t rank, std::uint32_t bytes) { send(rank, Credit{rank, bytes}); }
 
 void Viewer::broken(bool out, int error) {
   // A full disk, say; when the reader has gone the job ends instead.

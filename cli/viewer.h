@@ -1,6 +1,6 @@
-// Shows the output of all ranks and keeps it in files: one connection from every agent, a view for
-// stdout and one for stderr. A file gets what a rank wrote as soon as it comes; the rank gets
-// credit for more once it is on its way to the console.
+// Shows the output of all ranks, keeps it in files, and passes stdin on: one connection from every
+// agent, a view for stdout and one for stderr. A file gets what a rank wrote as soon as it comes;
+// the rank gets credit for more once it is on its way to the console.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "cli/input_source.h"
 #include "cli/options.h"
 #include "cli/output_files.h"
 #include "cli/output_view.h"
@@ -62,6 +63,9 @@ class Viewer {
   void on_frame(std::uint32_t host, const Frame& frame);
   void show(Output message);
   void keep(const Output& message);
+  template <class M>
+  void send(std::uint32_t rank, const M& message);
+  void open_input(const StdinTo& to);
   void on_taken(std::uint32_t rank, std::uint32_t bytes);
   void broken(bool out, int error);
   void notify();
@@ -75,6 +79,7 @@ class Viewer {
   // One view for both when they are the same terminal or file: two would tear each other's lines.
   std::shared_ptr<OutputView> out_;
   std::shared_ptr<OutputView> err_;
+  std::optional<InputSource> input_;  // with --stdin
   std::optional<TlsListener> listener_;
   std::map<std::uint32_t, Channel> hosts_;  // expected; no channel before its hello
 };

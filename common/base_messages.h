@@ -65,6 +65,9 @@ enum class MessageType : std::uint16_t {
   output = 80,
   credit = 81,
   output_closed = 82,
+  input = 83,
+  input_credit = 84,
+  input_closed = 85,
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
@@ -148,6 +151,9 @@ struct Endpoint {
   }
 };
 
+// Who gets hvdrun's stdin; the others have /dev/null.
+enum class InputFor : std::uint8_t { nobody = 0, one_rank = 1, all_ranks = 2 };
+
 // What a guard reads from its stdin before anything else. The stdin stays open: it is the lease.
 struct Bootstrap {
   static constexpr auto kType = MessageType::bootstrap;
@@ -159,6 +165,8 @@ struct Bootstrap {
   Endpoint output;
   std::uint32_t lease_ms = 0;
   bool verbose = false;
+  InputFor input = InputFor::nobody;
+  std::uint32_t input_rank = 0;  // with one_rank
   template <class V>
   void visit(V& v) {
     v(job_id);
@@ -169,6 +177,8 @@ struct Bootstrap {
     v(output);
     v(lease_ms);
     v(verbose);
+    v(input);
+    v(input_rank);
   }
 };
 

@@ -30,6 +30,11 @@ inline constexpr std::size_t kMaxWriteQueue = 64U << 20;  // bytes queued on one
 inline constexpr std::size_t kMaxOutputLine = 64U
                                               << 10;  // bytes; a longer line is passed on in parts
 inline constexpr std::size_t kOutputCredit = 256U << 10;  // bytes a rank may be ahead of the viewer
+inline constexpr std::size_t kMaxOutputOfHost = 64U << 20;  // bytes, all its ranks together
+inline constexpr std::size_t kMaxOutputQueue =
+    8U << 20;  // bytes an agent queues for the viewer before it stops reading
+inline constexpr std::size_t kInputCredit = 64U << 10;     // bytes of stdin on their way to a rank
+inline constexpr std::size_t kMaxInputOfHost = 32U << 20;  // bytes, all ranks of a host together
 inline constexpr std::size_t kMaxPendingHandshakes =
     256;  // connections that have not said hello yet
 

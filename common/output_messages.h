@@ -51,4 +51,40 @@ struct OutputClosed {
   }
 };
 
+// Bytes for the stdin of a rank; `end`: nothing comes after them.
+struct Input {
+  static constexpr auto kType = MessageType::input;
+  std::uint32_t rank = 0;
+  bool end = false;
+  std::string bytes;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(end);
+    v(bytes);
+  }
+};
+
+// The rank can be sent so many bytes more. The first one tells that it waits for input at all.
+struct InputCredit {
+  static constexpr auto kType = MessageType::input_credit;
+  std::uint32_t rank = 0;
+  std::uint32_t bytes = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(bytes);
+  }
+};
+
+// The rank reads no more: it has closed its stdin, or ended, or never came.
+struct InputClosed {
+  static constexpr auto kType = MessageType::input_closed;
+  std::uint32_t rank = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+  }
+};
+
 }  // namespace hvdrun

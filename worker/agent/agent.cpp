@@ -46,6 +46,7 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
       child_signal_(io, SIGCHLD),
       timer_(io),
       pump_(io, [this] { finish_if_quiet(); }),
+      input_(io),
       cores_(usable_cores()),
       last_heard_(now()),
       next_heartbeat_(now() + limits::kHeartbeat) {
@@ -54,10 +55,12 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
   open(bootstrap_.output, Role::output, [this](Channel output) {
     output_ = std::move(output);
     pump_.set_viewer(output_);
+    input_.set_viewer(output_);
     output_->set_callbacks([this](const Frame& frame) { on_output_channel(frame); },
                            [this](std::error_code) {
                              output_.reset();
                              pump_.set_viewer(nullptr);
+                             input_.set_viewer(nullptr);
                            });
     open(bootstrap_.control, Role::agent, [this](const Channel& control) { serve(control); });
   });
@@ -178,7 +181,10 @@ void Agent::on_control(const Frame& frame) {
 
 void Agent::on_output_channel(const Frame& frame) {
   Credit credit;
+  Input input;
   if (frame.type == MessageType::credit && !decode(frame.payload, credit)) pump_.credit(credit);
+  if (frame.type == MessageType::input && !decode(frame.payload, input))
+    input_.input(std::move(input));
 }
 
 void Agent::launch(const Launch& message, std::uint32_t epoch) {
@@ -198,8 +204,14 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   };
   const std::string name = options.name;
   workers_server_ = std::make_unique<WorkerServer>(io_, std::move(options));
+  if (!message.slots.empty()) pump_.set_ranks(message.slots.size());
   for (const SlotAssignment& slot : message.slots) start_worker(message, slot, name);
   oom_kills_ = oom_kill_count();
+}
+
+bool Agent::gets_input(std::uint32_t rank) const {
+  return bootstrap_.input == InputFor::all_ranks ||
+         (bootstrap_.input == InputFor::one_rank && bootstrap_.input_rank == rank);
 }
 
 void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
@@ -231,20 +243,25 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   std::error_code ec = find_program(
       program, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", options.cwd, options.path);
   std::string what = "'" + program + "'";
+  const bool has_input = gets_input(slot.rank);
+  int in[2] = {-1, -1};
   int out[2] = {-1, -1};
   int err[2] = {-1, -1};
-  if (!ec && (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)) {
+  if (!ec && (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0 ||
+              (has_input && ::pipe2(in, O_CLOEXEC) != 0))) {
     ec = {errno, std::system_category()};
-    what = "a pipe for its output";
+    what = "a pipe for its output or input";
   }
+  if (!has_input) in[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const UniqueFd in_read(in[0]);
+  UniqueFd in_write(in[1]);
   UniqueFd out_read(out[0]);
   const UniqueFd out_write(out[1]);
   UniqueFd err_read(err[0]);
   const UniqueFd err_write(err[1]);
-  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   Worker worker{slot.rank, {}};
   if (!ec) {
-    options.fds = {{null.get(), 0}, {out_write.get(), 1}, {err_write.get(), 2}};
+    options.fds = {{in_read.get(), 0}, {out_write.get(), 1}, {err_write.get(), 2}};
     ec = spawn(options, worker.process);
     if (ec && ec.value() == ENOENT && ::access(options.cwd.c_str(), X_OK) != 0)
       what = "the working folder '" + options.cwd + "'";
@@ -253,10 +270,15 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
     up(RankExited{slot.rank, 0, ExitKind::not_started, static_cast<std::uint32_t>(ec.value()),
                   ladder_.started(), false, what + ": " + ec.message()});
     workers_server_->rank_exited(slot.rank, "it could not start");
+    if (has_input && output_) output_->send(InputClosed{slot.rank});
     return;
   }
-  pump_.add(slot.rank, OutputStream::out, std::move(out_read));
-  pump_.add(slot.rank, OutputStream::err, std::move(err_read));
+  const bool asks = has_input && bootstrap_.input == InputFor::one_rank;
+  pump_.add(slot.rank, OutputStream::out, std::move(out_read), asks);
+  pump_.add(slot.rank, OutputStream::err, std::move(err_read), asks);
+  if (has_input)
+    input_.add(slot.rank, std::move(in_write),
+               std::min(limits::kInputCredit, limits::kMaxInputOfHost / message.slots.size()));
   up(RankStarted{slot.rank, static_cast<std::uint32_t>(worker.process.pid)});
   debug("rank " + std::to_string(slot.rank) + " is process " + std::to_string(worker.process.pid));
   workers_.emplace(worker.process.pid, std::move(worker));
@@ -285,6 +307,7 @@ void Agent::debug(const std::string& text) {
 }
 
 void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status) {
+  input_.remove(rank);
   const bool out_of_memory = status.signaled && status.value == SIGKILL && !ladder_.started() &&
                              oom_kill_count() > oom_kills_;
   debug("rank " + std::to_string(rank) + ": " + describe(status));

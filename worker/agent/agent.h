@@ -18,6 +18,7 @@
 #include "common/messages.h"
 #include "common/process.h"
 #include "common/tls_psk.h"
+#include "worker/agent/input_pump.h"
 #include "worker/agent/kill_ladder.h"
 #include "worker/agent/output_pump.h"
 #include "worker/agent/worker_server.h"
@@ -48,6 +49,7 @@ class Agent {
 
   void launch(const Launch& message, std::uint32_t epoch);
   void start_worker(const Launch& message, const SlotAssignment& slot, const std::string& agent);
+  bool gets_input(std::uint32_t rank) const;
   void reap();
   void worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status);
   void debug(const std::string& text);  // a line for the user of --verbose
@@ -78,6 +80,7 @@ class Agent {
   Channel control_;
   Channel output_;
   OutputPump pump_;
+  InputPump input_;
   std::unique_ptr<WorkerServer> workers_server_;
   std::map<pid_t, Worker> workers_;  // alive, by process id
   KillLadder ladder_;

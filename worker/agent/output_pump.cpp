@@ -1,43 +1,80 @@
 #include "worker/agent/output_pump.h"
 
+#include <chrono>
 #include <utility>
 
 #include "common/limits.h"
 
 namespace hvdrun {
+namespace {
+
+// Long enough for a line that is printed in pieces, short enough for who waits for a question.
+constexpr std::chrono::milliseconds kQuestionPause{100};
+// Until it is looked whether a full connection has moved.
+constexpr std::chrono::milliseconds kStallPause{10};
+
+}  // namespace
 
 void OutputPump::set_viewer(std::shared_ptr<FrameChannel> viewer) {
   viewer_ = std::move(viewer);
   for (const auto& [key, source] : sources_) read(source);
 }
 
-void OutputPump::add(std::uint32_t rank, OutputStream stream, UniqueFd pipe) {
+void OutputPump::add(std::uint32_t rank, OutputStream stream, UniqueFd pipe, bool asks) {
   const auto source = std::make_shared<Source>(io_, rank, stream, pipe.release());
+  if (asks) source->question.emplace(io_);
   sources_[{rank, stream}] = source;
-  credit_.emplace(rank, limits::kOutputCredit);
+  credit_.emplace(rank, first_credit_);
   read(source);
 }
 
 void OutputPump::read(const std::shared_ptr<Source>& source) {
   if (source->reading || (viewer_ && credit_[source->rank] <= 0)) return;
+  if (viewer_ && viewer_->queued() > limits::kMaxOutputQueue) return stall();
   source->reading = true;
-  source->pipe.async_read_some(
-      boost::asio::buffer(source->buffer), [this, source](const auto& ec, std::size_t size) {
-        source->reading = false;
-        if (ec) {
-          std::string rest = source->splitter.take_rest();
-          if (!rest.empty()) send(*source, std::move(rest), true);
-          if (viewer_) viewer_->send(OutputClosed{source->rank, source->stream});
-          sources_.erase({source->rank, source->stream});
-          if (sources_.empty()) on_all_closed_();
-          return;
-        }
-        std::string lines;
-        bool partial = false;
-        source->splitter.feed(std::string_view(source->buffer.data(), size), lines, partial);
-        if (!lines.empty()) send(*source, std::move(lines), partial);
-        read(source);
-      });
+  source->pipe.async_read_some(boost::asio::buffer(source->buffer),
+                               [this, source](const auto& ec, std::size_t size) {
+                                 source->reading = false;
+                                 if (ec) return closed(source);
+                                 received(source, size);
+                                 read(source);
+                               });
+}
+
+void OutputPump::stall() {
+  if (std::exchange(stalled_, true)) return;
+  stall_timer_.expires_after(kStallPause);
+  stall_timer_.async_wait([this](const auto& ec) {
+    if (ec) return;
+    stalled_ = false;
+    for (const auto& [key, source] : sources_) read(source);
+  });
+}
+
+void OutputPump::received(const std::shared_ptr<Source>& source, std::size_t size) {
+  std::string lines;
+  bool partial = false;
+  source->splitter.feed(std::string_view(source->buffer.data(), size), lines, partial);
+  if (!lines.empty()) send(*source, std::move(lines), partial);
+  if (source->question) wait_for_more(source);
+}
+
+void OutputPump::closed(const std::shared_ptr<Source>& source) {
+  if (source->question) source->question->cancel();
+  std::string rest = source->splitter.take_rest();
+  if (!rest.empty()) send(*source, std::move(rest), true);
+  if (viewer_) viewer_->send(OutputClosed{source->rank, source->stream});
+  sources_.erase({source->rank, source->stream});
+  if (sources_.empty()) on_all_closed_();
+}
+
+void OutputPump::wait_for_more(const std::shared_ptr<Source>& source) {
+  source->question->expires_after(kQuestionPause);
+  source->question->async_wait([this, source](const auto& ec) {
+    if (ec) return;
+    std::string rest = source->splitter.take_rest();
+    if (!rest.empty()) send(*source, std::move(rest), true);
+  });
 }
 
 void OutputPump::send(const Source& source, std::string bytes, bool partial) {

@@ -1,18 +1,23 @@
 // Carries the workers' output from their pipes to the viewer, in whole lines. A rank may be ahead
 // of the viewer by limits::kOutputCredit bytes; then its pipe is not read until the viewer has
-// caught up, so a rank that prints without end waits for itself alone.
+// caught up, so a rank that prints without end waits for itself alone. When the connection itself
+// does not move, no pipe is read.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "common/frame_channel.h"
+#include "common/limits.h"
 #include "common/line_splitter.h"
 #include "common/messages.h"
 #include "common/unique_fd.h"
@@ -22,11 +27,18 @@ namespace hvdrun {
 class OutputPump {
  public:
   OutputPump(boost::asio::io_context& io, std::function<void()> on_all_closed)
-      : io_(io), on_all_closed_(std::move(on_all_closed)) {}
+      : io_(io), on_all_closed_(std::move(on_all_closed)), stall_timer_(io) {}
+
+  // Many ranks have less credit each, so that the viewer's memory stays bounded too.
+  void set_ranks(std::size_t count) {
+    first_credit_ = std::min(limits::kOutputCredit, limits::kMaxOutputOfHost / count);
+  }
 
   // Without a viewer (it is gone) output is read and dropped, so that nobody blocks on it.
   void set_viewer(std::shared_ptr<FrameChannel> viewer);
-  void add(std::uint32_t rank, OutputStream stream, UniqueFd pipe);
+  // `asks`: somebody may answer at a terminal, so an unfinished line is a question, which is sent
+  // when nothing has followed it for a moment.
+  void add(std::uint32_t rank, OutputStream stream, UniqueFd pipe, bool asks = false);
   void credit(const Credit& message);
   bool all_closed() const { return sources_.empty(); }
 
@@ -40,10 +52,15 @@ class OutputPump {
     LineSplitter splitter;
     std::array<char, 16384> buffer{};
     bool reading = false;
+    std::optional<boost::asio::steady_timer> question;  // with `asks`
   };
   using Key = std::pair<std::uint32_t, OutputStream>;
 
   void read(const std::shared_ptr<Source>& source);
+  void received(const std::shared_ptr<Source>& source, std::size_t size);
+  void closed(const std::shared_ptr<Source>& source);
+  void stall();
+  void wait_for_more(const std::shared_ptr<Source>& source);
   void send(const Source& source, std::string bytes, bool partial);
 
   boost::asio::io_context& io_;
@@ -51,6 +68,10 @@ class OutputPump {
   std::shared_ptr<FrameChannel> viewer_;
   std::map<Key, std::shared_ptr<Source>> sources_;
   std::map<std::uint32_t, std::int64_t> credit_;  // by rank; may go below zero by one read
+  std::size_t first_credit_ = limits::kOutputCredit;
+  // Runs while somebody is not read because the connection does not move.
+  boost::asio::steady_timer stall_timer_;
+  bool stalled_ = false;
 };
 
 }  // namespace hvdrun

@@ -85,6 +85,20 @@ TEST_CASE_METHOD(PumpFixture, "lines arrive whole, the rest at the end", "[outpu
   CHECK(all_closed);
 }
 
+TEST_CASE_METHOD(PumpFixture, "a question does not wait for its line's end", "[output]") {
+  int fds[2];
+  REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
+  const UniqueFd asking(fds[1]);
+  pump.add(4, OutputStream::out, UniqueFd(fds[0]), true);
+  REQUIRE(::write(asking.get(), "name? ", 6) == 6);
+  for (int i = 0; text.empty() && i < 100; ++i) {
+    io.run_for(20ms);
+    io.restart();
+  }
+  CHECK(text == "name? ");
+  CHECK(last_partial);
+}
+
 TEST_CASE_METHOD(PumpFixture, "a rank without credit waits in its own pipe", "[output]") {
   flood();
   // One read may go over it, and a line end may keep some back.

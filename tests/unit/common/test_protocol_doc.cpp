@@ -62,6 +62,9 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<Output>(code, "output");
   add<Credit>(code, "credit");
   add<OutputClosed>(code, "output_closed");
+  add<Input>(code, "input");
+  add<InputCredit>(code, "input_credit");
+  add<InputClosed>(code, "input_closed");
 
   std::map<std::string, int> doc;
   const std::string text = read_doc();
