@@ -58,6 +58,7 @@ void Console::pump() {
     }
     done_ += static_cast<std::size_t>(sent);
     total += static_cast<std::size_t>(sent);
+    written_ += static_cast<std::uint64_t>(sent);
   }
   if (done_ == buffer_.size()) {
     buffer_.clear();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ class Console {
   void write(std::string_view text);
   // Drops what waits and all that comes.
   void abandon();
+  // Bytes handed to the kernel so far.
+  std::uint64_t written() const { return written_; }
   std::size_t waiting() const { return buffer_.size() - done_; }
   bool is_terminal() const { return fd_.is_terminal(); }
 
@@ -36,6 +39,7 @@ class Console {
   std::function<void(int)> on_broken_;
   std::string buffer_;
   std::size_t done_ = 0;  // bytes of the buffer that are written
+  std::uint64_t written_ = 0;
   bool scheduled_ = false;
   bool broken_ = false;
 };

@@ -305,7 +305,8 @@ void Driver::on_signal(int signal) {
       break;
   }
   // Once: the kill ladder. Twice: at once.
-  if (exit_code_) return end_now();
+  const bool first = viewer_.hurry();
+  if (exit_code_) return first ? void() : end_now();
   if (std::exchange(interrupted_, true)) {
     exit_code_ = exit_code::kSignalBase + signal;
     return end_now();

@@ -12,6 +12,7 @@ namespace {
 
 // What may be on its way to the console before the next item is taken.
 constexpr std::size_t kConsoleRoom = 64U << 10;
+constexpr std::chrono::milliseconds kPatience{1'000};
 
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
@@ -33,6 +34,7 @@ OutputView::OutputView(boost::asio::io_context& io, int fd, const OutputOptions&
       formatter_(OutputTag(options.tag, options.timestamps,
                            wants_color(options.color, console_.is_terminal()), table)),
       timer_(io),
+      patience_(io),
       events_(std::move(events)) {
   if (options.fold) fold_.emplace(static_cast<std::uint32_t>(table->ranks.size()));
 }
@@ -55,6 +57,15 @@ void OutputView::push(OutputItem item) {
 void OutputView::finish() {
   finished_ = true;
   pump();
+}
+
+void OutputView::hurry() {
+  patience_.expires_after(kPatience);
+  patience_.async_wait([this, before = console_.written()](const auto& ec) {
+    if (ec) return;
+    if (console_.waiting() > 0 && console_.written() == before) return console_.abandon();
+    hurry();
+  });
 }
 
 bool OutputView::idle() const {

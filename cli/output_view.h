@@ -39,8 +39,9 @@ class OutputView {
 
   // No more output will come, so nothing needs to wait for its like.
   void finish();
-  // Nobody will read it: drops what waits and all that comes.
-  void abandon() { console_.abandon(); }
+  // Somebody wants to leave: from now on a console that takes nothing for a second is given up.
+  // What waits for it is dropped then, and all that comes.
+  void hurry();
 
   bool idle() const;
   bool is_terminal() const { return console_.is_terminal(); }
@@ -57,6 +58,7 @@ class OutputView {
   OutputQueue queue_;
   std::optional<OutputFold> fold_;
   boost::asio::steady_timer timer_;
+  boost::asio::steady_timer patience_;
   Events events_;
   bool timer_set_ = false;
   bool finished_ = false;

@@ -163,9 +163,11 @@ void Viewer::broken(bool out, int error) {
   on_broken_(error);
 }
 
-void Viewer::abandon_consoles() {
-  out_->abandon();
-  if (err_ != out_) err_->abandon();
+bool Viewer::hurry() {
+  if (std::exchange(in_hurry_, true)) return false;
+  out_->hurry();
+  if (err_ != out_) err_->hurry();
+  return true;
 }
 
 void Viewer::say(const std::string& text) { err_->say("hvdrun: " + text + "\n"); }

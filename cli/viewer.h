@@ -44,9 +44,9 @@ class Viewer {
   // Called whenever all_shown() may have become true.
   std::function<void()> on_all_closed;
 
-  // Nobody waits for the consoles any more: what they have not taken is dropped, and so is what
-  // still comes. Files get it all the same.
-  void abandon_consoles();
+  // Somebody wants to leave: from now on a console that takes nothing for a second is given up.
+  // Files get everything all the same. False when this was said before.
+  bool hurry();
 
   // Called with everything that a rank wrote, before it is shown.
   std::function<void(const Output&)> on_output;
@@ -75,6 +75,7 @@ class Viewer {
   std::shared_ptr<const RankTable> table_;
   std::unique_ptr<OutputFiles> files_;
   std::uint32_t files_failed_ = 0;
+  bool in_hurry_ = false;
   std::function<void(int)> on_broken_;
   // One view for both when they are the same terminal or file: two would tear each other's lines.
   std::shared_ptr<OutputView> out_;

@@ -1,4 +1,6 @@
-#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
 #include <sstream>
 
 #include <catch2/catch.hpp>
@@ -7,6 +9,8 @@
 
 namespace hvdrun::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 TEST_CASE("every line has rank and stream in front, on the stream it came from", "[output]") {
   const RunResult result =
@@ -39,6 +43,107 @@ TEST_CASE("lines of many ranks are never torn, and none is lost", "[output]") {
   CHECK(next == std::vector<int>(8, 2000));
 }
 
+TEST_CASE("lines are whole when both outputs are one pipe", "[output]") {
+  const RunResult result =
+      run({.args = {"bash", "-c",
+                    build_path("hvdrun") +
+                        " -np 4 sh -c 'seq -f \"out %g of $HVD_RANK end\" 20000 & "
+                        "seq -f \"err %g of $HVD_RANK end\" 20000 >&2; wait' 2>&1"}});
+  REQUIRE(result.exit_code == 0);
+  std::istringstream lines(result.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    int tag = 0;
+    int rank = 0;
+    int used = 0;
+    std::sscanf(line.c_str(), "[%d]<std%*3s>:%*3s %*d of %d end%n", &tag, &rank, &used);
+    if (used != static_cast<int>(line.size()) || tag != rank) FAIL("torn: " << line);
+  }
+  CHECK(count == 160'000);
+}
+
+TEST_CASE("tags are off, a template, or after a timestamp", "[output]") {
+  const std::vector<std::string> program = {"-np", "1", "echo", "hi"};
+  const auto with = [&](std::vector<std::string> options) {
+    options.insert(options.end(), program.begin(), program.end());
+    return hvdrun(options);
+  };
+  CHECK(with({"--tag-output", "off"}).out == "hi\n");
+  CHECK(with({"--tag-output", "{host} {rank}.{local_rank} {stream}> "}).out ==
+        "localhost 0.0 stdout> hi\n");
+  const std::string timed = with({"--prefix-output-with-timestamp"}).out;
+  int day = 0;
+  int year = 0;
+  int used = 0;
+  std::sscanf(timed.c_str(), "%*3s %*3s %d %*d:%*d:%*d %d[0]<stdout>:hi%n", &day, &year, &used);
+  CHECK(used == static_cast<int>(timed.size()) - 1);
+  CHECK(day >= 1);
+  CHECK(year >= 2024);
+  const RunResult bad = with({"--tag-output", "{ranc}"});
+  CHECK(bad.exit_code == 64);
+  CHECK(bad.err.find("there is no {ranc}; the names are {rank}") != std::string::npos);
+}
+
+TEST_CASE("a progress bar keeps its tag and its carriage returns", "[output]") {
+  const RunResult result = hvdrun({"-np", "1", "printf", "10%%\r20%%\rdone\n"});
+  CHECK(result.out == "[0]<stdout>:10%\r[0]<stdout>:20%\r[0]<stdout>:done\n");
+}
+
+TEST_CASE("a terminal has colours unless NO_COLOR says no", "[output]") {
+  const std::string command = build_path("hvdrun") + " -np 2 sh -c 'echo hi; echo no >&2'";
+  const auto on_terminal = [&](const std::string& more) {
+    return run({.args = {"script", "-qec", more + command, "/dev/null"},
+                .env = {{"TERM", "xterm"}}})
+        .out;
+  };
+  const std::string out = on_terminal("");
+  CHECK(out.find("\x1b[36m[0]<stdout>:\x1b[0mhi\r\n") != std::string::npos);
+  CHECK(out.find("\x1b[7;32m[1]<stderr>:\x1b[0mno\r\n") != std::string::npos);
+  CHECK(on_terminal("NO_COLOR=1 ").find('\x1b') == std::string::npos);
+  CHECK(hvdrun({"-np", "1", "echo", "hi"}).out == "[0]<stdout>:hi\n");
+  CHECK(hvdrun({"--color", "always", "-np", "1", "echo", "hi"}).out ==
+        "\x1b[36m[0]<stdout>:\x1b[0mhi\n");
+}
+
+// The ranks of "0-2,5".
+std::vector<int> ranks_of(const std::string& ranges) {
+  std::vector<int> ranks;
+  std::istringstream parts(ranges);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const auto dash = part.find('-');
+    const int last = std::stoi(part.substr(dash == std::string::npos ? 0 : dash + 1));
+    for (int rank = std::stoi(part); rank <= last; ++rank) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+// How many lines they fold into depends on how far apart they come.
+TEST_CASE("equal lines of many ranks fold, and nobody's is lost", "[output]") {
+  TempFolder folder;
+  const RunResult result = hvdrun(
+      {"--fold", "-np", "8", "sh", "-c",
+       "touch " + folder.path() + "/$HVD_RANK; while [ $(ls " + folder.path() +
+           " | wc -l) -lt 8 ]; do sleep 0.01; done; echo same; echo rank $HVD_RANK; echo last"});
+  CHECK(result.exit_code == 0);
+  std::map<std::string, std::vector<int>> ranks;
+  std::map<std::string, int> lines;
+  std::istringstream text(result.out);
+  for (std::string line; std::getline(text, line);) {
+    const auto colon = line.find("]<stdout>:");
+    REQUIRE(colon != std::string::npos);
+    const std::string rest = line.substr(colon + 10);
+    ++lines[rest];
+    for (const int rank : ranks_of(line.substr(1, colon - 1))) ranks[rest].push_back(rank);
+  }
+  std::vector<int> all(8);
+  std::iota(all.begin(), all.end(), 0);
+  for (const char* line : {"same", "last"}) {
+    CHECK(lines[line] < 8);
+    CHECK_THAT(ranks[line], Catch::UnorderedEquals(all));
+  }
+  for (const int rank : all) CHECK(ranks["rank " + std::to_string(rank)] == std::vector<int>{rank});
+}
+
 TEST_CASE("binary output arrives unchanged", "[output]") {
   TempFolder folder;
   const std::string file = folder.path() + "/bytes";
@@ -56,12 +161,6 @@ TEST_CASE("binary output arrives unchanged", "[output]") {
   CHECK(raw_same);
 }
 
-TEST_CASE("stdin of the ranks is empty, and ours is left alone", "[output]") {
-  const RunResult result = run(
-      {.args = {"sh", "-c", build_path("hvdrun") + " -np 2 cat; cat"}, .input = "for the shell\n"});
-  CHECK(result.out == "for the shell\n");
-}
-
 TEST_CASE("a reader that goes away ends the job", "[output]") {
   const RunResult result =
       run({.args = {"bash", "-c",
@@ -77,6 +176,24 @@ TEST_CASE("output waits for a slow reader", "[output]") {
                     build_path("hvdrun") +
                         " -np 2 sh -c 'yes $HVD_RANK | head -n 500000' | (sleep 7; wc -l)"}});
   CHECK(result.out == "1000000\n");
+}
+
+TEST_CASE("a full disk under stdout is said, and the job goes on", "[output]") {
+  const RunResult result =
+      run({.args = {"bash", "-c",
+                    build_path("hvdrun") + " -np 2 sh -c 'echo hi; sleep 0.1' > /dev/full"}});
+  CHECK(result.exit_code == 0);
+  CHECK(result.err == "hvdrun: stdout: No space left on device; output there ends here\n");
+}
+
+TEST_CASE("hvdrun runs without standard descriptors", "[output]") {
+  const RunResult result =
+      run({.args = {"bash", "-c",
+                    build_path("hvdrun") + " -np 2 sh -c 'echo hi; cat; exit 3' "
+                                           "<&- >&- 2>&-"},
+           .limit = 20s});
+  CHECK(result.exit_code == 3);
+  CHECK(result.out.empty());
 }
 
 }  // namespace

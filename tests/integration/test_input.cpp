@@ -1,0 +1,94 @@
+// --stdin: who reads what hvdrun gets.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("stdin of the ranks is empty, and ours is left alone", "[input]") {
+  const RunResult result = run(
+      {.args = {"sh", "-c", build_path("hvdrun") + " -np 2 cat; cat"}, .input = "for the shell\n"});
+  CHECK(result.out == "for the shell\n");
+}
+
+TEST_CASE("stdin goes to one rank or to all, with its end", "[input]") {
+  const auto with = [](const std::string& to) {
+    return hvdrun({"--stdin", to, "-np", "2", "sh", "-c", "cat; echo end"},
+                  {.input = "one\ntwo", .limit = 20s})
+        .out;
+  };
+  const std::string first = with("0");
+  CHECK(first.find("[0]<stdout>:one\n[0]<stdout>:twoend\n") != std::string::npos);
+  CHECK(first.find("[1]<stdout>:end\n") != std::string::npos);
+  CHECK(first.find("[1]<stdout>:one") == std::string::npos);
+  const std::string second = with("1");
+  CHECK(second.find("[1]<stdout>:one\n[1]<stdout>:twoend\n") != std::string::npos);
+  CHECK(second.find("[0]<stdout>:one") == std::string::npos);
+  const std::string all = with("all");
+  CHECK(all.find("[0]<stdout>:one\n") != std::string::npos);
+  CHECK(all.find("[1]<stdout>:one\n") != std::string::npos);
+}
+
+// More than all buffers on the way hold, from a pipe and from a file.
+TEST_CASE("a long stdin reaches every rank unchanged", "[input]") {
+  const std::string control = GENERATE("unix", "tcp");
+  TempFolder folder;
+  const std::string file = folder.path() + "/bytes";
+  REQUIRE(run({.args = {"sh", "-c", "head -c 5000000 /dev/urandom > " + file}}).exit_code == 0);
+  const std::string sum = run({.args = {"sh", "-c", "cksum < " + file}}).out;
+  const std::string job =
+      build_path("hvdrun") + " --tag-output off --stdin all --control " + control + " -np 3 cksum";
+  CHECK(run({.args = {"sh", "-c", job + " < " + file}}).out == sum + sum + sum);
+  CHECK(run({.args = {"sh", "-c", "cat " + file + " | " + job}}).out == sum + sum + sum);
+}
+
+TEST_CASE("a rank that reads no more does not hold up the others", "[input]") {
+  const RunResult result =
+      run({.args = {"bash", "-c",
+                    "yes | " + build_path("hvdrun") +
+                        " --stdin all --tag-output off -np 3 sh -c '"
+                        "if [ $HVD_RANK = 0 ]; then head -c 3000000 | wc -c; fi; "
+                        "if [ $HVD_RANK = 1 ]; then exec 0<&-; sleep 0.5; fi'"},
+           .limit = 20s});
+  CHECK(result.out == "3000000\n");
+}
+
+TEST_CASE("a question is shown before its answer", "[input]") {
+  TempFolder folder;
+  const std::string fifo = folder.path() + "/fifo";
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  const int answers = open(fifo.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(answers >= 0);
+  Background job({.args = {"sh", "-c",
+                           "exec " + build_path("hvdrun") +
+                               " --stdin 0 -np 2 sh -c 'test $HVD_RANK = 1 || { printf name:; "
+                               "read name; echo hello $name; }' < " +
+                               fifo}});
+  job.wait_for_output("[0]<stdout>:name:", 10s);
+  REQUIRE(write(answers, "Bob\n", 4) == 4);
+  job.wait_for_output("hello Bob\n", 10s);
+  CHECK(job.wait(10s) == 0);
+  close(answers);
+}
+
+// The shell tells a stopped job from one that has ended.
+TEST_CASE("in the background hvdrun leaves the terminal alone", "[input]") {
+  const std::string to = GENERATE("none", "0");
+  TempFolder folder;
+  const std::string program = build_path("hvdrun") + " -np 1 --stdin " + to + " sleep 1";
+  const std::string script =
+      folder.file("script", "set -m\n" + program + " &\nwait %1\necho code $?\n");
+  const RunResult result =
+      run({.args = {"script", "-qec", "bash " + script, "/dev/null"}, .limit = 20s});
+  CHECK(result.out.find("code 0") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace hvdrun::test
