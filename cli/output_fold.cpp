@@ -1,13 +1,16 @@
 #include "cli/output_fold.h"
 
 #include <algorithm>
-#include <utility>
+#include <functional>
+#include <string_view>
 
 namespace hvdrun {
 namespace {
 
-// What an entry costs besides its bytes.
-constexpr std::size_t kOverhead = 256;
+// What a line costs besides its bytes.
+constexpr std::size_t kOverhead = 128;
+// How far behind others' lines a line's like is looked for.
+constexpr std::size_t kDepth = 16;
 
 }  // namespace
 
@@ -22,8 +25,12 @@ void OutputFold::add(const Output& message, TimePoint now) {
     const bool whole = end != std::string_view::npos;
     const std::size_t next = whole ? end + 1 : bytes.size();
     const bool goes_on = mid_line_.erase(from) > 0;
-    add_line(message.rank, message.stream, bytes.substr(begin, next - begin), goes_on || !whole,
-             now);
+    Line line;
+    line.stream = message.stream;
+    line.text = bytes.substr(begin, next - begin);
+    line.partial = goes_on || !whole;
+    line.since = now;
+    add_line(message.rank, std::move(line));
     if (!whole) mid_line_.insert(from);
     begin = next;
   }
@@ -33,54 +40,66 @@ bool OutputFold::mid_line(std::uint32_t rank, OutputStream stream) const {
   return mid_line_.contains(source(rank, stream));
 }
 
-void OutputFold::add_line(std::uint32_t rank, OutputStream stream, std::string_view line,
-                          bool partial, TimePoint now) {
-  std::uint64_t& next = next_of_[rank];
-  if (!partial) {
-    const auto equal = waiting_.find({stream, line});
-    if (equal != waiting_.end()) {
-      const auto& numbers = equal->second;
-      const auto number = std::lower_bound(numbers.begin(), numbers.end(), next);
-      if (number != numbers.end()) {
-        auto& ranks = entries_[*number - first_].folded.ranks;
-        ranks.insert(std::upper_bound(ranks.begin(), ranks.end(), rank), rank);
-        bytes_ += sizeof rank;
-        next = *number + 1;
-        return;
-      }
-    }
-  }
-  const std::uint64_t number = first_ + entries_.size();
-  entries_.push_back({{{rank}, stream, std::string(line), partial}, now});
-  bytes_ += line.size() + sizeof rank + kOverhead;
-  if (!partial) waiting_[{stream, entries_.back().folded.line}].push_back(number);
-  next = number + 1;
+void OutputFold::add_line(std::uint32_t rank, Line line) {
+  line.hash = std::hash<std::string_view>()(line.text);
+  line.number = next_number_++;
+  bytes_ += line.text.size() + kOverhead;
+  ++like_[line.hash];
+  auto& lane = lanes_[rank];
+  if (lane.empty()) fronts_.emplace(line.number, rank);
+  lane.push_back(std::move(line));
 }
 
 bool OutputFold::take(TimePoint now, bool all, FoldedLine& line) {
-  if (entries_.empty()) return false;
-  const Entry& front = entries_.front();
-  if (!all && bytes_ <= kMaxBytes && now < front.since + kWindow &&
-      front.folded.ranks.size() < size_)
-    return false;
-  bytes_ -=
-      front.folded.line.size() + front.folded.ranks.size() * sizeof(std::uint32_t) + kOverhead;
-  if (!front.folded.partial) {
-    const auto equal = waiting_.find({front.folded.stream, front.folded.line});
-    equal->second.pop_front();
-    if (equal->second.empty()) {
-      waiting_.erase(equal);
-    } else {
-      // The key's bytes are this entry's, which goes: the next one's take their place.
-      auto node = waiting_.extract(equal);
-      node.key().line = entries_[node.mapped().front() - first_].folded.line;
-      waiting_.insert(std::move(node));
+  if (lanes_.empty()) return false;
+  if (!all && bytes_ <= kMaxBytes && now < next_due() && !all_have_it()) return false;
+  const std::uint32_t rank = who_is_next();
+  const Line front = lanes_.at(rank).front();
+  line = {{}, front.stream, front.text, front.partial};
+  if (like_.at(front.hash) == 1 || front.partial) {
+    line.ranks = {rank};
+  } else {
+    for (const auto& [other, lane] : lanes_)
+      if (lane.front() == front) line.ranks.push_back(other);
+  }
+  for (const std::uint32_t each : line.ranks) pop(each);
+  return true;
+}
+
+bool OutputFold::all_have_it() const {
+  const Line& line = oldest();
+  return lanes_.size() == size_ && like_.at(line.hash) >= size_ &&
+         std::all_of(lanes_.begin(), lanes_.end(),
+                     [&](const auto& lane) { return lane.second.front() == line; });
+}
+
+// The oldest line's rank, unless another has the same line behind lines of its own: those go first,
+// so that the two can leave together.
+std::uint32_t OutputFold::who_is_next() const {
+  const Line& line = oldest();
+  if (like_.at(line.hash) > 1) {
+    for (const auto& [rank, lane] : lanes_) {
+      const auto end = lane.begin() + static_cast<std::ptrdiff_t>(std::min(kDepth, lane.size()));
+      const auto like = std::find(lane.begin(), end, line);
+      if (like != end && like != lane.begin()) return rank;
     }
   }
-  line = std::move(entries_.front().folded);
-  entries_.pop_front();
-  ++first_;
-  return true;
+  return fronts_.begin()->second;
+}
+
+void OutputFold::pop(std::uint32_t rank) {
+  const auto lane = lanes_.find(rank);
+  const Line& front = lane->second.front();
+  bytes_ -= front.text.size() + kOverhead;
+  const auto like = like_.find(front.hash);
+  if (--like->second == 0) like_.erase(like);
+  fronts_.erase({front.number, rank});
+  lane->second.pop_front();
+  if (lane->second.empty()) {
+    lanes_.erase(lane);
+  } else {
+    fronts_.emplace(lane->second.front().number, rank);
+  }
 }
 
 }  // namespace hvdrun
