@@ -196,7 +196,7 @@ class Driver {
   std::vector<std::unique_ptr<Host>> hosts_;
   std::optional<int> exit_code_;      // the verdict is in
   std::optional<JobEnded> verdict_;  // and not yet shown
-  int output_fault_ = 0;  // errno of the write to stdout or stderr that failed
+  bool output_lost_ = false;  // something of it could not be written
   bool said_joined_ = false;
   bool interrupted_ = false;
   bool leaving_ = false;
@@ -315,19 +315,16 @@ void Driver::on_signal(int signal) {
   tell_coordinator(AbortJob{static_cast<std::uint32_t>(signal)});
 }
 
-// A reader that has gone away ends the job as it ends any program of a pipe. Output that cannot be
-// written (a full disk) ends it too: going on would lose what the user asked for.
+// A reader that has gone away ends the job as it ends any program of a pipe. Where output cannot be
+// written for another reason (a full disk) the viewer says so and the job goes on: days of training
+// are worth more than its log. The exit code tells it in the end.
 void Driver::on_output_broken(int error) {
-  if (exit_code_) {
-    // Every rank had ended well, and then their last output was lost.
-    if (*exit_code_ == exit_code::kOk && error != EPIPE) {
-      exit_code_ = exit_code::kOutput;
-      viewer_.say("the output cannot be written: " + std::string(std::strerror(error)));
-    }
+  if (error == EPIPE) {
+    if (!exit_code_) on_signal(SIGPIPE);
     return;
   }
-  if (error != EPIPE) output_fault_ = error;
-  on_signal(SIGPIPE);
+  output_lost_ = true;
+  if (exit_code_ == exit_code::kOk) exit_code_ = exit_code::kOutput;
 }
 
 // Ctrl-Z: the ranks have sessions of their own, so the terminal does not stop them.
@@ -411,13 +408,7 @@ void Driver::on_coordinator(const Frame& frame) {
 
 void Driver::on_verdict(JobEnded verdict) {
   if (exit_code_) return;
-  const bool is_ours =
-      verdict.cause == EndCause::aborted || verdict.cause == EndCause::success;
-  if (output_fault_ != 0 && is_ours) {
-    verdict.cause = EndCause::output_lost;
-    verdict.exit_code = exit_code::kOutput;
-    verdict.text = std::strerror(output_fault_);
-  }
+  if (output_lost_ && verdict.exit_code == exit_code::kOk) verdict.exit_code = exit_code::kOutput;
   exit_code_ = static_cast<int>(verdict.exit_code);
   events_.job_ended(verdict);
   if (verdict.cause != EndCause::success) {

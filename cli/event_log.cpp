@@ -73,8 +73,6 @@ const char* name_of(EndCause cause) {
       return "never_joined";
     case EndCause::timeout:
       return "timeout";
-    case EndCause::output_lost:
-      return "output_lost";
   }
   return "unknown";
 }
@@ -124,7 +122,7 @@ void EventLog::job_ended(const JobEnded& verdict) {
   const bool is_programs =
       verdict.cause == EndCause::rank_failed && verdict.kind == ExitKind::exited;
   fields += std::string(",\"exit_code_of\":\"") +
-            (is_programs || verdict.cause == EndCause::success ? "program" : "hvdrun") + "\"";
+            (is_programs || verdict.exit_code == 0 ? "program" : "hvdrun") + "\"";
   if (verdict.cause != EndCause::success) fields += field("text", describe_cause(verdict));
   if (verdict.out_of_memory) fields += ",\"out_of_memory\":true";
   write("job_ended", fields);

@@ -96,8 +96,6 @@ std::string describe_cause(const JobEnded& verdict) {
       return "rank " + verdict.text + " never reached hvd::init, where the others waited" + after;
     case EndCause::timeout:
       return "the job was ended because its time (--timeout) was over" + after;
-    case EndCause::output_lost:
-      return "the job was ended because its output cannot be written: " + verdict.text;
   }
   return "the job ended for an unknown reason";
 }

@@ -189,7 +189,6 @@ enum class EndCause : std::uint8_t {
   early_exit = 6,     // rank exited with 0 while others needed it; text: what failed for lack of it
   never_joined = 7,   // text names the ranks that others waited for in hvd::init
   timeout = 8,        // --timeout
-  output_lost = 9,    // the driver could not write the output; text says why
 };
 
 // Ranks that ended alike after the first cause.
