@@ -86,7 +86,7 @@ std::vector<std::pair<std::string, std::string>> parse_env_file(std::string_view
     std::string value;
     if (const std::string problem = parse_value(trimmed(line.substr(equals + 1)), value);
         !problem.empty())
-      throw UsageError(where + std::string(name) + ": " + problem);
+      throw UsageError((where + std::string(name)).append(": ").append(problem));
     variables.emplace_back(name, std::move(value));
   }
   return variables;

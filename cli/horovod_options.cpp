@@ -50,7 +50,7 @@ void set_log_level(O& options, const Use& use) {
 void add_interfaces(O& options, const Use& use) {
   std::string all = to_text(use);
   for (const auto& [name, value] : options.variables)
-    if (name == "NCCL_SOCKET_IFNAME") all = value + "," + all;
+    if (name == "NCCL_SOCKET_IFNAME") all.insert(0, value + ",");
   options.variables.emplace_back("HOROVOD_GLOO_IFACE", all.substr(0, all.find(',')));
   options.variables.emplace_back("NCCL_SOCKET_IFNAME", std::move(all));
 }

@@ -137,10 +137,12 @@ class Search {
   bool enter_first(const std::string& name, const std::vector<std::string>& folders,
                    const std::vector<std::string>& rpaths, bool& found) {
     std::vector<std::string> candidates;
-    for (const std::string& folder : folders) candidates.push_back(folder + "/" + name);
+    candidates.reserve(folders.size());
+    const std::string last = "/" + name;
+    for (const std::string& folder : folders) candidates.push_back(folder + last);
     for (std::string& path : cache_.find(name)) candidates.push_back(std::move(path));
     for (const char* folder : {"/lib", "/usr/lib", "/lib64", "/usr/lib64"})
-      candidates.push_back(std::string(folder) + "/" + name);
+      candidates.push_back(folder + last);
     for (const std::string& candidate : candidates) {
       if (!exists(candidate)) continue;
       found = true;

@@ -165,6 +165,7 @@ constexpr auto kTopics = std::to_array<TopicRow>({
 
 std::vector<const OptionRow*> option_table() {
   std::vector<const OptionRow*> rows;
+  rows.reserve(kOptions.size() + horovod_options().size());
   for (const OptionRow& row : kOptions) rows.push_back(&row);
   for (const OptionRow& row : horovod_options()) rows.push_back(&row);
   return rows;

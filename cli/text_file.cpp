@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include "common/limits.h"
@@ -26,9 +26,9 @@ std::string read_text_file(const std::string& path, const std::string& where) {
     return UsageError(where + " " + quoted_word(path) + ": " + why);
   };
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) throw fail(std::strerror(errno));
+  if (!fd) throw fail(std::generic_category().message(errno));
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) throw fail(std::strerror(errno));
+  if (::fstat(fd.get(), &status) != 0) throw fail(std::generic_category().message(errno));
   if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode)) throw fail("is not a file");
   std::string text;
   std::array<char, 16384> buffer;
@@ -41,7 +41,7 @@ std::string read_text_file(const std::string& path, const std::string& where) {
       continue;
     }
     if (errno == EINTR) continue;
-    if (errno != EAGAIN) throw fail(std::strerror(errno));
+    if (errno != EAGAIN) throw fail(std::generic_category().message(errno));
     pollfd wait{fd.get(), POLLIN, 0};
     if (::poll(&wait, 1, kPipeTimeoutMs) == 0) throw fail("nothing was written to it for 10 s");
   }

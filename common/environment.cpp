@@ -57,7 +57,6 @@ constexpr auto kStaleNames = std::to_array<std::string_view>({
     "HOROVOD_CPU_OPERATIONS",
     "HOROVOD_GLOO_RENDEZVOUS_ADDR",
     "HOROVOD_GLOO_RENDEZVOUS_PORT",
-    "HOROVOD_GLOO_IFACE",
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NODEID",
