@@ -64,6 +64,18 @@ std::string shell_quoted(const std::string& word) {
   return text + "'";
 }
 
+std::string shell_line(const std::vector<std::string>& argv) {
+  std::string text;
+  for (const std::string& word : argv) text += " " + shell_quoted(word);
+  return text;
+}
+
+std::string json_list(const std::vector<std::string>& words) {
+  std::string text = "[";
+  for (const std::string& word : words) text += (text.size() > 1 ? "," : "") + json_quoted(word);
+  return text + "]";
+}
+
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size()), ' ');
   return text;
@@ -84,8 +96,9 @@ std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
             padded(std::to_string(place.local_rank) + "/" + std::to_string(place.local_size), 7) +
             padded(std::to_string(place.cross_rank) + "/" + std::to_string(place.cross_size), 7) +
             spec.hosts[place.host].name + "\n";
-  text += "\ncommand:";
-  for (const std::string& word : spec.argv) text += " " + shell_quoted(word);
+  text += "\ncommand:" + shell_line(spec.argv);
+  for (const ProgramPart& part : spec.programs)
+    text += "\n  from rank " + std::to_string(part.first_rank) + " on:" + shell_line(part.argv);
   text += "\nfolder:  " + spec.cwd + "\nenvironment of rank 0, besides hvdrun's own:\n";
   for (const std::string& entry : additions(plan, own, places.front())) {
     const auto equals = entry.find('=');
@@ -120,9 +133,11 @@ std::string plan_as_json(const LaunchPlan& plan, const Environment& own) {
     }
     text += "}}";
   }
-  text += "],\"folder\":" + json_quoted(spec.cwd) + ",\"command\":[";
-  for (const std::string& word : spec.argv)
-    text += (text.back() == '[' ? "" : ",") + json_quoted(word);
+  text += "],\"folder\":" + json_quoted(spec.cwd) +
+          ",\"programs\":[{\"first_rank\":0,\"command\":" + json_list(spec.argv) + "}";
+  for (const ProgramPart& part : spec.programs)
+    text += ",{\"first_rank\":" + std::to_string(part.first_rank) +
+            ",\"command\":" + json_list(part.argv) + "}";
   return text + "]}\n";
 }
 

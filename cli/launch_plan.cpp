@@ -101,7 +101,21 @@ void add_slots(std::vector<HostSlots>& hosts, std::uint64_t missing) {
     hosts[i].slots += static_cast<std::uint32_t>(each + (i < more ? 1 : 0));
 }
 
-std::uint32_t place_ranks(const Options& options, std::vector<HostSlots>& hosts) {
+// The ranks of all parts together; none: as many as there are slots.
+std::optional<std::uint64_t> wanted_ranks(const Options& options) {
+  if (options.parts.empty()) return options.np;
+  if (!options.np)
+    throw UsageError("how many ranks has the first program? write -np 1 ./a : -np 3 ./b");
+  std::uint64_t np = *options.np;
+  for (const OptionsPart& part : options.parts) np += part.np;
+  if (np > limits::kMaxRanks)
+    throw UsageError("the programs have " + std::to_string(np) + " ranks together; " +
+                     std::to_string(limits::kMaxRanks) + " is the limit");
+  return np;
+}
+
+std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> wanted,
+                          std::vector<HostSlots>& hosts) {
   const std::string given =
       options.hosts_where + " " +
       quoted_word(options.hosts ? *options.hosts : options.hostfile.value_or(""));
@@ -109,7 +123,7 @@ std::uint32_t place_ranks(const Options& options, std::vector<HostSlots>& hosts)
       std::accumulate(hosts.begin(), hosts.end(), std::uint64_t{0},
                       [](std::uint64_t sum, const HostSlots& host) { return sum + host.slots; });
   if (slots == 0) throw UsageError(given + " has no slots; write -H localhost:4");
-  const std::uint64_t np = options.np ? *options.np : slots;
+  const std::uint64_t np = wanted.value_or(slots);
   if (np > limits::kMaxRanks)
     throw UsageError(given + " asks for " + std::to_string(np) + " ranks; " +
                      std::to_string(limits::kMaxRanks) + " is the limit");
@@ -141,12 +155,13 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   plan.events_file = options.events_file;
   plan.notes = options.notes;
   JobSpec& spec = plan.spec;
+  const auto wanted = wanted_ranks(options);
   if (options.hosts || options.hostfile) {
     spec.hosts = read_hosts(options);
     if (!options.every_host_local) spec.hosts = check_hosts(std::move(spec.hosts), here.hostname);
-    spec.np = place_ranks(options, spec.hosts);
+    spec.np = place_ranks(options, wanted, spec.hosts);
   } else {
-    spec.np = options.np ? *options.np : std::max(1U, here.count_slots());
+    spec.np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, here.count_slots());
     spec.hosts = {{"localhost", spec.np}};
   }
   if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np)
@@ -155,6 +170,10 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
                      ", and the first is 0");
   spec.job_id = to_hex(random_bytes(kJobIdBytes));
   spec.argv = options.command;
+  for (std::uint32_t first = options.np.value_or(0); const OptionsPart& part : options.parts) {
+    spec.programs.push_back({first, part.command});
+    first += part.np;
+  }
   spec.cwd = here.cwd;
   if (!options.folder.empty())
     spec.cwd = options.folder.front() == '/' ? options.folder : here.cwd + "/" + options.folder;

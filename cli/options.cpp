@@ -86,14 +86,47 @@ void check_hosts_once(const std::vector<OptionUse>& uses, const OptionUse& use) 
                        ", not by both");
 }
 
+// A colon alone may be an argument of the program (awk -F :), so only ": -np NUMBER" counts.
+bool begins_part(const std::vector<std::string>& args, std::size_t i) {
+  if (i + 2 >= args.size() || args[i] != ":" || args[i + 2].empty()) return false;
+  const OptionRow* const row = find_option(args[i + 1]);
+  return row != nullptr && std::string_view(row->name) == "num-proc" && args[i + 1] != "-n" &&
+         args[i + 2].find_first_not_of("0123456789") == std::string::npos;
+}
+
+// From options.command on, which has all parts, into the parts behind the first.
+void split_parts(Options& options) {
+  std::vector<std::string> words = std::move(options.command);
+  options.command.clear();
+  std::vector<std::string>* command = &options.command;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!begins_part(words, i)) {
+      command->push_back(std::move(words[i]));
+      continue;
+    }
+    const OptionUse np{find_option(words[i + 1]), words[i + 1], {words[i + 2]}, true};
+    OptionsPart& part = options.parts.emplace_back();
+    part.np = static_cast<std::uint32_t>(to_whole(np, 1, limits::kMaxRanks));
+    command = &part.command;
+    i += 2;
+    if (i + 1 == words.size() || words[i + 1].starts_with('-') || begins_part(words, i + 1))
+      throw UsageError("a program is needed behind ': " + np.where + " " + np.value() +
+                       "'; other options stand before the first program");
+  }
+  if (!options.parts.empty() && options.command.empty())
+    throw UsageError("a program is needed before the ':'; write hvdrun -np 1 ./a : -np 3 ./b");
+}
+
 // Everything before the program; the program goes to options.command.
 std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options& options) {
   std::vector<OptionUse> uses;
   std::size_t i = 0;
+  bool as_it_is = false;
   for (; i < args.size(); ++i) {
     const std::string& arg = args[i];
     if (arg == "--") {
       ++i;
+      as_it_is = true;
       break;
     }
     if (arg.size() < 2 || arg.front() != '-') break;
@@ -115,6 +148,7 @@ std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options&
     if (help && i + 1 < args.size() && is_topic(args[i + 1])) options.help_topic = args[++i];
   }
   options.command.assign(args.begin() + static_cast<std::ptrdiff_t>(i), args.end());
+  if (!as_it_is) split_parts(options);
   return uses;
 }
 

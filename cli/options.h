@@ -53,6 +53,12 @@ struct EnvCompat {
   bool mpi_ids = true;
 };
 
+// hvdrun -np 1 ./a : -np 3 ./b: what stands behind a colon.
+struct OptionsPart {
+  std::uint32_t np = 0;
+  std::vector<std::string> command;
+};
+
 // One object, in an order for readers. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
 struct Options {
   std::optional<std::uint32_t> np;
@@ -92,12 +98,14 @@ struct Options {
   // A word of hvdrun's own in place of the program (kCommandWords); `command` has what follows it.
   std::string command_word;
   std::vector<std::string> command;  // the program and its own arguments
+  std::vector<OptionsPart> parts;    // behind the first one, which has np and command
 };
 
 // `args` without argv[0]. The first argument that is neither an option nor an option's value
 // begins the program; nothing from there on is looked at. A word of hvdrun's own (status) is one
-// only as the very first argument. `env` is asked for HVDRUN_<OPTION>. The command line beats the
-// environment, which beats --config-file (read here). Throws UsageError.
+// only as the very first argument. A colon that -np and a number follow begins another part, unless
+// `--` stands before the first program. `env` is asked for HVDRUN_<OPTION>. The command line beats
+// the environment, which beats --config-file (read here). Throws UsageError.
 Options parse_options(const std::vector<std::string>& args, const Environment& env = {});
 
 }  // namespace hvdrun

@@ -57,14 +57,8 @@ PreflightProblem not_executable(const std::string& program, const std::string& f
                                         : "is it executable (chmod +x)?")};
 }
 
-}  // namespace
-
-std::optional<PreflightProblem> preflight(const JobSpec& spec, bool allow_mpi) {
-  struct stat folder {};
-  if (::stat(spec.cwd.c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode))
-    return PreflightProblem{exit_code::kUsage,
-                            "no such folder to start in: " + quoted_word(spec.cwd)};
-  const std::string program = spec.argv.empty() ? "" : spec.argv.front();
+std::optional<PreflightProblem> check_program(const JobSpec& spec, const std::string& program,
+                                              bool allow_mpi) {
   const char* const path = find_variable(spec.env, "PATH");
   std::string file;
   const std::error_code ec = find_program(
@@ -91,6 +85,20 @@ std::optional<PreflightProblem> preflight(const JobSpec& spec, bool allow_mpi) {
             (missing->needed_by == file ? "" : ", which " + missing->needed_by + " needs") +
             "; install it, or name its folder: -x LD_LIBRARY_PATH=FOLDER"};
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<PreflightProblem> preflight(const JobSpec& spec, bool allow_mpi) {
+  struct stat folder {};
+  if (::stat(spec.cwd.c_str(), &folder) != 0 || !S_ISDIR(folder.st_mode))
+    return PreflightProblem{exit_code::kUsage,
+                            "no such folder to start in: " + quoted_word(spec.cwd)};
+  auto problem = check_program(spec, spec.argv.empty() ? "" : spec.argv.front(), allow_mpi);
+  for (const ProgramPart& part : spec.programs)
+    if (!problem)
+      problem = check_program(spec, part.argv.empty() ? "" : part.argv.front(), allow_mpi);
+  return problem;
 }
 
 }  // namespace hvdrun

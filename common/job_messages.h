@@ -37,6 +37,27 @@ struct SlotAssignment {
   }
 };
 
+// The program of the ranks from first_rank on.
+struct ProgramPart {
+  std::uint32_t first_rank = 0;
+  std::vector<std::string> argv;
+  template <class V>
+  void visit(V& v) {
+    v(first_rank);
+    v(argv);
+  }
+};
+
+// The part that a rank belongs to: the last that begins at it or before it.
+inline const std::vector<std::string>& argv_of(const std::vector<std::string>& first,
+                                               const std::vector<ProgramPart>& others,
+                                               std::uint32_t rank) {
+  const std::vector<std::string>* argv = &first;
+  for (const ProgramPart& part : others)
+    if (part.first_rank <= rank) argv = &part.argv;
+  return *argv;
+}
+
 // Start these ranks. The epoch of the frame is the epoch of the assignment.
 struct Launch {
   static constexpr auto kType = MessageType::launch;
@@ -49,6 +70,7 @@ struct Launch {
   std::string cwd;
   std::string master_addr;
   std::uint16_t master_port = 0;
+  std::vector<ProgramPart> programs;  // other ranks' in place of argv, by first rank
   template <class V>
   void visit(V& v) {
     v(size);
@@ -60,6 +82,7 @@ struct Launch {
     v(cwd);
     v(master_addr);
     v(master_port);
+    v(programs);
   }
 };
 

@@ -136,6 +136,7 @@ void Job::launch() {
     message.host_count = static_cast<std::uint32_t>(used.size());
     message.node_rank = node;
     message.argv = spec_.argv;
+    message.programs = spec_.programs;
     message.env = spec_.env;
     message.cwd = spec_.cwd;
     message.master_addr = master_addr;

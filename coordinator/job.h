@@ -29,6 +29,7 @@ struct JobSpec {
   std::vector<HostSlots> hosts;
   std::uint32_t np = 0;
   std::vector<std::string> argv;
+  std::vector<ProgramPart> programs;  // of later ranks, in place of argv
   Environment env;
   std::string cwd;
   std::chrono::milliseconds start_timeout{};

@@ -93,6 +93,18 @@ TEST_CASE("a variable stands for an option, and the option beats it", "[command 
   CHECK(hvdrun(args, env).out == "[0]<stdout>:size=1\n");
 }
 
+TEST_CASE("several programs are one job", "[command line]") {
+  const RunResult result = hvdrun({"-np", "1", "sh", "-c", "echo first $HVD_RANK/$HVD_SIZE", ":",
+                                   "-np", "2", "sh", "-c", "echo second $HVD_RANK/$HVD_SIZE"});
+  CHECK(result.exit_code == 0);
+  CHECK(std::count(result.out.begin(), result.out.end(), '\n') == 3);
+  for (const char* line : {"first 0/3\n", "second 1/3\n", "second 2/3\n"})
+    CHECK(result.out.find(line) != std::string::npos);
+  const RunResult missing = hvdrun({"-np", "1", "true", ":", "-np", "1", "/no/such"});
+  CHECK(missing.exit_code == 127);
+  CHECK(std::count(missing.err.begin(), missing.err.end(), '\n') == 1);
+}
+
 TEST_CASE("a dry run starts nothing", "[command line]") {
   TempFolder folder;
   const std::string file = folder.path() + "/made";

@@ -234,12 +234,12 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   place.master_port = message.master_port;
 
   SpawnOptions options;
-  options.argv = message.argv;
+  options.argv = argv_of(message.argv, message.programs, slot.rank);
   options.env = worker_environment(message.env, place);
   options.cwd = message.cwd;
   options.new_session = true;
   const char* const path = find_variable(options.env, "PATH");
-  const std::string program = message.argv.empty() ? "" : message.argv.front();
+  const std::string program = options.argv.empty() ? "" : options.argv.front();
   std::error_code ec = find_program(
       program, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", options.cwd, options.path);
   std::string what = "'" + program + "'";

@@ -163,6 +163,12 @@ TEST_CASE("misspelled and missing words", "[bad input]") {
       {{"--min-np", "1", "true"}, "elastic jobs"},
       {{"--host-discovery-script=./d", "true"}, "elastic jobs"},
       {{"--cycle-time-ms", "fast", "true"}, "--cycle-time-ms 'fast': a number"},
+      {{"./a", ":", "-np", "2", "./b"}, "how many ranks has the first program?"},
+      {{"-np", "1", "./a", ":", "-np", "0", "./b"}, "-np '0'"},
+      {{"-np", "1", "./a", ":", "-np", "2"}, "a program is needed behind ': -np 2'"},
+      {{"-np", "1", "./a", ":", "-np", "2", "-x", "A", "./b"}, "behind ': -np 2'; other options"},
+      {{"-np", "1", ":", "-np", "2", "./b"}, "before the ':'"},
+      {{"-np", "9", "./a", ":", "-np", "1048575", "./b"}, "1048584 ranks together"},
       {{"--cache-capacity=-1", "true"}, "--cache-capacity '-1'"},
   }));
   CAPTURE(args);

@@ -11,6 +11,7 @@ LaunchPlan two_hosts() {
   plan.spec.hosts = {{"gpu1", 2}, {"gpu2", 1}};
   plan.spec.np = 3;
   plan.spec.argv = {"./train", "--name", "it's"};
+  plan.spec.programs = {{2, {"./b"}}};
   plan.spec.cwd = "/data";
   plan.spec.env = {"HOME=/root", "LR=0.1"};
   return plan;
@@ -21,7 +22,7 @@ TEST_CASE("the plan names ranks, places, command and what is added", "[dry run]"
   CHECK_THAT(text, Catch::Contains("3 ranks on 2 hosts"));
   CHECK_THAT(text, Catch::Contains("  0     0/2    0/2    gpu1\n  1     1/2    0/1    gpu1\n"
                                    "  2     0/1    1/2    gpu2\n"));
-  CHECK_THAT(text, Catch::Contains("command: ./train --name 'it'\\''s'\n"));
+  CHECK_THAT(text, Catch::Contains("command: ./train --name 'it'\\''s'\n  from rank 2 on: ./b\n"));
   CHECK_THAT(text, Catch::Contains("folder:  /data\n"));
   CHECK_THAT(text, Catch::Contains("  LR=0.1\n") && Catch::Contains("  HVD_SIZE=3\n") &&
                        Catch::Contains("  GROUP_WORLD_SIZE=2\n") &&
@@ -37,8 +38,9 @@ TEST_CASE("the plan as JSON has every rank with its environment", "[dry run]") {
              Catch::Contains("{\"rank\":2,\"host\":\"gpu2\",\"local_rank\":0,\"local_size\":1,"
                              "\"cross_rank\":1,\"cross_size\":2,\"environment\":{\"LR\":"));
   CHECK_THAT(text, Catch::Contains("\"HVD_RANK\":\"2\"") && Catch::Contains("\"NODE_RANK\":\"1\""));
-  CHECK_THAT(text, Catch::EndsWith(
-                       "\"folder\":\"/data\",\"command\":[\"./train\",\"--name\",\"it's\"]}\n"));
+  CHECK_THAT(text, Catch::EndsWith("\"programs\":[{\"first_rank\":0,\"command\":"
+                                   "[\"./train\",\"--name\",\"it's\"]},"
+                                   "{\"first_rank\":2,\"command\":[\"./b\"]}]}\n"));
 }
 
 TEST_CASE("any bytes become a JSON string", "[dry run]") {

@@ -72,6 +72,21 @@ TEST_CASE("Horovod's settings become its variables, under those of -x", "[plan]"
   CHECK(std::string(find_variable(spec.env, "HOROVOD_CYCLE_TIME")) == "3");
 }
 
+TEST_CASE("several programs share the ranks in their order", "[plan]") {
+  const auto make = [](const std::vector<std::string>& args) {
+    return make_plan(parse_options(args), here()).spec;
+  };
+  const auto spec = make({"-np", "1", "a", ":", "-np", "2", "b", ":", "-np", "3", "c"});
+  CHECK(spec.np == 6);
+  REQUIRE(spec.programs.size() == 2);
+  const std::vector<std::string> by_rank = {"a", "b", "b", "c", "c", "c"};
+  for (std::uint32_t rank = 0; rank < 6; ++rank)
+    CHECK(argv_of(spec.argv, spec.programs, rank).front() == by_rank[rank]);
+  CHECK(make({"-np", "1", "-H", "localhost:4", "a", ":", "-np", "2", "b"}).np == 3);
+  CHECK_THROWS_WITH(make({"-np", "1", "-H", "localhost:2", "a", ":", "-np", "2", "b"}),
+                    Catch::Contains("-np 3"));
+}
+
 TEST_CASE("the folder of the ranks", "[plan]") {
   CHECK(plan({"-np", "1"}).spec.cwd == "/tmp");
   CHECK(plan({"-np", "1", "--chdir", "/data"}).spec.cwd == "/data");

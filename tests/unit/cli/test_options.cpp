@@ -301,6 +301,27 @@ TEST_CASE("every option that is no action has a variable by its name", "[options
   }
 }
 
+TEST_CASE("a colon with a number of ranks begins another program", "[options]") {
+  const Options options =
+      parse_options({"-np", "1", "./a", "x", ":", "-np", "3", "./b", ":", "--np", "2", "./c", ":"});
+  CHECK(options.np == 1U);
+  CHECK(options.command == Words{"./a", "x"});
+  REQUIRE(options.parts.size() == 2);
+  CHECK(options.parts[0].np == 3);
+  CHECK(options.parts[0].command == Words{"./b"});
+  CHECK(options.parts[1].np == 2);
+  CHECK(options.parts[1].command == Words{"./c", ":"});
+  for (const Words& program : {Words{"sh", "-c", ":"}, Words{"awk", "-F", ":", "-f", "x"},
+                               Words{"xargs", "-d", ":", "-n", "3", "x"}}) {
+    CHECK(parse_options(program).parts.empty());
+    CHECK(parse_options(program).command == program);
+  }
+  const Words as_it_is = {"./a", ":", "-np", "3", "./b"};
+  Words args = {"-np", "1", "--"};
+  args.insert(args.end(), as_it_is.begin(), as_it_is.end());
+  CHECK(parse_options(args).command == as_it_is);
+}
+
 TEST_CASE("a word of hvdrun's own is one only in the first place", "[options]") {
   Options options = parse_options({"status", "--json"});
   CHECK(options.command_word == "status");
