@@ -16,7 +16,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::size_t kMaxObjects = 256;  // looked into; what lies deeper counts as found
+constexpr std::size_t kMaxObjects = 1024;  // looked into; what lies deeper counts as found
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
@@ -43,7 +43,7 @@ class LoaderCache {
     std::vector<std::string> paths;
     for (std::size_t i = 0; usable_ && i < count_; ++i) {
       Entry entry{};
-      if (read(sizeof(Header) + i * sizeof(Entry), entry) && text(entry.key) == name)
+      if (read(sizeof(Header) + i * sizeof(Entry), entry) && is(entry.key, name))
         paths.emplace_back(text(entry.value));
     }
     return paths;
@@ -70,6 +70,10 @@ class LoaderCache {
     std::memcpy(&value, bytes_.data() + at, sizeof value);
     return true;
   }
+  bool is(std::size_t at, const std::string& name) const {
+    return at < bytes_.size() && name.size() < bytes_.size() - at &&
+           std::memcmp(bytes_.data() + at, name.c_str(), name.size() + 1) == 0;
+  }
   std::string_view text(std::size_t at) const {
     if (at >= bytes_.size()) return {};
     return {bytes_.data() + at, ::strnlen(bytes_.data() + at, bytes_.size() - at)};
@@ -82,7 +86,8 @@ class LoaderCache {
 
 class Search {
  public:
-  explicit Search(const Environment& env) {
+  // `thorough`: look into the system's libraries too.
+  Search(const Environment& env, bool thorough) : thorough_(thorough) {
     if (const char* const list = find_variable(env, "LD_LIBRARY_PATH"); list != nullptr)
       library_path_ = split(list, "", ":;");
     // What is preloaded may stand for a library that is not there.
@@ -140,12 +145,15 @@ class Search {
     candidates.reserve(folders.size());
     const std::string last = "/" + name;
     for (const std::string& folder : folders) candidates.push_back(folder + last);
+    const std::size_t ours = candidates.size();
     for (std::string& path : cache_.find(name)) candidates.push_back(std::move(path));
     for (const char* folder : {"/lib", "/usr/lib", "/lib64", "/usr/lib64"})
       candidates.push_back(folder + last);
-    for (const std::string& candidate : candidates) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const std::string& candidate = candidates[i];
       if (!exists(candidate)) continue;
       found = true;
+      if (i >= ours && !thorough_) return true;
       if (auto file = read_elf_file(candidate)) {
         if (!file->soname.empty()) known_.insert(file->soname);
         todo_.push_back({candidate, std::move(*file), rpaths});
@@ -177,6 +185,7 @@ class Search {
     return folders;
   }
 
+  bool thorough_;
   LoaderCache cache_;
   std::vector<std::string> library_path_;
   std::deque<Object> todo_;
@@ -190,7 +199,10 @@ std::optional<MissingLibrary> find_missing_library(const std::string& path, cons
                                                    const Environment& env) {
   // Another libc looks elsewhere.
   if (program.interpreter.find("/ld-linux") == std::string::npos) return std::nullopt;
-  return Search(env).run(path, program);
+  // What a package manager installed has what it needs: looking into all of that costs a program
+  // with LibTorch 10 ms. But one of those may bring the very library that seems to be missing.
+  if (!Search(env, false).run(path, program)) return std::nullopt;
+  return Search(env, true).run(path, program);
 }
 
 }  // namespace hvdrun

@@ -32,7 +32,7 @@ std::string help_text(const std::string& topic) {
         "  hvdrun -np 4 -H localhost:4 ./train\n\n";
     for (const OptionRow* const row : option_table())
       if (row->page == Page::front) text += describe(*row, false);
-    text += "\nMore: --help all, or of";
+    text += "\n--help TOPIC: all";
     for (const TopicRow& row : topic_table()) text += std::string(" ") + row.name;
     return text + "\nhvdrun explain CODE tells what an exit code means.\n";
   }

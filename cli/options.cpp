@@ -18,6 +18,7 @@ namespace {
 constexpr auto kCommandWords = std::to_array<std::string_view>({"explain", "ps", "status"});
 
 constexpr std::string_view kVariablePrefix = "HVDRUN_";
+constexpr const char* kHorovodStartTimeout = "HOROVOD_START_TIMEOUT";
 
 // One word of the command line: the option it names, and a value that is part of the word.
 struct Word {
@@ -155,6 +156,9 @@ std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options&
 // HVDRUN_NP=4 is -np 4, HVDRUN_VERBOSE=1 is --verbose. Other HVDRUN_ variables are not ours.
 std::vector<OptionUse> environment_uses(const Environment& env) {
   std::vector<OptionUse> uses;
+  // horovodrun reads this one.
+  if (const char* const seconds = find_variable(env, kHorovodStartTimeout); seconds != nullptr)
+    add_use(uses, {find_option("--start-timeout"), kHorovodStartTimeout, {seconds}, true});
   for (const std::string& entry : env) {
     if (!entry.starts_with(kVariablePrefix)) continue;
     const auto equals = std::min(entry.find('='), entry.size());

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <signal.h>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 
@@ -291,6 +292,9 @@ TEST_CASE("HVDRUN_ variables are options, and the command line beats them", "[op
   CHECK_THROWS_WITH(parse_options({"x"}, {"HVDRUN_NP=zero"}), Catch::Contains("HVDRUN_NP 'zero'"));
   CHECK_THROWS_WITH(parse_options({"x"}, {"HVDRUN_FOLD=maybe"}), Catch::Contains("HVDRUN_FOLD"));
   CHECK(parse_options({"-np", "1", "x"}, {"HVDRUN_NP=zero"}).np == 1U);
+  CHECK(parse_options({"x"}, {"HOROVOD_START_TIMEOUT=7"}).start_timeout == 7s);
+  CHECK(parse_options({"x"}, {"HVDRUN_START_TIMEOUT=8", "HOROVOD_START_TIMEOUT=7"}).start_timeout ==
+        8s);
 }
 
 TEST_CASE("every option that is no action has a variable by its name", "[options]") {
@@ -332,7 +336,14 @@ TEST_CASE("a word of hvdrun's own is one only in the first place", "[options]") 
 
 TEST_CASE("the help fits a screen, and knows every option by topic", "[options]") {
   const std::string front = help_text("");
-  CHECK(std::count(front.begin(), front.end(), '\n') <= 40);
+  CHECK(std::count(front.begin(), front.end(), '\n') <= 24);
+  for (const std::string& page : {front, help_text("all")}) {
+    std::istringstream lines(page);
+    for (std::string line; std::getline(lines, line);) {
+      CAPTURE(line);
+      CHECK(line.size() <= 80);
+    }
+  }
   for (const char* name : {"-np", "-H", "-x", "--verbose", "--version", "--help", "--grace"})
     CHECK(front.find(name) != std::string::npos);
   const std::string all = help_text("all");
