@@ -14,11 +14,11 @@
 namespace hvdrun {
 namespace {
 
-using Header = ElfW(Ehdr);
-using Segment = ElfW(Phdr);
-using Entry = ElfW(Dyn);
+using ElfHeader = ElfW(Ehdr);
+using ElfSegment = ElfW(Phdr);
+using ElfEntry = ElfW(Dyn);
 
-constexpr std::size_t kMaxSegments = 256;
+constexpr std::size_t kMaxElfSegments = 256;
 constexpr std::size_t kMaxDynamic = 4096;       // entries
 constexpr std::size_t kMaxStrings = 16U << 20;  // bytes
 constexpr std::size_t kMaxString = 64U << 10;
@@ -65,37 +65,37 @@ class Reader {
 };
 
 // Where an address of the loaded file stands in the file.
-std::optional<std::uint64_t> file_offset(const std::vector<Segment>& segments,
+std::optional<std::uint64_t> file_offset(const std::vector<ElfSegment>& segments,
                                          std::uint64_t address) {
-  for (const Segment& segment : segments)
+  for (const ElfSegment& segment : segments)
     if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
         address - segment.p_vaddr < segment.p_filesz)
       return segment.p_offset + (address - segment.p_vaddr);
   return std::nullopt;
 }
 
-bool is_ours(const Header& header) {
+bool is_ours(const ElfHeader& header) {
   return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
          header.e_ident[EI_CLASS] == (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) &&
          header.e_ident[EI_DATA] == ELFDATA2LSB && header.e_machine == kMachine &&
          (header.e_type == ET_EXEC || header.e_type == ET_DYN) &&
-         header.e_phentsize == sizeof(Segment) && header.e_phnum <= kMaxSegments;
+         header.e_phentsize == sizeof(ElfSegment) && header.e_phnum <= kMaxElfSegments;
 }
 
-bool read_dynamic(const Reader& reader, const std::vector<Segment>& segments,
-                  const Segment& dynamic, ElfFile& file) {
-  if (dynamic.p_filesz > kMaxDynamic * sizeof(Entry)) return false;
-  std::vector<Entry> entries(dynamic.p_filesz / sizeof(Entry));
+bool read_dynamic(const Reader& reader, const std::vector<ElfSegment>& segments,
+                  const ElfSegment& dynamic, ElfFile& file) {
+  if (dynamic.p_filesz > kMaxDynamic * sizeof(ElfEntry)) return false;
+  std::vector<ElfEntry> entries(dynamic.p_filesz / sizeof(ElfEntry));
   if (!reader.read_all(dynamic.p_offset, entries)) return false;
   std::optional<std::uint64_t> strings;
   std::uint64_t size = 0;
-  for (const Entry& entry : entries) {
+  for (const ElfEntry& entry : entries) {
     if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag == DT_STRTAB) strings = file_offset(segments, entry.d_un.d_ptr);
     if (entry.d_tag == DT_STRSZ) size = entry.d_un.d_val;
   }
   if (!strings || size > kMaxStrings) return false;
-  for (const Entry& entry : entries) {
+  for (const ElfEntry& entry : entries) {
     if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag != DT_NEEDED && entry.d_tag != DT_SONAME && entry.d_tag != DT_RPATH &&
         entry.d_tag != DT_RUNPATH)
@@ -124,12 +124,12 @@ bool read_dynamic(const Reader& reader, const std::vector<Segment>& segments,
 
 std::optional<ElfFile> read_elf_file(const std::string& path) {
   const Reader reader(path);
-  Header header{};
+  ElfHeader header{};
   if (!reader.read(0, &header, sizeof header) || !is_ours(header)) return std::nullopt;
-  std::vector<Segment> segments(header.e_phnum);
+  std::vector<ElfSegment> segments(header.e_phnum);
   if (!reader.read_all(header.e_phoff, segments)) return std::nullopt;
   ElfFile file;
-  for (const Segment& segment : segments) {
+  for (const ElfSegment& segment : segments) {
     if (segment.p_type == PT_INTERP) {
       auto text = reader.read_string(segment.p_offset);
       if (!text) return std::nullopt;

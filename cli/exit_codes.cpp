@@ -13,7 +13,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr auto kRows = std::to_array<ExitCodeRow>({
+constexpr auto kExitCodes = std::to_array<ExitCodeRow>({
     {exit_code::kOk, "every rank exited with 0", "Nothing to do."},
     {exit_code::kUsage,
      "bad input: one or two lines say what to write instead; nothing was started",
@@ -58,7 +58,7 @@ constexpr const char* kAdviceForOthers = "Its own output says why.";
 
 }  // namespace
 
-std::span<const ExitCodeRow> exit_code_table() { return kRows; }
+std::span<const ExitCodeRow> exit_code_table() { return kExitCodes; }
 
 std::string explain_exit_code(const std::vector<std::string>& arguments) {
   if (arguments.size() != 1) throw UsageError("which exit code? write hvdrun explain 137");
@@ -68,7 +68,7 @@ std::string explain_exit_code(const std::vector<std::string>& arguments) {
   if (ec != std::errc() || end != word.data() + word.size() || code < 0 || code > 255)
     throw UsageError("explain " + quoted_word(word) + ": an exit code from 0 to 255 is needed");
   std::string text = word + ": ";
-  for (const ExitCodeRow& row : kRows)
+  for (const ExitCodeRow& row : kExitCodes)
     if (row.code == code)
       return text + row.meaning + ".\n" + row.advice + "\n" +
              (code == 0 ? "" : "Or a rank itself exited with it; hvdrun's last line tells.\n");

@@ -73,7 +73,7 @@ constexpr const char* kUnbound = "ranks are not bound to cores, and are placed h
 
 // The layout of a row is easier to compare when every one has the same.
 // clang-format off
-constexpr auto kRows = std::to_array<OptionRow>({
+constexpr auto kHorovodOptions = std::to_array<OptionRow>({
     {"fusion-threshold-mb", "--fusion-threshold-mb", "MB", Page::topic, Topic::horovod,
      "size of the fusion buffer (128); 0: no fusion",
      set_fusion_threshold, false, "HOROVOD_FUSION_THRESHOLD"},
@@ -196,6 +196,6 @@ constexpr auto kRows = std::to_array<OptionRow>({
 
 }  // namespace
 
-std::span<const OptionRow> horovod_options() { return kRows; }
+std::span<const OptionRow> horovod_options() { return kHorovodOptions; }
 
 }  // namespace hvdrun
