@@ -84,6 +84,15 @@ TEST_CASE("hosts, variables and settings come from files", "[command line]") {
   CHECK(std::count(result.out.begin(), result.out.end(), '\n') == 3);
 }
 
+TEST_CASE("a hostfile may be a pipe", "[command line]") {
+  const RunResult result =
+      run({.args = {"sh", "-c",
+                    "echo localhost:2 | " + build_path("hvdrun") +
+                        " --hostfile /dev/stdin sh -c 'echo size=$HVD_SIZE'"}});
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("[1]<stdout>:size=2\n") != std::string::npos);
+}
+
 TEST_CASE("a variable stands for an option, and the option beats it", "[command line]") {
   const Args program = {"sh", "-c", "echo size=$HVD_SIZE"};
   const RunOptions env = {.env = {{"HVDRUN_NP", "3"}}};
