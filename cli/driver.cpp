@@ -91,6 +91,7 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const Prepared& prepared, std::
   bootstrap.host_name = plan.spec.hosts[host].name;
   bootstrap.lease_ms = static_cast<std::uint32_t>(plan.spec.lease.count());
   bootstrap.verbose = plan.verbose;
+  bootstrap.isolation = plan.isolation;
   bootstrap.input = input_for(plan.output.stdin_to);
   bootstrap.input_rank = plan.output.stdin_to.rank;
   if (!prepared.control_address.empty()) {

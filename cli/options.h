@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base_messages.h"
 #include "common/environment.h"
 #include "common/limits.h"
 
@@ -23,7 +24,6 @@ class UsageError : public std::runtime_error {
 
 enum class ControlTransport { unix_socket, tcp };
 enum class ColorMode { automatic, always, never };
-enum class Isolation { automatic, cgroup, pidns, none };
 
 // Who gets hvdrun's own stdin.
 struct StdinTo {

@@ -154,6 +154,9 @@ struct Endpoint {
 // Who gets hvdrun's stdin; the others have /dev/null.
 enum class InputFor : std::uint8_t { nobody = 0, one_rank = 1, all_ranks = 2 };
 
+// --isolation: what keeps the processes of a host together besides the nested sub-reapers.
+enum class Isolation : std::uint8_t { automatic = 0, cgroup = 1, pidns = 2, none = 3 };
+
 // What a guard reads from its stdin before anything else. The stdin stays open: it is the lease.
 struct Bootstrap {
   static constexpr auto kType = MessageType::bootstrap;
@@ -167,6 +170,7 @@ struct Bootstrap {
   bool verbose = false;
   InputFor input = InputFor::nobody;
   std::uint32_t input_rank = 0;  // with one_rank
+  Isolation isolation = Isolation::automatic;
   template <class V>
   void visit(V& v) {
     v(job_id);
@@ -179,6 +183,7 @@ struct Bootstrap {
     v(verbose);
     v(input);
     v(input_rank);
+    v(isolation);
   }
 };
 

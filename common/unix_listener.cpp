@@ -16,7 +16,7 @@ namespace asio = boost::asio;
 using Protocol = asio::local::stream_protocol;
 
 // Before accept is tried again after it failed, so that the loop does not spin on it.
-constexpr std::chrono::milliseconds kRetryPause{100};
+constexpr std::chrono::milliseconds kUnixRetryPause{100};
 
 bool is_same_user(Protocol::socket& socket) {
   ucred peer{};
@@ -51,7 +51,7 @@ struct UnixListener::State : std::enable_shared_from_this<UnixListener::State> {
   }
 
   void accept_later() {
-    pause.expires_after(kRetryPause);
+    pause.expires_after(kUnixRetryPause);
     pause.async_wait([self = shared_from_this()](const auto& ec) {
       if (!ec && !self->closed) self->accept();
     });

@@ -21,6 +21,7 @@
 #include "common/process_tree.h"
 #include "common/unique_fd.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/isolation.h"
 
 namespace hvdrun {
 namespace {
@@ -51,11 +52,12 @@ std::optional<Bootstrap> read_bootstrap(int lease) {
   }
 }
 
-[[noreturn]] void run_agent(Bootstrap bootstrap, UniqueFd guard_pipe) {
+[[noreturn]] void run_agent(Bootstrap bootstrap, UniqueFd guard_pipe, IsolationNet& net) {
   become_subreaper();
   ::prctl(PR_SET_NAME, "hvd-agent", 0, 0, 0);
   int code = 1;
   try {
+    net.enter();
     boost::asio::io_context io(1);
     Agent agent(io, std::move(bootstrap), std::move(guard_pipe));
     code = agent.run();
@@ -96,6 +98,14 @@ int run_guard() {
     std::fprintf(stderr, "hvd-agent: no job came on stdin; hvdrun starts this program itself\n");
     return 1;
   }
+  std::optional<IsolationNet> net;
+  try {
+    net.emplace(bootstrap->isolation,
+                bootstrap->job_id + "-" + std::to_string(bootstrap->host_index));
+  } catch (const std::runtime_error& e) {
+    std::fprintf(stderr, "hvd-agent on %s: %s\n", bootstrap->host_name.c_str(), e.what());
+    return 1;
+  }
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return 1;
   UniqueFd agent_end(pipe[0]);
@@ -107,7 +117,7 @@ int run_guard() {
   if (agent == 0) {
     guard_end.reset();
     ::close(lease.get());
-    run_agent(std::move(*bootstrap), std::move(agent_end));
+    run_agent(std::move(*bootstrap), std::move(agent_end), *net);
   }
   agent_end.reset();
   // The agent's connections: held here too, their ends would never be seen.
