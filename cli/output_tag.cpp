@@ -63,9 +63,11 @@ void OutputTag::parse(const std::string& text) {
                                                           {"host", Name::host},
                                                           {"stream", Name::stream},
                                                           {"time", Name::time}};
-  const std::string how =
-      "; the names are {rank} {local_rank} {host} {time} {stream}, as in --tag-output "
-      "'[{host}:{rank}] ', and {{ is a brace";
+  const auto fault = [&](const std::string& what) {
+    return UsageError("--tag-output '" + text + "': " + what +
+                      "; the names are {rank} {local_rank} {host} {time} {stream}, as in "
+                      "--tag-output '[{host}:{rank}] ', and {{ is a brace");
+  };
   std::string plain;
   const auto flush = [&] {
     if (!plain.empty()) pieces_.push_back({std::exchange(plain, {}), Name::none});
@@ -82,12 +84,12 @@ void OutputTag::parse(const std::string& text) {
           std::find_if(std::begin(kNames), std::end(kNames),
                        [&](const auto& known) { return known.first == name; });
       if (end == std::string::npos || found == std::end(kNames))
-        throw UsageError("--tag-output '" + text + "': there is no {" + name + "}" + how);
+        throw fault("there is no " + text.substr(i, name.size() + 2));
       flush();
       pieces_.push_back({{}, found->second});
       i = end;
     } else if (c == '}') {
-      throw UsageError("--tag-output '" + text + "': a } without its {" + how);
+      throw fault("a } without its {");
     } else {
       plain += c;
     }

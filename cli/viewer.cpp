@@ -145,7 +145,7 @@ void Viewer::keep(const Output& message) {
   if (files_failed_ <= kNamed)
     say(files_->path(message.rank, message.stream) + ": " + ec.message() +
         "; the file ends here, the job goes on" +
-        (files_failed_ < kNamed ? "" : " (more files may end early, none is named)"));
+        (files_failed_ < kNamed ? "" : " (further ones are not named)"));
 }
 
 template <class M>

@@ -154,14 +154,16 @@ TEST_CASE("a rank that floods holds up neither another's lines nor our memory", 
   CHECK(job.wait(10s) == 143);
 }
 
+// Rank 0 floods and ignores TERM, the others print now and then and answer it.
+constexpr const char* kPrinters =
+    "if [ $HVD_RANK = 0 ]; then trap '' TERM; yes; fi; trap 'echo told; exit 0' TERM; "
+    "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.02; done";
+
 TEST_CASE("a terminal that is stuck stops nothing but who prints", "[output]") {
   TempFolder folder;
   const std::string out = folder.path() + "/out";
   Background job({.args = {build_path("hvdrun"), "-np", "2", "--grace", "1", "--lease", "2",
-                           "--output-filename", out, "sh", "-c",
-                           "if [ $HVD_RANK = 0 ]; then trap '' TERM; yes; fi; "
-                           "trap 'echo told; exit 0' TERM; "
-                           "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.02; done"}});
+                           "--output-filename", out, "sh", "-c", kPrinters}});
   // Longer than the lease, with nobody reading our output: rank 1 goes on, and so does its file.
   REQUIRE(wait_for_file(out + "/rank.1/stdout", "line 150\n"));
   const std::string flags = file_contents("/proc/" + std::to_string(job.pid()) + "/fdinfo/1");
