@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <map>
+#include <random>
 
 #include <catch2/catch.hpp>
 
@@ -61,6 +63,36 @@ TEST_CASE_METHOD(FoldFixture, "each rank's lines stay in order", "[output]") {
     for (const std::uint32_t rank : line.ranks) by_rank[static_cast<int>(rank)] += line.line;
   CHECK(by_rank ==
         std::map<int, std::string>{{0, "a\nb\na\n"}, {1, "b\na\nb\n"}, {2, "a\na\nb\n"}});
+}
+
+TEST_CASE_METHOD(FoldFixture, "whatever comes when, no line is lost, doubled or out of order",
+                 "[output]") {
+  std::mt19937 random(GENERATE(range(1U, 30U)));
+  const auto pick = [&](std::uint32_t count) {
+    return static_cast<std::uint32_t>(random() % count);
+  };
+  std::map<std::uint32_t, std::string> in;
+  std::map<std::uint32_t, std::string> out;
+  const auto drain = [&](bool all) {
+    for (FoldedLine line; fold.take(now, all, line);) {
+      CHECK(std::is_sorted(line.ranks.begin(), line.ranks.end()));
+      for (const std::uint32_t rank : line.ranks) out[rank] += line.line;
+    }
+  };
+  for (int step = 0; step < 500; ++step) {
+    const std::uint32_t rank = pick(4);
+    std::string text;
+    for (std::uint32_t i = pick(4); i-- > 0;)
+      text += std::string(1, static_cast<char>('a' + pick(3))) + (pick(9) == 0 ? "" : "\n");
+    add(rank, text);
+    in[rank] += text;
+    now += std::chrono::milliseconds(pick(40));
+    drain(false);
+    CHECK((fold.empty() || fold.next_due() > now));
+  }
+  drain(true);
+  CHECK(fold.empty());
+  CHECK(out == in);
 }
 
 TEST_CASE_METHOD(FoldFixture, "streams do not mix, and repeats of one rank stay", "[output]") {
