@@ -7,12 +7,12 @@ namespace hvdrun {
 namespace {
 
 // A host that is stopped or cut off must not keep the answer of the others.
-constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kHostPatience{500};
 
 }  // namespace
 
 std::uint64_t StatusBoard::ask(std::uint64_t asker, std::set<std::uint32_t> hosts, TimePoint now) {
-  questions_.push_back({next_request_, asker, std::move(hosts), now + kPatience, {}});
+  questions_.push_back({next_request_, asker, std::move(hosts), now + kHostPatience, {}});
   return next_request_++;
 }
 
