@@ -210,7 +210,7 @@ Driver::Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::ti
       viewer_(io_, plan_.spec.job_id, plan_.output,
               {plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
               std::move(prepared_.files), [this](int error) { on_output_broken(error); }) {
-  for (const SignalRow& row : kSignalTable) {
+  for (const HandledSignal& row : kSignalTable) {
     struct sigaction now {};
     if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
       signals_.add(row.signal);
@@ -293,7 +293,7 @@ void Driver::watch_signals() {
 
 void Driver::on_signal(int signal) {
   const auto row = std::find_if(kSignalTable.begin(), kSignalTable.end(),
-                                [signal](const SignalRow& r) { return r.signal == signal; });
+                                [signal](const HandledSignal& r) { return r.signal == signal; });
   const SignalAction action = row == kSignalTable.end() ? SignalAction::end : row->action;
   switch (action) {
     case SignalAction::status:

@@ -14,12 +14,12 @@ enum class SignalAction {
   stop,     // stop the ranks (SIGSTOP), then hvdrun itself
 };
 
-struct SignalRow {
+struct HandledSignal {
   int signal;
   SignalAction action;
 };
 
-inline constexpr auto kSignalTable = std::to_array<SignalRow>({
+inline constexpr auto kSignalTable = std::to_array<HandledSignal>({
     {SIGINT, SignalAction::end},
     {SIGTERM, SignalAction::end},
     {SIGHUP, SignalAction::end},

@@ -59,6 +59,14 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<JobEnded>(code, "job_ended");
   add<AbortJob>(code, "abort_job");
   add<HostFailed>(code, "host_failed");
+  add<RankTrouble>(code, "rank_trouble");
+  add<SignalRanks>(code, "signal_ranks");
+  add<ProbeRanks>(code, "probe_ranks");
+  add<RankProbes>(code, "rank_probes");
+  add<CollectiveFailed>(code, "collective_failed");
+  add<StatusQuery>(code, "status_query");
+  add<JobStatus>(code, "job_status");
+  add<RankEvent>(code, "rank_event");
   add<Output>(code, "output");
   add<Credit>(code, "credit");
   add<OutputClosed>(code, "output_closed");
