@@ -21,6 +21,12 @@ inline constexpr std::size_t kMaxStoreKey = 1024;          // bytes
 inline constexpr std::size_t kMaxStoreValue = 8U << 20;    // bytes
 inline constexpr std::size_t kMaxStoreBytes = 1U << 30;    // keys and values together
 inline constexpr std::size_t kMaxStoreWaiters = 1U << 20;  // waiting gets
+inline constexpr std::size_t kMaxHttpLine = 8U << 10;      // bytes of a request or header line
+inline constexpr std::size_t kMaxHttpHeaders = 64;         // lines
+inline constexpr std::size_t kMaxHttpConnections = 4096;   // open ones; more wait in the backlog
+inline constexpr std::size_t kMaxHttpHeld = 256U << 20;    // bytes of all requests not whole yet
+inline constexpr std::size_t kMaxHorovodKeys = 1U << 22;   // in all scopes of Horovod's store
+inline constexpr std::size_t kMaxHorovodWaiters = 2048;    // gets that wait for an assignment
 inline constexpr std::size_t kMaxFenceBlob = 64U << 10;    // bytes of the root blob
 inline constexpr std::size_t kMaxStatusAskers = 64;        // connections of hvdrun status
 inline constexpr std::size_t kMaxTrouble = 1U << 10;       // bytes of a rank's error text
@@ -46,6 +52,10 @@ inline constexpr std::chrono::milliseconds kLease{15'000};
 inline constexpr std::chrono::milliseconds kInitTimeout{
     300'000};  // hvd::init() waits for its peers
 inline constexpr std::chrono::milliseconds kCollectiveTimeout{1'800'000};
+// A client of Horovod's store has no time-out of its own: it is always answered or closed.
+inline constexpr std::chrono::milliseconds kHttpIdle{60'000};    // before a request begins
+inline constexpr std::chrono::milliseconds kHttpRequest{3'000};  // from its first byte to its last
+inline constexpr std::chrono::milliseconds kHttpResponse{30'000};  // until an answer is taken
 inline constexpr std::chrono::milliseconds kMaxStoreWait{3'600'000};
 
 }  // namespace hvdrun::limits

@@ -1,0 +1,423 @@
+#include "coordinator/horovod_server.h"
+
+#include <array>
+#include <cerrno>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "coordinator/horovod_store.h"
+#include "coordinator/http_parser.h"
+
+namespace hvdrun {
+namespace {
+
+namespace asio = boost::asio;
+using Descriptor = asio::posix::stream_descriptor;
+using Clock = std::chrono::steady_clock;
+
+// Before accept is tried again after it failed, so that the loop does not spin on it.
+constexpr std::chrono::milliseconds kRetryPause{100};
+// In one turn of the loop, so that the job's own connections get theirs.
+constexpr int kAcceptsPerTurn = 64;
+constexpr int kStepsPerTurn = 64;
+constexpr std::size_t kReadBytes = 64U << 10;
+// The values of some hundred members fit, so that they leave in one piece. The kernel caps it.
+constexpr int kSendBuffer = 1 << 20;
+
+const char* reason_of(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Content Too Large";
+    case 414:
+      return "URI Too Long";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    case 505:
+      return "HTTP Version Not Supported";
+    case 507:
+      return "Insufficient Storage";
+    default:
+      return "Error";
+  }
+}
+
+// Horovod's client compares header names byte by byte: exactly "Content-Length".
+std::string response_head(int status, std::size_t length, bool keep) {
+  std::string head = "HTTP/1.1 ";
+  head.append(std::to_string(status)).append(" ").append(reason_of(status));
+  head.append("\r\nContent-Length: ").append(std::to_string(length));
+  head.append(keep ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n");
+  return head;
+}
+
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+}  // namespace
+
+UniqueFd open_horovod_listener(std::uint16_t& port) {
+  const auto check = [](int result) {
+    if (result < 0)
+      throw std::system_error(errno, std::system_category(), "a port for Horovod's rendezvous");
+    return result;
+  };
+  UniqueFd fd(check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
+  // Both are inherited by the connections.
+  const int on = 1;
+  check(::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+  check(::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  check(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size));
+  check(::listen(fd.get(), 1 << 16));  // the kernel's own limit holds: net.core.somaxconn
+  check(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size));
+  port = ntohs(address.sin_port);
+  return fd;
+}
+
+struct HorovodServer::State : std::enable_shared_from_this<State> {
+  State(asio::io_context& context, UniqueFd socket, OnTrouble trouble, HorovodServerLimits limit)
+      : io(context),
+        listener(context, socket.release()),
+        pause(context),
+        on_trouble(std::move(trouble)),
+        limits(limit) {}
+
+  void wait();
+  void accept_some();
+  void accept_later(int error);
+
+  asio::io_context& io;
+  Descriptor listener;
+  asio::steady_timer pause;
+  OnTrouble on_trouble;
+  HorovodServerLimits limits;
+  HorovodStore store;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> open;  // those that wait
+  std::uint64_t next_id = 0;
+  std::size_t held = 0;  // bytes of their unfinished requests
+  std::array<char, kReadBytes> buffer{};
+  bool full = false;  // nobody is accepted until one of `open` goes
+  bool in_trouble = false;
+  bool closed = false;
+};
+
+// One client. Held by State::open from its first wait on, before that by whoever runs it.
+struct HorovodServer::Connection : std::enable_shared_from_this<Connection> {
+  enum class Phase : std::uint8_t { none, idle, request, response, drain };
+
+  Connection(std::shared_ptr<State> state, int socket)
+      : server(std::move(state)), id(server->next_id++), fd(socket) {}
+
+  void advance();
+  void late_answer(HorovodStore::Answer answer);
+  void close();
+  ~Connection() {
+    if (waiter) waiter->release();  // fd is closed once
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+ private:
+  enum class Step : std::uint8_t { go_on, wait_read, wait_write, rest, end };
+
+  Step step();
+  void respond(HorovodStore::Answer answer);
+  Step write_some();
+  Step read_some();
+  Step drain_some();
+  Step look_for_end();
+  void respond_and_close(int status);
+  void wait(Descriptor::wait_type what);
+  void arm(Phase next);
+  void on_deadline();
+  Descriptor& descriptor();
+
+  std::shared_ptr<State> server;
+  std::uint64_t id;
+  UniqueFd fd;
+  std::optional<Descriptor> waiter;  // on fd, which it does not own
+  std::optional<asio::steady_timer> timer;
+  HttpParser parser;
+  std::string head;  // of the answer that is being sent, then its value
+  HorovodStore::Value value;
+  std::size_t sent = 0;
+  std::size_t counted = 0;  // of server->held
+  bool answering = false;
+  bool keep = false;      // the connection, after the answer
+  bool waiting = false;   // a get that waits for an assignment of ranks
+  bool draining = false;  // answered; what still comes is read and dropped
+  bool read_pending = false;
+  bool write_pending = false;
+  Phase phase = Phase::none;
+  Clock::time_point deadline;
+};
+
+void HorovodServer::State::wait() {
+  listener.async_wait(Descriptor::wait_read, [self = shared_from_this()](const auto& ec) {
+    if (!ec && !self->closed) self->accept_some();
+  });
+}
+
+void HorovodServer::State::accept_some() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (open.size() >= limits.connections) {
+      full = true;
+      return;
+    }
+    const int fd =
+        ::accept4(listener.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      if (would_block(errno)) break;
+      // The connection's own trouble: it is gone, the next one is not.
+      if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == EPERM) continue;
+      return accept_later(errno);
+    }
+    in_trouble = false;
+    std::make_shared<Connection>(shared_from_this(), fd)->advance();
+  }
+  wait();
+}
+
+void HorovodServer::State::accept_later(int error) {
+  pause.expires_after(kRetryPause);
+  pause.async_wait([self = shared_from_this()](const auto& ec) {
+    if (!ec && !self->closed) self->accept_some();
+  });
+  if (std::exchange(in_trouble, true)) return;
+  on_trouble("cannot accept a connection for Horovod's rendezvous: " +
+             std::system_category().message(error) + ", retrying");
+}
+
+void HorovodServer::Connection::advance() {
+  for (int i = 0; i < kStepsPerTurn; ++i) {
+    const Step next = step();
+    if (next == Step::end) return close();
+    if (next == Step::go_on) continue;
+    server->open.try_emplace(id, shared_from_this());
+    if (next == Step::wait_read) wait(Descriptor::wait_read);
+    if (next == Step::wait_write) wait(Descriptor::wait_write);
+    return;
+  }
+  // Not through a wait: what was read already would not wake it.
+  server->open.try_emplace(id, shared_from_this());
+  asio::post(server->io, [self = shared_from_this()] {
+    if (self->fd) self->advance();
+  });
+}
+
+HorovodServer::Connection::Step HorovodServer::Connection::step() {
+  if (answering) return write_some();
+  if (draining) return drain_some();
+  if (waiting) return look_for_end();
+  int fault = 0;
+  auto request = parser.next(fault);
+  if (fault != 0) {
+    respond_and_close(fault);
+  } else if (request) {
+    keep = request->keep_alive;
+    auto answer = server->store.answer(std::move(*request), id);
+    waiting = answer.status == 0;
+    if (!waiting) respond(std::move(answer));
+  } else {
+    return read_some();
+  }
+  return Step::go_on;
+}
+
+void HorovodServer::Connection::respond(HorovodStore::Answer answer) {
+  value = std::move(answer.value);
+  head = response_head(answer.status, value ? value->size() : 0, keep);
+  sent = 0;
+  answering = true;
+}
+
+// What still comes belongs to nothing that we know: the answer is the last one. A socket that is
+// closed with input unread would take the answer back.
+void HorovodServer::Connection::respond_and_close(int status) {
+  keep = false;
+  draining = true;
+  respond({status, nullptr});
+}
+
+void HorovodServer::Connection::late_answer(HorovodStore::Answer answer) {
+  waiting = false;
+  respond(std::move(answer));
+  advance();
+}
+
+HorovodServer::Connection::Step HorovodServer::Connection::write_some() {
+  const std::size_t body = value ? value->size() : 0;
+  while (sent < head.size() + body) {
+    std::array<iovec, 2> pieces{};
+    std::size_t count = 0;
+    const auto add = [&](const std::string& bytes, std::size_t from) {
+      // sendmsg does not write to it.
+      if (from < bytes.size())
+        pieces[count++] = {const_cast<char*>(bytes.data()) + from, bytes.size() - from};
+    };
+    add(head, sent);
+    if (body > 0) add(*value, sent > head.size() ? sent - head.size() : 0);
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = count;
+    const ssize_t done = ::sendmsg(fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (done >= 0) {
+      sent += static_cast<std::size_t>(done);
+    } else if (would_block(errno)) {
+      arm(Phase::response);
+      return Step::wait_write;
+    } else if (errno != EINTR) {
+      return Step::end;
+    }
+  }
+  answering = false;
+  value.reset();
+  phase = Phase::none;
+  // More input than one request: see respond_and_close().
+  if (!keep && parser.mid_request()) draining = true;
+  if (draining) ::shutdown(fd.get(), SHUT_WR);
+  return keep || draining ? Step::go_on : Step::end;
+}
+
+HorovodServer::Connection::Step HorovodServer::Connection::read_some() {
+  const ssize_t got = ::recv(fd.get(), server->buffer.data(), server->buffer.size(), MSG_DONTWAIT);
+  if (got > 0) {
+    parser.feed({server->buffer.data(), static_cast<std::size_t>(got)});
+    return Step::go_on;
+  }
+  if (got == 0) return Step::end;
+  if (errno == EINTR) return Step::go_on;
+  if (!would_block(errno)) return Step::end;
+  server->held += parser.held() - counted;
+  counted = parser.held();
+  if (server->held > server->limits.held) {
+    respond_and_close(503);
+    return Step::go_on;
+  }
+  arm(parser.mid_request() ? Phase::request : Phase::idle);
+  return Step::wait_read;
+}
+
+HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
+  const ssize_t got = ::recv(fd.get(), server->buffer.data(), server->buffer.size(), MSG_DONTWAIT);
+  if (got > 0 || (got < 0 && errno == EINTR)) return Step::go_on;
+  if (got == 0 || !would_block(errno)) return Step::end;
+  arm(Phase::drain);
+  return Step::wait_read;
+}
+
+// While a get waits, its connection is looked at only to learn that the client is gone. That takes
+// as long as it takes: no deadline.
+HorovodServer::Connection::Step HorovodServer::Connection::look_for_end() {
+  phase = Phase::none;
+  char byte = 0;
+  const ssize_t got = ::recv(fd.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (got > 0) return Step::rest;  // the next request, which hides the end behind it
+  return got < 0 && (would_block(errno) || errno == EINTR) ? Step::wait_read : Step::end;
+}
+
+Descriptor& HorovodServer::Connection::descriptor() {
+  if (!waiter) waiter.emplace(server->io, fd.get());
+  return *waiter;
+}
+
+void HorovodServer::Connection::wait(Descriptor::wait_type what) {
+  bool& pending = what == Descriptor::wait_read ? read_pending : write_pending;
+  if (std::exchange(pending, true)) return;
+  descriptor().async_wait(what, [self = shared_from_this(), &pending](const auto& ec) {
+    pending = false;
+    if (!ec && self->fd) self->advance();
+  });
+}
+
+// The deadline of a phase counts from its beginning, however often it has to wait in it.
+void HorovodServer::Connection::arm(Phase next) {
+  if (std::exchange(phase, next) == next) return;
+  const HorovodServerLimits& limits = server->limits;
+  deadline = Clock::now() + (next == Phase::idle       ? limits.idle
+                             : next == Phase::response ? limits.response
+                                                       : limits.request);
+  if (!timer) timer.emplace(server->io);
+  timer->expires_at(deadline);
+  timer->async_wait([self = shared_from_this()](const auto& ec) {
+    // It may have been armed anew, or for nothing, while this call was on its way.
+    if (!ec && self->fd && self->phase != Phase::none && Clock::now() >= self->deadline)
+      self->on_deadline();
+  });
+}
+
+void HorovodServer::Connection::on_deadline() {
+  if (phase != Phase::request) return close();
+  respond_and_close(408);
+  advance();
+}
+
+void HorovodServer::Connection::close() {
+  if (!fd) return;
+  server->held -= counted;
+  if (waiting) server->store.forget(id);
+  if (timer) timer->cancel();
+  if (waiter) waiter->release();
+  fd.reset();
+  server->open.erase(id);
+  if (!std::exchange(server->full, false)) return;
+  asio::post(server->io, [state = server] {
+    if (!state->closed) state->accept_some();
+  });
+}
+
+HorovodServer::HorovodServer(asio::io_context& io, UniqueFd listener, OnTrouble on_trouble,
+                             HorovodServerLimits limits)
+    : state_(std::make_shared<State>(io, std::move(listener), std::move(on_trouble), limits)) {
+  state_->wait();
+}
+
+HorovodServer::~HorovodServer() {
+  state_->closed = true;
+  state_->full = false;
+  boost::system::error_code ignored;
+  state_->listener.close(ignored);
+  state_->pause.cancel();
+  while (!state_->open.empty()) {
+    const auto connection = state_->open.begin()->second;
+    connection->close();
+  }
+}
+
+void HorovodServer::assign(const std::vector<HostSlots>& hosts,
+                           const std::vector<RankPlace>& places) {
+  for (HorovodStore::Late& late : state_->store.assign(hosts, places)) {
+    const auto found = state_->open.find(late.waiter);
+    if (found == state_->open.end()) continue;
+    const auto connection = found->second;  // it may go with its answer
+    connection->late_answer(std::move(late.answer));
+  }
+}
+
+std::size_t HorovodServer::open_connections() const { return state_->open.size(); }
+
+}  // namespace hvdrun

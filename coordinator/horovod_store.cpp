@@ -1,0 +1,144 @@
+#include "coordinator/horovod_store.h"
+
+#include <charconv>
+#include <initializer_list>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kRankAndSize = "rank_and_size";
+
+std::string numbers(std::initializer_list<std::uint32_t> list) {
+  std::string text;
+  for (const std::uint32_t number : list)
+    text.append(text.empty() ? "" : ",").append(std::to_string(number));
+  return text;
+}
+
+// What a member reads that is not in the job any more.
+const std::string kRemoved = "-1,-1,-1,-1,-1,-1";
+
+}  // namespace
+
+std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HostSlots>& hosts,
+                                                     const std::vector<RankPlace>& places) {
+  scopes_.clear();
+  places_.clear();
+  bytes_ = 0;
+  keys_ = 0;
+  assigned_ = true;
+  const auto size = static_cast<std::uint32_t>(places.size());
+  if (size > 0) scopes_["global"].finished.resize(size);
+  for (const RankPlace& place : places) {
+    const std::string& host = hosts[place.host].name;
+    const std::string local_rank = std::to_string(place.local_rank);
+    scopes_["local_" + host].finished.resize(place.local_size);
+    scopes_["cross_" + local_rank].finished.resize(place.cross_size);
+    places_[host + ":" + local_rank] = std::make_shared<const std::string>(
+        numbers({place.rank, size, place.local_rank, place.local_size, place.cross_rank,
+                 place.cross_size}));
+  }
+  std::vector<Late> late;
+  for (const auto& [waiter, key] : std::exchange(waiting_, {}))
+    late.push_back({waiter, rank_and_size(key)});
+  return late;
+}
+
+HorovodStore::Answer HorovodStore::answer(HttpRequest request, Waiter waiter) {
+  const bool is_get = request.method == "GET";
+  const bool is_put = request.method == "PUT";
+  if (!is_get && !is_put && request.method != "DELETE") return {501, nullptr};
+  // "/scope/key", both as they are: a colon, a per cent sign or a question mark is part of them.
+  const std::string_view target = request.target;
+  const auto slash = target.find('/', 1);
+  if (!target.starts_with('/') || slash == std::string_view::npos || slash == 1 ||
+      slash + 1 == target.size() || target.find('/', slash + 1) != std::string_view::npos)
+    return {400, nullptr};
+  const std::string_view scope = target.substr(1, slash - 1);
+  std::string key(target.substr(slash + 1));
+  if (scope.size() > limits_.key || key.size() > limits_.key) return {414, nullptr};
+  if (is_get) {
+    Answer answer = get(scope, key);
+    if (answer.status == 0) waiting_.emplace(waiter, std::move(key));
+    return answer;
+  }
+  if (is_put) {
+    if (!request.has_length) return {400, nullptr};
+    return {put(scope, key, std::move(request.body)), nullptr};
+  }
+  finish(scope, key);
+  return {200, nullptr};
+}
+
+const HorovodStore::Value* HorovodStore::find(std::string_view scope,
+                                              const std::string& key) const {
+  const auto in = scopes_.find(scope);
+  if (in == scopes_.end()) return nullptr;
+  const auto found = in->second.values.find(key);
+  return found == in->second.values.end() ? nullptr : &found->second;
+}
+
+HorovodStore::Answer HorovodStore::get(std::string_view scope, const std::string& key) const {
+  if (scope == kRankAndSize) {
+    if (assigned_) return rank_and_size(key);
+    return {waiting_.size() < limits_.waiters ? 0 : 503, nullptr};
+  }
+  const Value* const value = find(scope, key);
+  return value != nullptr ? Answer{200, *value} : Answer{404, nullptr};
+}
+
+HorovodStore::Answer HorovodStore::rank_and_size(const std::string& key) const {
+  const auto found = places_.find(key);
+  if (found != places_.end()) return {200, found->second};
+  return {200, std::make_shared<const std::string>(kRemoved)};
+}
+
+int HorovodStore::put(std::string_view scope, const std::string& key, std::string value) {
+  if (value.size() > limits_.value) return 413;
+  const Value* const old = find(scope, key);
+  if (old == nullptr && keys_ >= limits_.keys) return 507;
+  const std::size_t names = scope.size() + key.size();
+  const std::size_t before = old == nullptr ? 0 : names + (*old)->size();
+  const std::size_t after = bytes_ - before + names + value.size();
+  if (after > limits_.bytes) return 507;
+  if (old == nullptr) ++keys_;
+  bytes_ = after;
+  auto in = scopes_.find(scope);
+  if (in == scopes_.end()) in = scopes_.emplace(scope, Scope{}).first;
+  in->second.values[key] = std::make_shared<const std::string>(std::move(value));
+  return 200;
+}
+
+// A member says that it has found all others. What it cannot mean is ignored: it is answered in
+// any case, and asks again when it is not.
+void HorovodStore::finish(std::string_view scope, const std::string& key) {
+  const auto in = scopes_.find(scope);
+  if (in == scopes_.end()) return;
+  auto& [name, content] = *in;
+  const auto forget = [&, &name = name](const std::string& k, const Value& value) {
+    bytes_ -= name.size() + k.size() + value->size();
+    --keys_;
+  };
+  if (content.finished.empty()) {
+    const auto found = content.values.find(key);
+    if (found == content.values.end()) return;
+    forget(found->first, found->second);
+    content.values.erase(found);
+    if (content.values.empty()) scopes_.erase(in);
+    return;
+  }
+  std::size_t member = 0;
+  const char* const end = key.data() + key.size();
+  const auto [at, ec] = std::from_chars(key.data(), end, member);
+  if (at != end || ec != std::errc() || member >= content.finished.size()) return;
+  if (content.finished[member]) return;  // asked twice: the first answer was lost
+  content.finished[member] = true;
+  if (++content.finished_count < content.finished.size()) return;
+  for (const auto& [k, value] : content.values) forget(k, value);
+  content.values.clear();
+  content.finished.assign(content.finished.size(), false);
+  content.finished_count = 0;
+}
+
+}  // namespace hvdrun

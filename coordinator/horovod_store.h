@@ -1,0 +1,86 @@
+// The key-value store that Horovod's Gloo members find each other with: scopes of keys, in
+// Horovod's own dialect (docs/horovod.md). Sans-I/O: a request in, what to answer out. Gets that
+// wait are known by what the caller calls them.
+//
+// A get of a missing key is answered at once: members ask for some keys just once and take "not
+// there" for an answer, and poll for the others by themselves. Only rank_and_size waits, which a
+// member asks for after a reset and which is answered once there is an assignment of ranks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/limits.h"
+#include "common/topology.h"
+#include "coordinator/http_parser.h"
+
+namespace hvdrun {
+
+struct HorovodLimits {
+  std::size_t key = limits::kMaxStoreKey;      // bytes of a scope, and of a key
+  std::size_t value = limits::kMaxStoreValue;  // bytes
+  std::size_t bytes = limits::kMaxStoreBytes;  // of all keys and values, each with its scope's name
+  std::size_t keys = limits::kMaxHorovodKeys;
+  std::size_t waiters = limits::kMaxHorovodWaiters;
+};
+
+class HorovodStore {
+ public:
+  using Waiter = std::uint64_t;
+  using Value = std::shared_ptr<const std::string>;  // lives on while it is sent
+
+  struct Answer {
+    int status = 0;  // 0: the get waits; its answer comes out of assign()
+    Value value;     // of a get that found something
+  };
+  struct Late {
+    Waiter waiter = 0;
+    Answer answer;
+  };
+
+  explicit HorovodStore(HorovodLimits limits = {}) : limits_(limits) {}
+
+  // A new assignment of ranks: everything stored before is dropped, because it is about members
+  // that are gone. Answers the gets that wait for it.
+  std::vector<Late> assign(const std::vector<HostSlots>& hosts,
+                           const std::vector<RankPlace>& places);
+  // One request. `waiter` is remembered only when the get waits.
+  Answer answer(HttpRequest request, Waiter waiter);
+  // The waiting get's connection is gone.
+  void forget(Waiter waiter) { waiting_.erase(waiter); }
+
+  std::size_t bytes() const { return bytes_; }
+  std::size_t keys() const { return keys_; }
+  std::size_t waiting() const { return waiting_.size(); }
+
+ private:
+  struct Scope {
+    std::unordered_map<std::string, Value> values;
+    // Of a scope whose members are known: which of them have finished, by their number. It is
+    // emptied when all have, so that the next round of the same members finds nothing of this one.
+    std::vector<bool> finished;
+    std::size_t finished_count = 0;
+  };
+  using Scopes = std::map<std::string, Scope, std::less<>>;
+
+  const Value* find(std::string_view scope, const std::string& key) const;
+  Answer get(std::string_view scope, const std::string& key) const;
+  int put(std::string_view scope, const std::string& key, std::string value);
+  void finish(std::string_view scope, const std::string& key);
+  Answer rank_and_size(const std::string& key) const;
+
+  HorovodLimits limits_;
+  Scopes scopes_;
+  bool assigned_ = false;
+  std::unordered_map<std::string, Value> places_;  // "host:local rank" -> the six numbers
+  std::map<Waiter, std::string> waiting_;          // -> key
+  std::size_t bytes_ = 0;
+  std::size_t keys_ = 0;
+};
+
+}  // namespace hvdrun
