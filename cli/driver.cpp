@@ -117,6 +117,8 @@ Prepared prepare(const LaunchPlan& plan) {
   ServerOptions options;
   options.spec = plan.spec;
   options.driver_pid = static_cast<std::uint32_t>(::getpid());
+  if (plan.spec.env_compat.horovod)
+    options.horovod = open_horovod_listener(options.spec.horovod_port);
   auto driver_line = make_socket_pair();
   prepared.coordinator_end = std::move(driver_line.first);
   options.driver = std::move(driver_line.second);

@@ -151,7 +151,6 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   plan.output = options.output;
   check_tag(options.output.tag);
   plan.isolation = options.isolation;
-  plan.env_compat = options.env_compat;
   plan.events_file = options.events_file;
   plan.notes = options.notes;
   JobSpec& spec = plan.spec;
@@ -186,6 +185,7 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))
       set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
+  spec.env_compat = options.env_compat;
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);
   if (options.timeout) spec.timeout = *options.timeout;

@@ -22,7 +22,6 @@ struct LaunchPlan {
   bool verbose = false;
   OutputOptions output;
   Isolation isolation = Isolation::automatic;
-  EnvCompat env_compat;
   std::string events_file;
   std::vector<std::string> warnings;
   std::vector<std::string> notes;  // for --verbose

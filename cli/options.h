@@ -46,13 +46,6 @@ struct LadderStep {
   std::chrono::milliseconds wait{};
 };
 
-// Which variables of other launchers a rank finds besides HVD_*.
-struct EnvCompat {
-  bool horovod = true;
-  bool torch = true;
-  bool mpi_ids = true;
-};
-
 // hvdrun -np 1 ./a : -np 3 ./b: what stands behind a colon.
 struct OptionsPart {
   std::uint32_t np = 0;

@@ -57,6 +57,7 @@ constexpr auto kStaleNames = std::to_array<std::string_view>({
     "HOROVOD_CPU_OPERATIONS",
     "HOROVOD_GLOO_RENDEZVOUS_ADDR",
     "HOROVOD_GLOO_RENDEZVOUS_PORT",
+    "HOROVOD_ELASTIC",
     "SLURM_PROCID",
     "SLURM_LOCALID",
     "SLURM_NODEID",
@@ -119,31 +120,52 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
   set("HVD_CROSS_RANK", place.cross_rank);
   set("HVD_CROSS_SIZE", place.cross_size);
 
-  set("RANK", place.rank);
-  set("WORLD_SIZE", place.size);
-  set("LOCAL_RANK", place.local_rank);
-  set("LOCAL_WORLD_SIZE", place.local_size);
-  set("GROUP_RANK", place.node_rank);
-  set("GROUP_WORLD_SIZE", place.node_count);
-  set("NODE_RANK", place.node_rank);
-  set("ROLE_NAME", "default");
-  set("ROLE_RANK", place.rank);
-  set("ROLE_WORLD_SIZE", place.size);
-  set("MASTER_ADDR", place.master_addr);
-  set("MASTER_PORT", place.master_port);
-  // Without TORCHELASTIC_USE_AGENT_STORE rank 0 serves the store itself, which every program can.
-  set("TORCHELASTIC_RESTART_COUNT", 0);
-  set("TORCHELASTIC_MAX_RESTARTS", 0);
-  set("TORCHELASTIC_RUN_ID", place.job_id);
+  if (place.compat.torch) {
+    set("RANK", place.rank);
+    set("WORLD_SIZE", place.size);
+    set("LOCAL_RANK", place.local_rank);
+    set("LOCAL_WORLD_SIZE", place.local_size);
+    set("GROUP_RANK", place.node_rank);
+    set("GROUP_WORLD_SIZE", place.node_count);
+    set("NODE_RANK", place.node_rank);
+    set("ROLE_NAME", "default");
+    set("ROLE_RANK", place.rank);
+    set("ROLE_WORLD_SIZE", place.size);
+    set("MASTER_ADDR", place.master_addr);
+    set("MASTER_PORT", place.master_port);
+    // Without TORCHELASTIC_USE_AGENT_STORE rank 0 serves the store itself, which every program can.
+    set("TORCHELASTIC_RESTART_COUNT", 0);
+    set("TORCHELASTIC_MAX_RESTARTS", 0);
+    set("TORCHELASTIC_RUN_ID", place.job_id);
+  }
 
-  set("OMPI_COMM_WORLD_RANK", place.rank);
-  set("OMPI_COMM_WORLD_SIZE", place.size);
-  set("OMPI_COMM_WORLD_LOCAL_RANK", place.local_rank);
-  set("OMPI_COMM_WORLD_LOCAL_SIZE", place.local_size);
-  set("OMPI_COMM_WORLD_NODE_RANK", place.local_rank);
-  set("OMPI_UNIVERSE_SIZE", place.size);
-  set("MPI_LOCALRANKID", place.local_rank);
-  set("MPI_LOCALNRANKS", place.local_size);
+  if (place.compat.mpi_ids) {
+    set("OMPI_COMM_WORLD_RANK", place.rank);
+    set("OMPI_COMM_WORLD_SIZE", place.size);
+    set("OMPI_COMM_WORLD_LOCAL_RANK", place.local_rank);
+    set("OMPI_COMM_WORLD_LOCAL_SIZE", place.local_size);
+    set("OMPI_COMM_WORLD_NODE_RANK", place.local_rank);
+    set("OMPI_UNIVERSE_SIZE", place.size);
+    set("MPI_LOCALRANKID", place.local_rank);
+    set("MPI_LOCALNRANKS", place.local_size);
+  }
+
+  if (place.compat.horovod && place.horovod_port != 0) {
+    set("HOROVOD_RANK", place.rank);
+    set("HOROVOD_SIZE", place.size);
+    set("HOROVOD_LOCAL_RANK", place.local_rank);
+    set("HOROVOD_LOCAL_SIZE", place.local_size);
+    set("HOROVOD_CROSS_RANK", place.cross_rank);
+    set("HOROVOD_CROSS_SIZE", place.cross_size);
+    set("HOROVOD_HOSTNAME", place.host_name);
+    set("HOROVOD_CONTROLLER", "gloo");
+    set("HOROVOD_CPU_OPERATIONS", "gloo");
+    set("HOROVOD_GLOO_RENDEZVOUS_ADDR", place.horovod_addr);
+    set("HOROVOD_GLOO_RENDEZVOUS_PORT", place.horovod_port);
+    set("HOROVOD_GLOO_IFACE", place.horovod_iface);
+    if (find_variable(base, "NCCL_SOCKET_IFNAME") == nullptr)
+      set("NCCL_SOCKET_IFNAME", place.horovod_iface);
+  }
 
   if (find_variable(base, "OMP_NUM_THREADS") == nullptr)
     set("OMP_NUM_THREADS", std::max(1U, place.usable_cores / std::max(1U, place.local_size)));

@@ -1,6 +1,6 @@
 // The environment contract: what a worker finds in its environment (docs/environment.md).
-// HVD_* is the truth; besides it what torchrun sets and Open MPI's rank variables, so that programs
-// written for those launchers find their rank. Sans-I/O.
+// HVD_* is the truth; besides it what horovodrun and torchrun set and Open MPI's rank variables, so
+// that programs written for those launchers find their rank. Sans-I/O.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,13 @@ void set_variable(Environment& env, std::string_view name, std::string_view valu
 // a job would else hand its own rank to every worker.
 void drop_stale_variables(Environment& env);
 
+// Which variables of other launchers a worker finds besides HVD_* (--env-compat).
+struct EnvCompat {
+  bool horovod = true;
+  bool torch = true;
+  bool mpi_ids = true;
+};
+
 struct WorkerPlace {
   std::string job_id;
   std::string agent;      // HVD_AGENT: where libhvd finds the agent
@@ -37,6 +44,12 @@ struct WorkerPlace {
   std::uint32_t usable_cores = 0;  // of the host
   std::string master_addr;
   std::uint16_t master_port = 0;
+  EnvCompat compat;
+  // Of the store that answers Horovod's dialect. Port 0: there is none, and no HOROVOD_* is set,
+  // because a Horovod program without its store would hang.
+  std::string horovod_addr;
+  std::uint16_t horovod_port = 0;
+  std::string horovod_iface;  // the network interface for its own connections
 };
 
 // The user's environment with the contract on top. OMP_NUM_THREADS is set to usable cores / local

@@ -71,6 +71,11 @@ struct Launch {
   std::string master_addr;
   std::uint16_t master_port = 0;
   std::vector<ProgramPart> programs;  // other ranks' in place of argv, by first rank
+  bool env_torch = true;  // which variables of other launchers are set
+  bool env_mpi_ids = true;
+  std::string horovod_addr;        // of the store that answers Horovod's dialect
+  std::uint16_t horovod_port = 0;  // 0: there is none
+  std::string horovod_iface;
   template <class V>
   void visit(V& v) {
     v(size);
@@ -83,6 +88,11 @@ struct Launch {
     v(master_addr);
     v(master_port);
     v(programs);
+    v(env_torch);
+    v(env_mpi_ids);
+    v(horovod_addr);
+    v(horovod_port);
+    v(horovod_iface);
   }
 };
 

@@ -79,7 +79,9 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 UniqueFd open_horovod_listener(std::uint16_t& port) {
   const auto check = [](int result) {
     if (result < 0)
-      throw std::system_error(errno, std::system_category(), "a port for Horovod's rendezvous");
+      throw std::system_error(errno, std::system_category(),
+                              "cannot open a port for Horovod's rendezvous (--env-compat "
+                              "torch,mpi-ids goes without it)");
     return result;
   };
   UniqueFd fd(check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));

@@ -141,6 +141,14 @@ void Job::launch() {
     message.cwd = spec_.cwd;
     message.master_addr = master_addr;
     message.master_port = hosts_[used.front()].info.master_port;
+    message.env_torch = spec_.env_compat.torch;
+    message.env_mpi_ids = spec_.env_compat.mpi_ids;
+    message.horovod_port = spec_.horovod_port;
+    if (spec_.horovod_port != 0) {
+      // All ranks are on this machine.
+      message.horovod_addr = "127.0.0.1";
+      message.horovod_iface = "lo";
+    }
     to_agent(used[node], message);
   }
   send_progress();

@@ -31,6 +31,8 @@ struct JobSpec {
   std::vector<std::string> argv;
   std::vector<ProgramPart> programs;  // of later ranks, in place of argv
   Environment env;
+  EnvCompat env_compat;
+  std::uint16_t horovod_port = 0;  // of the store that answers Horovod's dialect; 0: none
   std::string cwd;
   std::chrono::milliseconds start_timeout{};
   KillSteps ladder;

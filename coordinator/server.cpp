@@ -50,6 +50,13 @@ Server::Server(asio::io_context& io, ServerOptions options)
   } catch (const boost::system::system_error& e) {
     log(LogLevel::warn, std::string("hvdrun status will not find this job: ") + e.what());
   }
+  if (options.horovod) {
+    horovod_.emplace(io_, std::move(options.horovod),
+                     [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
+    std::vector<RankPlace> places;
+    for (const RankRecord& record : job_.membership().ranks()) places.push_back(record.place);
+    horovod_->assign(job_.membership().hosts(), places);
+  }
   arm_timer();
 }
 
@@ -187,6 +194,7 @@ void Server::after_event() {
       leave_by_ = now() + kLeaveTimeout;
       listener_.reset();
       status_server_.reset();
+      horovod_.reset();
     }
     const bool all_gone = std::none_of(agents_.begin(), agents_.end(),
                                        [](const Peer& peer) { return peer.channel != nullptr; });

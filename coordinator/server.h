@@ -14,6 +14,7 @@
 #include "common/frame_channel.h"
 #include "common/tls_listener.h"
 #include "common/unique_fd.h"
+#include "coordinator/horovod_server.h"
 #include "coordinator/job.h"
 #include "coordinator/status_board.h"
 #include "coordinator/status_server.h"
@@ -27,6 +28,7 @@ struct ServerOptions {
   UniqueFd listener;             // TCP, listening; none when all agents are local
   std::string secret;            // for the listener
   std::uint32_t driver_pid = 0;  // for hvdrun status
+  UniqueFd horovod;              // TCP, listening, for Horovod's store; none: it is not served
 };
 
 class Server {
@@ -62,6 +64,7 @@ class Server {
   StatusBoard board_;
   std::optional<StatusServer> status_server_;
   std::optional<TlsListener> listener_;
+  std::optional<HorovodServer> horovod_;
   std::shared_ptr<FrameChannel> driver_;
   std::vector<Peer> agents_;  // by host index
   std::set<std::shared_ptr<FrameChannel>> handshaking_;

@@ -232,6 +232,11 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   place.usable_cores = cores_;
   place.master_addr = message.master_addr;
   place.master_port = message.master_port;
+  place.compat.torch = message.env_torch;
+  place.compat.mpi_ids = message.env_mpi_ids;
+  place.horovod_addr = message.horovod_addr;
+  place.horovod_port = message.horovod_port;
+  place.horovod_iface = message.horovod_iface;
 
   SpawnOptions options;
   options.argv = argv_of(message.argv, message.programs, slot.rank);

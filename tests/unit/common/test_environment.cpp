@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -24,6 +25,9 @@ WorkerPlace sample_place() {
   place.usable_cores = 10;
   place.master_addr = "gpu0";
   place.master_port = 4711;
+  place.horovod_addr = "127.0.0.1";
+  place.horovod_port = 4712;
+  place.horovod_iface = "lo";
   return place;
 }
 
@@ -76,25 +80,77 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"OMPI_UNIVERSE_SIZE", "8"},
       {"MPI_LOCALRANKID", "1"},
       {"MPI_LOCALNRANKS", "4"},
+      {"HOROVOD_RANK", "5"},
+      {"HOROVOD_SIZE", "8"},
+      {"HOROVOD_LOCAL_RANK", "1"},
+      {"HOROVOD_LOCAL_SIZE", "4"},
+      {"HOROVOD_CROSS_RANK", "1"},
+      {"HOROVOD_CROSS_SIZE", "2"},
+      {"HOROVOD_HOSTNAME", "gpu1"},
+      {"HOROVOD_CONTROLLER", "gloo"},
+      {"HOROVOD_CPU_OPERATIONS", "gloo"},
+      {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
+      {"HOROVOD_GLOO_RENDEZVOUS_PORT", "4712"},
+      {"HOROVOD_GLOO_IFACE", "lo"},
+      {"NCCL_SOCKET_IFNAME", "lo"},
       {"OMP_NUM_THREADS", "2"},
   };
   CHECK(env == expected);
+}
+
+// How many variables begin with one of these.
+std::ptrdiff_t count(const Environment& env, const std::vector<std::string>& prefixes) {
+  return std::count_if(env.begin(), env.end(), [&](const std::string& entry) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [&](const std::string& prefix) { return entry.starts_with(prefix); });
+  });
+}
+
+TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[environment]") {
+  const std::vector<std::string> horovod = {"HOROVOD_", "NCCL_"};
+  const std::vector<std::string> torch = {"RANK=", "WORLD_", "LOCAL_",  "GROUP_",
+                                          "NODE_", "ROLE_",  "MASTER_", "TORCHELASTIC_"};
+  const std::vector<std::string> mpi_ids = {"OMPI_", "MPI_"};
+  for (int mask = 0; mask < 8; ++mask) {
+    CAPTURE(mask);
+    WorkerPlace place = sample_place();
+    place.compat = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
+    // What an outer job has set is dropped in any case.
+    const auto env =
+        worker_environment({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
+                            "OMPI_COMM_WORLD_RANK=9"},
+                           place);
+    CHECK(count(env, {"HVD_"}) == 10);
+    CHECK(count(env, horovod) == (place.compat.horovod ? 13 : 0));
+    CHECK(count(env, torch) == (place.compat.torch ? 15 : 0));
+    CHECK(count(env, mpi_ids) == (place.compat.mpi_ids ? 8 : 0));
+    CHECK(count(env, {"OMP_NUM_THREADS="}) == 1);
+  }
+}
+
+TEST_CASE("without a store a worker finds nothing of Horovod", "[environment]") {
+  WorkerPlace place = sample_place();
+  place.horovod_port = 0;
+  CHECK(count(worker_environment({"HOROVOD_GLOO_RENDEZVOUS_PORT=1"}, place),
+              {"HOROVOD_", "NCCL_"}) == 0);
 }
 
 TEST_CASE("ranks of an outer job are overwritten or dropped", "[environment]") {
   const auto env = as_map(worker_environment(
       {"RANK=9", "HVD_RANK=9", "HOROVOD_RANK=9", "HOROVOD_GLOO_RENDEZVOUS_ADDR=x", "PMI_RANK=9",
        "PMI_FD=7", "PMIX_RANK=9", "PMIX_NAMESPACE=x", "SLURM_PROCID=9", "SLURM_STEP_ID=1",
-       "OMPI_COMM_WORLD_RANK=9", "OMPI_MCA_orte_x=1", "MV2_COMM_WORLD_RANK=9",
+       "HOROVOD_ELASTIC=1", "OMPI_COMM_WORLD_RANK=9", "OMPI_MCA_orte_x=1", "MV2_COMM_WORLD_RANK=9",
        "TORCHELASTIC_USE_AGENT_STORE=True", "HYDI_CONTROL_FD=3"},
       sample_place()));
   CHECK(env.at("RANK") == "5");
   CHECK(env.at("HVD_RANK") == "5");
   CHECK(env.at("OMPI_COMM_WORLD_RANK") == "5");
+  CHECK(env.at("HOROVOD_RANK") == "5");
+  CHECK(env.at("HOROVOD_GLOO_RENDEZVOUS_ADDR") == "127.0.0.1");
   for (const char* name :
-       {"HOROVOD_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "PMI_RANK", "PMI_FD", "PMIX_RANK",
-        "PMIX_NAMESPACE", "SLURM_PROCID", "SLURM_STEP_ID", "OMPI_MCA_orte_x", "MV2_COMM_WORLD_RANK",
-        "TORCHELASTIC_USE_AGENT_STORE", "HYDI_CONTROL_FD"}) {
+       {"HOROVOD_ELASTIC", "PMI_RANK", "PMI_FD", "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_PROCID",
+        "SLURM_STEP_ID", "OMPI_MCA_orte_x", "MV2_COMM_WORLD_RANK", "TORCHELASTIC_USE_AGENT_STORE",
+        "HYDI_CONTROL_FD"}) {
     CAPTURE(name);
     CHECK(env.count(name) == 0);
   }
@@ -103,13 +159,16 @@ TEST_CASE("ranks of an outer job are overwritten or dropped", "[environment]") {
 TEST_CASE("the user's own settings stay", "[environment]") {
   const auto env = as_map(worker_environment(
       {"OMP_NUM_THREADS=7", "OMPI_MCA_btl=self", "SLURM_JOB_ID=4", "HOROVOD_TIMELINE=f",
-       "HVD_COLLECTIVE_TIMEOUT=5", "NCCL_DEBUG=INFO", "RANKING=1"},
+       "HVD_COLLECTIVE_TIMEOUT=5", "HOROVOD_GLOO_TIMEOUT_SECONDS=60", "NCCL_DEBUG=INFO",
+       "NCCL_SOCKET_IFNAME=eth0", "RANKING=1"},
       sample_place()));
   CHECK(env.at("OMP_NUM_THREADS") == "7");
   CHECK(env.at("OMPI_MCA_btl") == "self");
   CHECK(env.at("SLURM_JOB_ID") == "4");
   CHECK(env.at("HOROVOD_TIMELINE") == "f");
   CHECK(env.at("HVD_COLLECTIVE_TIMEOUT") == "5");
+  CHECK(env.at("HOROVOD_GLOO_TIMEOUT_SECONDS") == "60");
+  CHECK(env.at("NCCL_SOCKET_IFNAME") == "eth0");
   CHECK(env.at("NCCL_DEBUG") == "INFO");
   CHECK(env.at("RANKING") == "1");
 }

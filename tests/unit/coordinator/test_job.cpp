@@ -23,6 +23,8 @@ struct JobFixture {
     spec.argv = {"train"};
     spec.env = {"A=b"};
     spec.cwd = "/tmp";
+    spec.env_compat.mpi_ids = false;
+    spec.horovod_port = 5999;
     spec.start_timeout = 30s;
     spec.ladder = {{SIGTERM, 5000}};
     spec.init_timeout = 60s;
@@ -112,6 +114,11 @@ TEST_CASE_METHOD(JobFixture, "ranks are launched once all hosts are there, and n
   CHECK(b.argv == std::vector<std::string>{"train"});
   CHECK(b.env == Environment{"A=b"});
   CHECK(b.cwd == "/tmp");
+  CHECK(b.env_torch);
+  CHECK_FALSE(b.env_mpi_ids);
+  CHECK(b.horovod_addr == "127.0.0.1");
+  CHECK(b.horovod_port == 5999);
+  CHECK(b.horovod_iface == "lo");
 }
 
 TEST_CASE_METHOD(JobFixture, "all ranks exit 0: success, and everybody is sent home", "[job]") {
