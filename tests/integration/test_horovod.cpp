@@ -1,0 +1,124 @@
+// The rendezvous of Horovod programs: members that behave as Horovod's library does, started by
+// hvdrun.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <signal.h>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+#include "tests/soak.h"
+
+namespace hvdrun::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string horovod_client() { return build_path("tests/integration/horovod_client"); }
+
+// Every member says that it is through, and that no request of it was lost.
+void check_members(const RunResult& result, int size, int rounds) {
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  for (int rank = 0; rank < size; ++rank) {
+    const std::string line = "member " + std::to_string(rank) + " of " + std::to_string(size) +
+                             ": " + std::to_string(rounds) + " rounds, 0 retries\n";
+    CAPTURE(line);
+    CHECK(result.out.find(line) != std::string::npos);
+  }
+}
+
+// Local addresses (hexadecimal) of the TCP sockets on which this process listens.
+std::vector<std::string> listening(pid_t pid) {
+  std::set<std::string> sockets;
+  for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+    std::error_code ec;
+    sockets.insert(fs::read_symlink(entry.path(), ec));
+  }
+  std::vector<std::string> found;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream lines(table);
+    std::string line;
+    while (std::getline(lines, line)) {
+      std::istringstream words(line);
+      std::string word[10];
+      for (std::string& w : word) words >> w;
+      if (word[3] == "0A" && sockets.contains("socket:[" + word[9] + "]")) found.push_back(word[1]);
+    }
+  }
+  return found;
+}
+
+TEST_CASE("members find each other in all three contexts, again and again", "[horovod]") {
+  // Three hosts of different sizes, so that the cross contexts differ too.
+  check_members(
+      hvdrun({"--transport", "local", "-H", "a:3,b:1,c:2", horovod_client(), "member", "5"}), 6, 5);
+}
+
+TEST_CASE("a single member meets nobody, with an empty value", "[horovod]") {
+  check_members(hvdrun({"-np", "1", horovod_client(), "member", "3"}), 1, 3);
+}
+
+TEST_CASE("64 members find each other though clients vanish in between", "[horovod]") {
+  check_members(hvdrun({"-np", "64", horovod_client(), "member", "1", "rude"}), 64, 1);
+}
+
+TEST_CASE("a large job's members find each other and no request is lost", "[horovod]") {
+  // 512 at full length: 750,000 requests, 37 GB of addresses.
+  const std::string hosts = std::to_string(soak_count(64) == 64 ? 64 : 16);
+  std::string list;
+  for (int host = 0; host < std::stoi(hosts); ++host)
+    list += (host > 0 ? ",h" : "h") + std::to_string(host) + ":8";
+  const RunResult result =
+      hvdrun({"--transport", "local", "-H", list, horovod_client(), "crowd", hosts, "8", "90"},
+             {.limit = std::chrono::seconds(120)});
+  std::cout << result.out;
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find(" 0 lost, ") != std::string::npos);
+}
+
+TEST_CASE("the store listens on loopback only, and only when it is wanted", "[horovod]") {
+  const auto marker = fresh_marker();
+  const auto coordinator_listens = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), build_path("hvdrun"));
+    options.insert(options.end(),
+                   {"-np", "1", "sh", "-c",
+                    "echo \"$HOROVOD_GLOO_RENDEZVOUS_PORT,$HOROVOD_RANK.\"; exec sleep 60"});
+    Background job(
+        {.args = options, .env = {marker, {"HOROVOD_RANK", "9"}, {"HOROVOD_ELASTIC", "1"}}});
+    const std::string said = job.wait_for_output(".\n", std::chrono::seconds(20));
+    std::vector<std::string> addresses;
+    for (const ProcessInfo& info : processes_with(marker.first + "=" + marker.second))
+      if (info.name == "hvd-coordinator") addresses = listening(info.pid);
+    kill(job.pid(), SIGTERM);
+    CHECK(job.wait(std::chrono::seconds(20)) == 128 + SIGTERM);
+    return std::pair(said.substr(said.find(':') + 1), addresses);
+  };
+  const auto [said, addresses] = coordinator_listens({});
+  REQUIRE(addresses.size() == 1);
+  CHECK(addresses[0].starts_with("0100007F:"));
+  const unsigned long port = std::strtoul(addresses[0].c_str() + 9, nullptr, 16);
+  CHECK(said == std::to_string(port) + ",0.\n");
+  const auto [said_without, addresses_without] = coordinator_listens({"--env-compat", "torch"});
+  CHECK(addresses_without.empty());
+  CHECK(said_without == ",.\n");  // nor those of an outer job
+}
+
+TEST_CASE("--env-compat leaves out the variables of other launchers", "[horovod]") {
+  const auto names = [](const std::string& list) {
+    return hvdrun({"--env-compat", list, "-np", "1", "sh", "-c",
+                   "echo ${HOROVOD_SIZE-none} ${WORLD_SIZE-none} ${OMPI_COMM_WORLD_SIZE-none} "
+                   "$HVD_SIZE"})
+        .out;
+  };
+  CHECK(names("horovod") == "[0]<stdout>:1 none none 1\n");
+  CHECK(names("torch") == "[0]<stdout>:none 1 none 1\n");
+  CHECK(names("mpi-ids") == "[0]<stdout>:none none 1 1\n");
+  CHECK(names("horovod,torch,mpi-ids") == "[0]<stdout>:1 1 1 1\n");
+}
+
+}  // namespace
+}  // namespace hvdrun::test
