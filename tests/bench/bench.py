@@ -8,10 +8,11 @@ import pathlib
 import subprocess
 import sys
 
+import http_store
 import launch
 import training
 
-BENCHES = {module.NAME: module for module in (launch, training)}
+BENCHES = {module.NAME: module for module in (launch, http_store, training)}
 
 
 def first_line(*command):
