@@ -162,9 +162,9 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
     set("HOROVOD_CPU_OPERATIONS", "gloo");
     set("HOROVOD_GLOO_RENDEZVOUS_ADDR", place.horovod_addr);
     set("HOROVOD_GLOO_RENDEZVOUS_PORT", place.horovod_port);
-    set("HOROVOD_GLOO_IFACE", place.horovod_iface);
-    if (find_variable(base, "NCCL_SOCKET_IFNAME") == nullptr)
-      set("NCCL_SOCKET_IFNAME", place.horovod_iface);
+    // Which network to use is the user's choice (--network-interfaces).
+    for (const char* name : {"HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME"})
+      if (find_variable(base, name) == nullptr) set(name, place.horovod_iface);
   }
 
   if (find_variable(base, "OMP_NUM_THREADS") == nullptr)

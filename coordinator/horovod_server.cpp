@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <optional>
@@ -121,7 +122,8 @@ struct HorovodServer::State : std::enable_shared_from_this<State> {
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> open;  // those that wait
   std::uint64_t next_id = 0;
   std::size_t held = 0;  // bytes of their unfinished requests
-  std::array<char, kReadBytes> buffer{};
+  // Not touched before the first request: most jobs make none.
+  std::unique_ptr<char[]> buffer = std::make_unique_for_overwrite<char[]>(kReadBytes);
   bool full = false;  // nobody is accepted until one of `open` goes
   bool in_trouble = false;
   bool closed = false;
@@ -306,9 +308,9 @@ HorovodServer::Connection::Step HorovodServer::Connection::write_some() {
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::read_some() {
-  const ssize_t got = ::recv(fd.get(), server->buffer.data(), server->buffer.size(), MSG_DONTWAIT);
+  const ssize_t got = ::recv(fd.get(), server->buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (got > 0) {
-    parser.feed({server->buffer.data(), static_cast<std::size_t>(got)});
+    parser.feed({server->buffer.get(), static_cast<std::size_t>(got)});
     return Step::go_on;
   }
   if (got == 0) return Step::end;
@@ -325,7 +327,7 @@ HorovodServer::Connection::Step HorovodServer::Connection::read_some() {
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
-  const ssize_t got = ::recv(fd.get(), server->buffer.data(), server->buffer.size(), MSG_DONTWAIT);
+  const ssize_t got = ::recv(fd.get(), server->buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (got > 0 || (got < 0 && errno == EINTR)) return Step::go_on;
   if (got == 0 || !would_block(errno)) return Step::end;
   arm(Phase::drain);

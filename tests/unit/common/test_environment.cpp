@@ -160,7 +160,7 @@ TEST_CASE("the user's own settings stay", "[environment]") {
   const auto env = as_map(worker_environment(
       {"OMP_NUM_THREADS=7", "OMPI_MCA_btl=self", "SLURM_JOB_ID=4", "HOROVOD_TIMELINE=f",
        "HVD_COLLECTIVE_TIMEOUT=5", "HOROVOD_GLOO_TIMEOUT_SECONDS=60", "NCCL_DEBUG=INFO",
-       "NCCL_SOCKET_IFNAME=eth0", "RANKING=1"},
+       "HOROVOD_GLOO_IFACE=eth1", "NCCL_SOCKET_IFNAME=eth0", "RANKING=1"},
       sample_place()));
   CHECK(env.at("OMP_NUM_THREADS") == "7");
   CHECK(env.at("OMPI_MCA_btl") == "self");
@@ -168,6 +168,7 @@ TEST_CASE("the user's own settings stay", "[environment]") {
   CHECK(env.at("HOROVOD_TIMELINE") == "f");
   CHECK(env.at("HVD_COLLECTIVE_TIMEOUT") == "5");
   CHECK(env.at("HOROVOD_GLOO_TIMEOUT_SECONDS") == "60");
+  CHECK(env.at("HOROVOD_GLOO_IFACE") == "eth1");
   CHECK(env.at("NCCL_SOCKET_IFNAME") == "eth0");
   CHECK(env.at("NCCL_DEBUG") == "INFO");
   CHECK(env.at("RANKING") == "1");
