@@ -15,6 +15,9 @@ class Store(http.server.ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.scopes = {}
 
+    def handle_error(self, request, client_address):
+        pass  # a client that stopped at the end of its time
+
 
 class Handler(http.server.BaseHTTPRequestHandler):
     timeout = 3
