@@ -130,22 +130,24 @@ struct HorovodServer::State : std::enable_shared_from_this<State> {
 };
 
 // One client. Held by State::open from its first wait on, before that by whoever runs it.
-struct HorovodServer::Connection : std::enable_shared_from_this<Connection> {
-  enum class Phase : std::uint8_t { none, idle, request, response, drain };
-
+class HorovodServer::Connection : public std::enable_shared_from_this<Connection> {
+ public:
   Connection(std::shared_ptr<State> state, int socket)
-      : server(std::move(state)), id(server->next_id++), fd(socket) {}
+      : server_(std::move(state)), id_(server_->next_id++), fd_(socket) {}
 
   void advance();
   void late_answer(HorovodStore::Answer answer);
   void close();
+  // Closes when the server is going: nobody is accepted in its place.
+  void drop();
   ~Connection() {
-    if (waiter) waiter->release();  // fd is closed once
+    if (waiter_) waiter_->release();  // fd is closed once
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
  private:
+  enum class Phase : std::uint8_t { none, idle, request, response, drain };
   enum class Step : std::uint8_t { go_on, wait_read, wait_write, rest, end };
 
   Step step();
@@ -160,24 +162,24 @@ struct HorovodServer::Connection : std::enable_shared_from_this<Connection> {
   void on_deadline();
   Descriptor& descriptor();
 
-  std::shared_ptr<State> server;
-  std::uint64_t id;
-  UniqueFd fd;
-  std::optional<Descriptor> waiter;  // on fd, which it does not own
-  std::optional<asio::steady_timer> timer;
-  HttpParser parser;
-  std::string head;  // of the answer that is being sent, then its value
-  HorovodStore::Value value;
-  std::size_t sent = 0;
-  std::size_t counted = 0;  // of server->held
-  bool answering = false;
-  bool keep = false;      // the connection, after the answer
-  bool waiting = false;   // a get that waits for an assignment of ranks
-  bool draining = false;  // answered; what still comes is read and dropped
-  bool read_pending = false;
-  bool write_pending = false;
-  Phase phase = Phase::none;
-  Clock::time_point deadline;
+  std::shared_ptr<State> server_;
+  std::uint64_t id_;
+  UniqueFd fd_;
+  std::optional<Descriptor> waiter_;  // on fd, which it does not own
+  std::optional<asio::steady_timer> timer_;
+  HttpParser parser_;
+  std::string head_;  // of the answer that is being sent, then its value
+  HorovodStore::Value value_;
+  std::size_t sent_ = 0;
+  std::size_t counted_ = 0;  // of State::held
+  bool answering_ = false;
+  bool keep_ = false;      // the connection, after the answer
+  bool waiting_ = false;   // a get that waits for an assignment of ranks
+  bool draining_ = false;  // answered; what still comes is read and dropped
+  bool read_pending_ = false;
+  bool write_pending_ = false;
+  Phase phase_ = Phase::none;
+  Clock::time_point deadline_;
 };
 
 void HorovodServer::State::wait() {
@@ -221,31 +223,31 @@ void HorovodServer::Connection::advance() {
     const Step next = step();
     if (next == Step::end) return close();
     if (next == Step::go_on) continue;
-    server->open.try_emplace(id, shared_from_this());
+    server_->open.try_emplace(id_, shared_from_this());
     if (next == Step::wait_read) wait(Descriptor::wait_read);
     if (next == Step::wait_write) wait(Descriptor::wait_write);
     return;
   }
   // Not through a wait: what was read already would not wake it.
-  server->open.try_emplace(id, shared_from_this());
-  asio::post(server->io, [self = shared_from_this()] {
-    if (self->fd) self->advance();
+  server_->open.try_emplace(id_, shared_from_this());
+  asio::post(server_->io, [self = shared_from_this()] {
+    if (self->fd_) self->advance();
   });
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::step() {
-  if (answering) return write_some();
-  if (draining) return drain_some();
-  if (waiting) return look_for_end();
+  if (answering_) return write_some();
+  if (draining_) return drain_some();
+  if (waiting_) return look_for_end();
   int fault = 0;
-  auto request = parser.next(fault);
+  auto request = parser_.next(fault);
   if (fault != 0) {
     respond_and_close(fault);
   } else if (request) {
-    keep = request->keep_alive;
-    auto answer = server->store.answer(std::move(*request), id);
-    waiting = answer.status == 0;
-    if (!waiting) respond(std::move(answer));
+    keep_ = request->keep_alive;
+    auto answer = server_->store.answer(std::move(*request), id_);
+    waiting_ = answer.status == 0;
+    if (!waiting_) respond(std::move(answer));
   } else {
     return read_some();
   }
@@ -253,29 +255,29 @@ HorovodServer::Connection::Step HorovodServer::Connection::step() {
 }
 
 void HorovodServer::Connection::respond(HorovodStore::Answer answer) {
-  value = std::move(answer.value);
-  head = response_head(answer.status, value ? value->size() : 0, keep);
-  sent = 0;
-  answering = true;
+  value_ = std::move(answer.value);
+  head_ = response_head(answer.status, value_ ? value_->size() : 0, keep_);
+  sent_ = 0;
+  answering_ = true;
 }
 
 // What still comes belongs to nothing that we know: the answer is the last one. A socket that is
 // closed with input unread would take the answer back.
 void HorovodServer::Connection::respond_and_close(int status) {
-  keep = false;
-  draining = true;
+  keep_ = false;
+  draining_ = true;
   respond({status, nullptr});
 }
 
 void HorovodServer::Connection::late_answer(HorovodStore::Answer answer) {
-  waiting = false;
+  waiting_ = false;
   respond(std::move(answer));
   advance();
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::write_some() {
-  const std::size_t body = value ? value->size() : 0;
-  while (sent < head.size() + body) {
+  const std::size_t body = value_ ? value_->size() : 0;
+  while (sent_ < head_.size() + body) {
     std::array<iovec, 2> pieces{};
     std::size_t count = 0;
     const auto add = [&](const std::string& bytes, std::size_t from) {
@@ -283,14 +285,14 @@ HorovodServer::Connection::Step HorovodServer::Connection::write_some() {
       if (from < bytes.size())
         pieces[count++] = {const_cast<char*>(bytes.data()) + from, bytes.size() - from};
     };
-    add(head, sent);
-    if (body > 0) add(*value, sent > head.size() ? sent - head.size() : 0);
+    add(head_, sent_);
+    if (body > 0) add(*value_, sent_ > head_.size() ? sent_ - head_.size() : 0);
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = count;
-    const ssize_t done = ::sendmsg(fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t done = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (done >= 0) {
-      sent += static_cast<std::size_t>(done);
+      sent_ += static_cast<std::size_t>(done);
     } else if (would_block(errno)) {
       arm(Phase::response);
       return Step::wait_write;
@@ -298,36 +300,36 @@ HorovodServer::Connection::Step HorovodServer::Connection::write_some() {
       return Step::end;
     }
   }
-  answering = false;
-  value.reset();
-  phase = Phase::none;
+  answering_ = false;
+  value_.reset();
+  phase_ = Phase::none;
   // More input than one request: see respond_and_close().
-  if (!keep && parser.mid_request()) draining = true;
-  if (draining) ::shutdown(fd.get(), SHUT_WR);
-  return keep || draining ? Step::go_on : Step::end;
+  if (!keep_ && parser_.mid_request()) draining_ = true;
+  if (draining_) ::shutdown(fd_.get(), SHUT_WR);
+  return keep_ || draining_ ? Step::go_on : Step::end;
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::read_some() {
-  const ssize_t got = ::recv(fd.get(), server->buffer.get(), kReadBytes, MSG_DONTWAIT);
+  const ssize_t got = ::recv(fd_.get(), server_->buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (got > 0) {
-    parser.feed({server->buffer.get(), static_cast<std::size_t>(got)});
+    parser_.feed({server_->buffer.get(), static_cast<std::size_t>(got)});
     return Step::go_on;
   }
   if (got == 0) return Step::end;
   if (errno == EINTR) return Step::go_on;
   if (!would_block(errno)) return Step::end;
-  server->held += parser.held() - counted;
-  counted = parser.held();
-  if (server->held > server->limits.held) {
+  server_->held += parser_.held() - counted_;
+  counted_ = parser_.held();
+  if (server_->held > server_->limits.held) {
     respond_and_close(503);
     return Step::go_on;
   }
-  arm(parser.mid_request() ? Phase::request : Phase::idle);
+  arm(parser_.mid_request() ? Phase::request : Phase::idle);
   return Step::wait_read;
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
-  const ssize_t got = ::recv(fd.get(), server->buffer.get(), kReadBytes, MSG_DONTWAIT);
+  const ssize_t got = ::recv(fd_.get(), server_->buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (got > 0 || (got < 0 && errno == EINTR)) return Step::go_on;
   if (got == 0 || !would_block(errno)) return Step::end;
   arm(Phase::drain);
@@ -337,61 +339,65 @@ HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
 // While a get waits, its connection is looked at only to learn that the client is gone. That takes
 // as long as it takes: no deadline.
 HorovodServer::Connection::Step HorovodServer::Connection::look_for_end() {
-  phase = Phase::none;
+  phase_ = Phase::none;
   char byte = 0;
-  const ssize_t got = ::recv(fd.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0) return Step::rest;  // the next request, which hides the end behind it
   return got < 0 && (would_block(errno) || errno == EINTR) ? Step::wait_read : Step::end;
 }
 
 Descriptor& HorovodServer::Connection::descriptor() {
-  if (!waiter) waiter.emplace(server->io, fd.get());
-  return *waiter;
+  if (!waiter_) waiter_.emplace(server_->io, fd_.get());
+  return *waiter_;
 }
 
 void HorovodServer::Connection::wait(Descriptor::wait_type what) {
-  bool& pending = what == Descriptor::wait_read ? read_pending : write_pending;
+  bool& pending = what == Descriptor::wait_read ? read_pending_ : write_pending_;
   if (std::exchange(pending, true)) return;
   descriptor().async_wait(what, [self = shared_from_this(), &pending](const auto& ec) {
     pending = false;
-    if (!ec && self->fd) self->advance();
+    if (!ec && self->fd_) self->advance();
   });
 }
 
 // The deadline of a phase counts from its beginning, however often it has to wait in it.
 void HorovodServer::Connection::arm(Phase next) {
-  if (std::exchange(phase, next) == next) return;
-  const HorovodServerLimits& limits = server->limits;
-  deadline = Clock::now() + (next == Phase::idle       ? limits.idle
-                             : next == Phase::response ? limits.response
-                                                       : limits.request);
-  if (!timer) timer.emplace(server->io);
-  timer->expires_at(deadline);
-  timer->async_wait([self = shared_from_this()](const auto& ec) {
+  if (std::exchange(phase_, next) == next) return;
+  const HorovodServerLimits& limits = server_->limits;
+  deadline_ = Clock::now() + (next == Phase::idle       ? limits.idle
+                              : next == Phase::response ? limits.response
+                                                        : limits.request);
+  if (!timer_) timer_.emplace(server_->io);
+  timer_->expires_at(deadline_);
+  timer_->async_wait([self = shared_from_this()](const auto& ec) {
     // It may have been armed anew, or for nothing, while this call was on its way.
-    if (!ec && self->fd && self->phase != Phase::none && Clock::now() >= self->deadline)
+    if (!ec && self->fd_ && self->phase_ != Phase::none && Clock::now() >= self->deadline_)
       self->on_deadline();
   });
 }
 
 void HorovodServer::Connection::on_deadline() {
-  if (phase != Phase::request) return close();
+  if (phase_ != Phase::request) return close();
   respond_and_close(408);
   advance();
 }
 
 void HorovodServer::Connection::close() {
-  if (!fd) return;
-  server->held -= counted;
-  if (waiting) server->store.forget(id);
-  if (timer) timer->cancel();
-  if (waiter) waiter->release();
-  fd.reset();
-  server->open.erase(id);
-  if (!std::exchange(server->full, false)) return;
-  asio::post(server->io, [state = server] {
+  if (!fd_) return;
+  drop();
+  if (!std::exchange(server_->full, false)) return;
+  asio::post(server_->io, [state = server_] {
     if (!state->closed) state->accept_some();
   });
+}
+
+void HorovodServer::Connection::drop() {
+  server_->held -= counted_;
+  if (waiting_) server_->store.forget(id_);
+  if (timer_) timer_->cancel();
+  if (waiter_) waiter_->release();
+  fd_.reset();
+  server_->open.erase(id_);
 }
 
 HorovodServer::HorovodServer(asio::io_context& io, UniqueFd listener, OnTrouble on_trouble,
@@ -402,13 +408,12 @@ HorovodServer::HorovodServer(asio::io_context& io, UniqueFd listener, OnTrouble 
 
 HorovodServer::~HorovodServer() {
   state_->closed = true;
-  state_->full = false;
   boost::system::error_code ignored;
   state_->listener.close(ignored);
   state_->pause.cancel();
   while (!state_->open.empty()) {
     const auto connection = state_->open.begin()->second;
-    connection->close();
+    connection->drop();
   }
 }
 

@@ -54,7 +54,7 @@ class HorovodServer {
 
  private:
   struct State;
-  struct Connection;
+  class Connection;
   std::shared_ptr<State> state_;
 };
 

@@ -17,7 +17,7 @@ std::string numbers(std::initializer_list<std::uint32_t> list) {
 }
 
 // What a member reads that is not in the job any more.
-const std::string kRemoved = "-1,-1,-1,-1,-1,-1";
+constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
 }  // namespace
 
@@ -33,9 +33,11 @@ std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HostSlots
   for (const RankPlace& place : places) {
     const std::string& host = hosts[place.host].name;
     const std::string local_rank = std::to_string(place.local_rank);
+    std::string name = host;
+    name.append(":").append(local_rank);
     scopes_["local_" + host].finished.resize(place.local_size);
     scopes_["cross_" + local_rank].finished.resize(place.cross_size);
-    places_[host + ":" + local_rank] = std::make_shared<const std::string>(
+    places_[std::move(name)] = std::make_shared<const std::string>(
         numbers({place.rank, size, place.local_rank, place.local_size, place.cross_rank,
                  place.cross_size}));
   }

@@ -108,11 +108,10 @@ TEST_CASE("the store listens on loopback only, and only when it is wanted", "[ho
 }
 
 TEST_CASE("--env-compat leaves out the variables of other launchers", "[horovod]") {
-  const auto names = [](const std::string& list) {
-    return hvdrun({"--env-compat", list, "-np", "1", "sh", "-c",
-                   "echo ${HOROVOD_SIZE-none} ${WORLD_SIZE-none} ${OMPI_COMM_WORLD_SIZE-none} "
-                   "$HVD_SIZE"})
-        .out;
+  const std::string script = R"(echo ${HOROVOD_SIZE-none} ${WORLD_SIZE-none} \
+${OMPI_COMM_WORLD_SIZE-none} $HVD_SIZE)";
+  const auto names = [&](const std::string& list) {
+    return hvdrun({"--env-compat", list, "-np", "1", "sh", "-c", script}).out;
   };
   CHECK(names("horovod") == "[0]<stdout>:1 none none 1\n");
   CHECK(names("torch") == "[0]<stdout>:none 1 none 1\n");
