@@ -236,6 +236,20 @@ TEST_CASE_METHOD(HorovodServerFixture, "beyond the limit connections wait, and a
   CHECK(server->open_connections() == 0);
 }
 
+TEST_CASE_METHOD(HorovodServerFixture,
+                 "hundreds that connect while nobody accepts are all answered",
+                 "[horovod_server]") {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<UniqueFd> fds;
+  for (int i = 0; i < 300; ++i) {
+    fds.push_back(connect());  // a short backlog would drop it, to be tried again after a second
+    send(fds.back(), "GET /s/k HTTP/1.1\r\n\r\n");
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+  for (const UniqueFd& fd : fds) REQUIRE(take_all(fd) == closing("404 Not Found"));
+  CHECK(server->open_connections() == 0);
+}
+
 TEST_CASE_METHOD(HorovodServerFixture, "unfinished requests hold a bounded number of bytes",
                  "[horovod_server]") {
   start({.held = 20'000});
