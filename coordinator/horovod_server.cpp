@@ -140,11 +140,6 @@ class HorovodServer::Connection : public std::enable_shared_from_this<Connection
   void close();
   // Closes when the server is going: nobody is accepted in its place.
   void drop();
-  ~Connection() {
-    if (waiter_) waiter_->release();  // fd is closed once
-  }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
 
  private:
   enum class Phase : std::uint8_t { none, idle, request, response, drain };
@@ -160,12 +155,13 @@ class HorovodServer::Connection : public std::enable_shared_from_this<Connection
   void wait(Descriptor::wait_type what);
   void arm(Phase next);
   void on_deadline();
-  Descriptor& descriptor();
+  int socket() { return waiter_ ? waiter_->native_handle() : fd_.get(); }
+  bool is_open() const { return fd_ || waiter_; }
 
   std::shared_ptr<State> server_;
   std::uint64_t id_;
   UniqueFd fd_;
-  std::optional<Descriptor> waiter_;  // on fd, which it does not own
+  std::optional<Descriptor> waiter_;  // once it has had to wait; fd_ has moved there then
   std::optional<asio::steady_timer> timer_;
   HttpParser parser_;
   std::string head_;  // of the answer that is being sent, then its value
@@ -231,7 +227,7 @@ void HorovodServer::Connection::advance() {
   // Not through a wait: what was read already would not wake it.
   server_->open.try_emplace(id_, shared_from_this());
   asio::post(server_->io, [self = shared_from_this()] {
-    if (self->fd_) self->advance();
+    if (self->is_open()) self->advance();
   });
 }
 
@@ -290,7 +286,7 @@ HorovodServer::Connection::Step HorovodServer::Connection::write_some() {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = count;
-    const ssize_t done = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t done = ::sendmsg(socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (done >= 0) {
       sent_ += static_cast<std::size_t>(done);
     } else if (would_block(errno)) {
@@ -305,12 +301,12 @@ HorovodServer::Connection::Step HorovodServer::Connection::write_some() {
   phase_ = Phase::none;
   // More input than one request: see respond_and_close().
   if (!keep_ && parser_.mid_request()) draining_ = true;
-  if (draining_) ::shutdown(fd_.get(), SHUT_WR);
+  if (draining_) ::shutdown(socket(), SHUT_WR);
   return keep_ || draining_ ? Step::go_on : Step::end;
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::read_some() {
-  const ssize_t got = ::recv(fd_.get(), server_->buffer.get(), kReadBytes, MSG_DONTWAIT);
+  const ssize_t got = ::recv(socket(), server_->buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (got > 0) {
     parser_.feed({server_->buffer.get(), static_cast<std::size_t>(got)});
     return Step::go_on;
@@ -329,7 +325,7 @@ HorovodServer::Connection::Step HorovodServer::Connection::read_some() {
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
-  const ssize_t got = ::recv(fd_.get(), server_->buffer.get(), kReadBytes, MSG_DONTWAIT);
+  const ssize_t got = ::recv(socket(), server_->buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (got > 0 || (got < 0 && errno == EINTR)) return Step::go_on;
   if (got == 0 || !would_block(errno)) return Step::end;
   arm(Phase::drain);
@@ -341,22 +337,18 @@ HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
 HorovodServer::Connection::Step HorovodServer::Connection::look_for_end() {
   phase_ = Phase::none;
   char byte = 0;
-  const ssize_t got = ::recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = ::recv(socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0) return Step::rest;  // the next request, which hides the end behind it
   return got < 0 && (would_block(errno) || errno == EINTR) ? Step::wait_read : Step::end;
-}
-
-Descriptor& HorovodServer::Connection::descriptor() {
-  if (!waiter_) waiter_.emplace(server_->io, fd_.get());
-  return *waiter_;
 }
 
 void HorovodServer::Connection::wait(Descriptor::wait_type what) {
   bool& pending = what == Descriptor::wait_read ? read_pending_ : write_pending_;
   if (std::exchange(pending, true)) return;
-  descriptor().async_wait(what, [self = shared_from_this(), &pending](const auto& ec) {
+  if (!waiter_) waiter_.emplace(server_->io, fd_.release());
+  waiter_->async_wait(what, [self = shared_from_this(), &pending](const auto& ec) {
     pending = false;
-    if (!ec && self->fd_) self->advance();
+    if (!ec && self->is_open()) self->advance();
   });
 }
 
@@ -371,7 +363,7 @@ void HorovodServer::Connection::arm(Phase next) {
   timer_->expires_at(deadline_);
   timer_->async_wait([self = shared_from_this()](const auto& ec) {
     // It may have been armed anew, or for nothing, while this call was on its way.
-    if (!ec && self->fd_ && self->phase_ != Phase::none && Clock::now() >= self->deadline_)
+    if (!ec && self->is_open() && self->phase_ != Phase::none && Clock::now() >= self->deadline_)
       self->on_deadline();
   });
 }
@@ -383,7 +375,7 @@ void HorovodServer::Connection::on_deadline() {
 }
 
 void HorovodServer::Connection::close() {
-  if (!fd_) return;
+  if (!is_open()) return;
   drop();
   if (!std::exchange(server_->full, false)) return;
   asio::post(server_->io, [state = server_] {
@@ -394,8 +386,8 @@ void HorovodServer::Connection::close() {
 void HorovodServer::Connection::drop() {
   server_->held -= counted_;
   if (waiting_) server_->store.forget(id_);
-  if (timer_) timer_->cancel();
-  if (waiter_) waiter_->release();
+  timer_.reset();
+  waiter_.reset();
   fd_.reset();
   server_->open.erase(id_);
 }
