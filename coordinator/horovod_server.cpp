@@ -105,7 +105,6 @@ struct HorovodServer::State : std::enable_shared_from_this<State> {
   State(asio::io_context& context, UniqueFd socket, OnTrouble trouble, HorovodServerLimits limit)
       : io(context),
         listener(context, socket.release()),
-        pause(context),
         on_trouble(std::move(trouble)),
         limits(limit) {}
 
@@ -115,7 +114,7 @@ struct HorovodServer::State : std::enable_shared_from_this<State> {
 
   asio::io_context& io;
   Descriptor listener;
-  asio::steady_timer pause;
+  std::optional<asio::steady_timer> pause;  // while accept fails
   OnTrouble on_trouble;
   HorovodServerLimits limits;
   HorovodStore store;
@@ -205,8 +204,8 @@ void HorovodServer::State::accept_some() {
 }
 
 void HorovodServer::State::accept_later(int error) {
-  pause.expires_after(kRetryPause);
-  pause.async_wait([self = shared_from_this()](const auto& ec) {
+  pause.emplace(io, kRetryPause);
+  pause->async_wait([self = shared_from_this()](const auto& ec) {
     if (!ec && !self->closed) self->accept_some();
   });
   if (std::exchange(in_trouble, true)) return;
@@ -402,7 +401,7 @@ HorovodServer::~HorovodServer() {
   state_->closed = true;
   boost::system::error_code ignored;
   state_->listener.close(ignored);
-  state_->pause.cancel();
+  state_->pause.reset();
   while (!state_->open.empty()) {
     const auto connection = state_->open.begin()->second;
     connection->drop();
