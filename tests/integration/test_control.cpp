@@ -44,14 +44,16 @@ struct RunningJob {
   explicit RunningJob(const std::string& control)
       : marker(fresh_marker()),
         tag(marker.first + "=" + marker.second),
-        job({.args = {build_path("hvdrun"), "--control", control, "--verbose", "-np", "2", "sh",
-                      "-c", "echo up; exec sleep 300"},
+        // Without Horovod's store, whose port has no secret.
+        job({.args = {build_path("hvdrun"), "--env-compat", "torch", "--control", control,
+                      "--verbose", "-np", "2", "sh", "-c", "echo up; exec sleep 300"},
              .env = {marker}}) {
     // Both ranks: the lines come in any order, and a shell may still be about to become a sleep.
     job.wait_for_output("[0]<stdout>:up", 10s);
     job.wait_for_output("[1]<stdout>:up", 10s);
     processes = wait_for_processes(
-        tag, {{"hvdrun", 1}, {"hvd-coordinator", 1}, {"hvd-guard", 1}, {"hvd-agent", 1}, {"sleep", 2}},
+        tag,
+        {{"hvdrun", 1}, {"hvd-coordinator", 1}, {"hvd-guard", 1}, {"hvd-agent", 1}, {"sleep", 2}},
         10s);
   }
   std::pair<std::string, std::string> marker;
