@@ -73,7 +73,8 @@ bool ManyRequests::run(std::chrono::milliseconds limit) {
         finish(fd, std::move(request));
         continue;
       }
-      if (!advance(fd, request)) {
+      // No answer can have come yet: it is asked for once epoll says so.
+      if (!send_some(fd, request)) {
         finish(fd, std::move(request));
         continue;
       }
@@ -112,7 +113,7 @@ bool ManyRequests::run(std::chrono::milliseconds limit) {
   return true;
 }
 
-bool ManyRequests::advance(int fd, Request& request) {
+bool ManyRequests::send_some(int fd, Request& request) {
   while (request.sent < request.bytes.size()) {
     const ssize_t done = ::send(fd, request.bytes.data() + request.sent,
                                 request.bytes.size() - request.sent, MSG_NOSIGNAL);
@@ -123,6 +124,12 @@ bool ManyRequests::advance(int fd, Request& request) {
     }
     request.sent += static_cast<std::size_t>(done);
   }
+  return true;
+}
+
+bool ManyRequests::advance(int fd, Request& request) {
+  if (!send_some(fd, request)) return false;
+  if (request.sent < request.bytes.size()) return true;
   while (request.head_size == 0 || request.got < request.length) {
     std::array<char, kHeadBytes> buffer;
     const bool in_head = request.head_size == 0;

@@ -54,7 +54,8 @@ class ManyRequests {
     Done done;
   };
 
-  bool advance(int fd, Request& request);  // false: it is over
+  bool send_some(int fd, Request& request);  // false: it is over
+  bool advance(int fd, Request& request);    // likewise
   bool read_head(Request& request);
   void finish(int fd, Request request);
   void fail(Request& request, const std::string& what);
