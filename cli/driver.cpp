@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <map>
+#include <memory>
 #include <optional>
 #include <signal.h>
 #include <sys/socket.h>
@@ -197,9 +197,9 @@ class Driver {
   Viewer viewer_;
   std::shared_ptr<FrameChannel> coordinator_;
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::optional<int> exit_code_;      // the verdict is in
+  std::optional<int> exit_code_;     // the verdict is in
   std::optional<JobEnded> verdict_;  // and not yet shown
-  bool output_lost_ = false;  // something of it could not be written
+  bool output_lost_ = false;         // something of it could not be written
   bool said_joined_ = false;
   bool interrupted_ = false;
   bool leaving_ = false;
@@ -373,11 +373,11 @@ void Driver::on_coordinator(const Frame& frame) {
       if (decode(frame.payload, message)) break;
       const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(
           std::chrono::steady_clock::now() - started_);
-      log_line(LogLevel::debug,
-               std::to_string(message.hosts_ready) + " hosts ready, " +
-                   std::to_string(message.started) + " of " + std::to_string(message.size) +
-                   " ranks started, " + std::to_string(message.joined) + " joined, after " +
-                   std::to_string(passed.count()) + " ms");
+      log_line(LogLevel::debug, std::to_string(message.hosts_ready) + " hosts ready, " +
+                                    std::to_string(message.started) + " of " +
+                                    std::to_string(message.size) + " ranks started, " +
+                                    std::to_string(message.joined) + " joined, after " +
+                                    std::to_string(passed.count()) + " ms");
       if (message.joined == message.size && !std::exchange(said_joined_, true) &&
           viewer_.stderr_is_terminal())
         viewer_.say(std::to_string(message.joined) + "/" + std::to_string(message.size) +
@@ -394,7 +394,7 @@ void Driver::on_coordinator(const Frame& frame) {
       if (decode(frame.payload, message) || message.host >= plan_.spec.hosts.size()) break;
       events_.rank(message, plan_.spec.hosts[message.host].name);
       if (const int error = events_.take_fault())
-        viewer_.say("--events " + plan_.events_file + ": " + std::strerror(error) +
+        viewer_.say("--events " + plan_.events_file + ": " + std::system_category().message(error) +
                     "; no more events are written");
       return;
     }

@@ -3,9 +3,10 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <system_error>
-#include <time.h>
 #include <unistd.h>
 #include <utility>
+
+#include <time.h>
 
 #include "cli/job_report.h"
 #include "cli/json_text.h"
@@ -102,7 +103,8 @@ void EventLog::job_started(std::uint32_t size, const std::vector<std::string>& h
 }
 
 void EventLog::rank(const RankEvent& event, const std::string& host) {
-  std::string fields = field("rank", event.rank) + field("host", host) + field("state", event.state);
+  std::string fields =
+      field("rank", event.rank) + field("host", host) + field("state", event.state);
   if (event.pid != 0) fields += field("pid", event.pid);
   if (event.state == "exited") {
     fields += end_fields(event.kind, event.value);

@@ -1,6 +1,7 @@
 #include "cli/job_report.h"
 
 #include <cstdio>
+
 #include <string.h>
 
 #include "common/exit_code.h"
@@ -11,7 +12,8 @@ namespace {
 
 std::string seconds(std::uint64_t ms) {
   char text[32];
-  std::snprintf(text, sizeof text, ms < 10'000 ? "%.2f s" : "%.1f s", static_cast<double>(ms) / 1000);
+  std::snprintf(text, sizeof text, ms < 10'000 ? "%.2f s" : "%.1f s",
+                static_cast<double>(ms) / 1000);
   return text;
 }
 

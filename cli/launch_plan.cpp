@@ -40,13 +40,12 @@ std::vector<HostSlots> check_hosts(std::vector<HostSlots> hosts, const std::stri
 
 // SIGKILL always comes last; it needs no step.
 KillSteps to_steps(const Options& options) {
-  if (options.ladder.empty())
-    return {{SIGTERM, static_cast<std::uint32_t>(options.grace.count())}};
+  if (options.ladder.empty()) return {{SIGTERM, static_cast<std::uint32_t>(options.grace.count())}};
   KillSteps steps;
   for (const LadderStep& step : options.ladder)
     if (step.signal != SIGKILL)
-      steps.push_back({static_cast<std::uint32_t>(step.signal),
-                       static_cast<std::uint32_t>(step.wait.count())});
+      steps.push_back(
+          {static_cast<std::uint32_t>(step.signal), static_cast<std::uint32_t>(step.wait.count())});
   return steps;
 }
 

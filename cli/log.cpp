@@ -26,8 +26,8 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 
 spdlog::logger& logger() {
   static const auto instance = [] {
-    auto made = std::make_shared<spdlog::logger>(
-        "hvdrun", std::make_shared<spdlog::sinks::stderr_sink_st>());
+    auto made = std::make_shared<spdlog::logger>("hvdrun",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_st>());
     made->set_pattern("hvdrun: %v");
     made->set_level(spdlog::level::trace);
     return made;

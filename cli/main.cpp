@@ -27,7 +27,8 @@ namespace {
 // Started with one of them closed, the next socket would take its number.
 void open_standard_files() {
   for (int fd = 0; fd <= 2; ++fd)
-    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0)  // NOLINT: for the children too
+    if (::fcntl(fd, F_GETFD) < 0 &&
+        ::open("/dev/null", O_RDWR) < 0)  // NOLINT: for the children too
       ::_exit(exit_code::kInternal);
 }
 

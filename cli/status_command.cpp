@@ -117,8 +117,9 @@ int run_status(const std::string& job) {
   for (std::string& id : running_jobs())
     if (id.starts_with(job)) found.push_back(std::move(id));
   if (found.empty())
-    throw UsageError(job.empty() ? "no jobs of this user are running here"
-                                 : "no running job begins with '" + job + "'; hvdrun ps lists them");
+    throw UsageError(job.empty()
+                         ? "no jobs of this user are running here"
+                         : "no running job begins with '" + job + "'; hvdrun ps lists them");
   if (found.size() > 1)
     throw UsageError(std::to_string(found.size()) +
                      " jobs are meant by that; name one of those that hvdrun ps lists");

@@ -24,7 +24,8 @@ std::string rank_line(const RankStatus& rank, const std::vector<std::string>& ho
   if (probe.state.empty()) return line + ", its host has not answered";
   line += std::string(" ") + explain_process(probe.state);
   if (!probe.wait_channel.empty()) line += " in " + probe.wait_channel;
-  line += ", " + age_text(probe.cpu_ms) + " of CPU, " + std::to_string(probe.rss_kib / 1024) + " MiB";
+  line +=
+      ", " + age_text(probe.cpu_ms) + " of CPU, " + std::to_string(probe.rss_kib / 1024) + " MiB";
   return line;
 }
 

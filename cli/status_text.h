@@ -9,8 +9,8 @@
 
 namespace hvdrun {
 
-// One line for the job and one for each rank. `last_line` gives a rank's last line of output; it may
-// be empty.
+// One line for the job and one for each rank. `last_line` gives a rank's last line of output; it
+// may be empty.
 std::vector<std::string> describe_status(
     const JobStatus& status, const std::function<std::string(std::uint32_t rank)>& last_line);
 

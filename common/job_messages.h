@@ -71,7 +71,7 @@ struct Launch {
   std::string master_addr;
   std::uint16_t master_port = 0;
   std::vector<ProgramPart> programs;  // other ranks' in place of argv, by first rank
-  bool env_torch = true;  // which variables of other launchers are set
+  bool env_torch = true;              // which variables of other launchers are set
   bool env_mpi_ids = true;
   std::string horovod_addr;        // of the store that answers Horovod's dialect
   std::uint16_t horovod_port = 0;  // 0: there is none
@@ -108,8 +108,8 @@ struct RankStarted {
 };
 
 enum class ExitKind : std::uint8_t {
-  exited = 1,      // value: exit code
-  signaled = 2,    // value: signal number
+  exited = 1,       // value: exit code
+  signaled = 2,     // value: signal number
   not_started = 3,  // value: errno
   lost = 4          // it went with its host; nobody saw how
 };
@@ -120,9 +120,9 @@ struct RankExited {
   std::uint32_t pid = 0;
   ExitKind kind{};
   std::uint32_t value = 0;
-  bool after_kill = false;  // the kill ladder had been started before
+  bool after_kill = false;     // the kill ladder had been started before
   bool out_of_memory = false;  // the kernel's OOM killer was at work meanwhile
-  std::string detail;       // why it could not start
+  std::string detail;          // why it could not start
   template <class V>
   void visit(V& v) {
     v(rank);

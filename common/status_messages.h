@@ -15,7 +15,7 @@ namespace hvdrun {
 struct RankProbe {
   std::uint32_t rank = 0;
   std::uint32_t pid = 0;
-  std::string state;       // one letter, as in /proc/PID/stat; empty: no such process
+  std::string state;         // one letter, as in /proc/PID/stat; empty: no such process
   std::string wait_channel;  // the kernel function it sleeps in; empty where that is hidden
   std::uint64_t cpu_ms = 0;
   std::uint64_t rss_kib = 0;
@@ -103,8 +103,8 @@ struct RankEvent {
   std::uint32_t host = 0;
   std::string state;
   std::uint32_t pid = 0;
-  ExitKind kind{};          // once exited
-  std::uint32_t value = 0;  // likewise
+  ExitKind kind{};           // once exited
+  std::uint32_t value = 0;   // likewise
   bool ended_by_us = false;  // the kill ladder had begun
   template <class V>
   void visit(V& v) {

@@ -69,8 +69,7 @@ struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
           --self->under_way;
           if (self->closed) return;
           if (ec)
-            self->on_trouble("refused a connection from " + from.to_string() + ": " +
-                             ec.message());
+            self->on_trouble("refused a connection from " + from.to_string() + ": " + ec.message());
           else
             self->on_peer(std::move(stream));
         });
@@ -97,7 +96,11 @@ TlsListener::~TlsListener() {
   state_->closed = true;
   boost::system::error_code ignored;
   state_->acceptor.close(ignored);
-  state_->pause.cancel();
+  try {
+    state_->pause.cancel();
+  } catch (const boost::system::system_error&) {
+    // Then the pause ends by itself and finds the listener closed.
+  }
 }
 
 }  // namespace hvdrun

@@ -73,7 +73,11 @@ UnixListener::~UnixListener() {
   state_->closed = true;
   boost::system::error_code ignored;
   state_->acceptor.close(ignored);
-  state_->pause.cancel();
+  try {
+    state_->pause.cancel();
+  } catch (const boost::system::system_error&) {
+    // Then the pause ends by itself and finds the listener closed.
+  }
 }
 
 }  // namespace hvdrun

@@ -14,7 +14,8 @@ namespace {
 
 // How long after the grace the ranks of a host may stay unaccounted for.
 constexpr std::chrono::milliseconds kEndingSlack{5'000};
-// When the user is first told that ranks wait in hvd::init for others; then each time twice as long.
+// When the user is first told that ranks wait in hvd::init for others; then each time twice as
+// long.
 constexpr std::chrono::milliseconds kInitWarning{10'000};
 
 const char* name_of(JobState state) {
@@ -439,8 +440,7 @@ std::optional<TimePoint> Job::next_deadline() const {
   if (state_ == JobState::running) {
     earlier(causes_.next_deadline());
     earlier(fence_warning_);
-    if (fence_since_ && spec_.init_timeout.count() > 0)
-      earlier(*fence_since_ + spec_.init_timeout);
+    if (fence_since_ && spec_.init_timeout.count() > 0) earlier(*fence_since_ + spec_.init_timeout);
     if (spec_.timeout.count() > 0) earlier(launched_at_ + spec_.timeout);
   }
   return next;

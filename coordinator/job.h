@@ -134,9 +134,9 @@ class Job {
   bool launched_ = false;
   FirstCause causes_;
   JobEnded verdict_;
-  TimePoint started_;   // the coordinator
+  TimePoint started_;  // the coordinator
   TimePoint launched_at_;
-  TimePoint deadline_;  // of the state: all hosts ready, or all ranks ended
+  TimePoint deadline_;                      // of the state: all hosts ready, or all ranks ended
   std::optional<TimePoint> fence_since_;    // somebody waits in it since then
   std::optional<TimePoint> fence_warning_;  // when to say so next
 };

@@ -9,10 +9,13 @@ import subprocess
 import sys
 
 import http_store
+import init
+import kill
 import launch
+import memory
 import training
 
-BENCHES = {module.NAME: module for module in (launch, http_store, training)}
+BENCHES = {module.NAME: module for module in (launch, init, memory, kill, http_store, training)}
 
 
 def first_line(*command):

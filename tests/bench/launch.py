@@ -44,9 +44,17 @@ def environment():
 
 def measure(build, rounds, report):
     """One row for each peer and number of ranks."""
-    peers = launchers(build)
+    programs = {
+        name: (lambda n, command=command: command(n) + ["/bin/true"], settings)
+        for name, (command, settings) in launchers(build).items()
+    }
+    return alternate(NAME, RANKS, programs, rounds, report)
+
+
+def alternate(bench, all_ranks, peers, rounds, report):
+    """One row for each peer and number of ranks; `peers` has whole commands."""
     rows = []
-    for ranks in RANKS:
+    for ranks in all_ranks:
         times = {name: [] for name in peers}
         hung = dict.fromkeys(peers, 0)
         given_up = set()
@@ -57,7 +65,7 @@ def measure(build, rounds, report):
                 if name in given_up:
                     continue
                 try:
-                    seconds = wall_seconds(command(ranks) + ["/bin/true"], environment(), LIMIT)
+                    seconds = wall_seconds(command(ranks), environment(), LIMIT)
                 except Hung:
                     hung[name] += 1
                     # A launcher that hangs costs LIMIT each time; three times say enough.
@@ -66,12 +74,12 @@ def measure(build, rounds, report):
                     continue
                 if turn > 0:
                     times[name].append(seconds * 1000)
-            report(f"{NAME} np {ranks}: round {turn} of {rounds}")
-        rows += compare(ranks, times, hung, peers)
+            report(f"{bench} np {ranks}: round {turn} of {rounds}")
+        rows += compare(bench, ranks, times, hung, peers)
     return rows
 
 
-def compare(ranks, times, hung, peers):
+def compare(bench, ranks, times, hung, peers):
     ours = statistics.median(times["hvdrun"]) if times["hvdrun"] else None
     for name, (_, settings) in peers.items():
         if name == "hvdrun":
@@ -82,7 +90,7 @@ def compare(ranks, times, hung, peers):
             if hung[who]:
                 notes.append(f"{who} hung {hung[who]} times for more than {LIMIT} s")
         yield {
-            "bench": NAME,
+            "bench": bench,
             "case": f"np {ranks}",
             "unit": "ms",
             "ours": ours,

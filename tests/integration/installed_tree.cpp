@@ -26,15 +26,14 @@ InstalledTree::InstalledTree() : root_(folder_.path() + "/root") {
 std::string InstalledTree::compile(const std::string& name, const std::string& source,
                                    const std::string& package) const {
   folder_.file(name + ".cpp", source);
-  const RunResult build = run({.args = {"sh", "-c",
-                                        "g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror " + name +
-                                            ".cpp $(pkg-config --define-variable=prefix=" +
-                                            prefix_ + " --cflags --libs " + package +
-                                            ") -o " + name},
-                               .env = {{"PKG_CONFIG_PATH", pkg_config_},
-                                       {"LD_LIBRARY_PATH", library_}},
-                               .cwd = folder_.path(),
-                               .limit = 240s});
+  const RunResult build =
+      run({.args = {"sh", "-c",
+                    "g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror " + name +
+                        ".cpp $(pkg-config --define-variable=prefix=" + prefix_ +
+                        " --cflags --libs " + package + ") -o " + name},
+           .env = {{"PKG_CONFIG_PATH", pkg_config_}, {"LD_LIBRARY_PATH", library_}},
+           .cwd = folder_.path(),
+           .limit = 240s});
   if (build.exit_code != 0) throw std::runtime_error(build.out + build.err);
   return folder_.path() + "/" + name;
 }

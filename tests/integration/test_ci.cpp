@@ -1,5 +1,5 @@
-// docs/ci.md, as it is written: not root, no terminal, no HOME, no network but loopback, a read-only
-// root, a small /dev/shm, one core.
+// docs/ci.md, as it is written: not root, no terminal, no HOME, no network but loopback, a
+// read-only root, a small /dev/shm, one core.
 #include <fstream>
 #include <sstream>
 #include <unistd.h>
@@ -17,12 +17,17 @@ using namespace std::chrono_literals;
 // 64 MB of /dev/shm, an environment of PATH alone.
 RunResult run_bare(const std::string& program) {
   const std::string inside =
-      "ip link set lo up && mount --make-rprivate / && mount -t tmpfs -o size=64m tmpfs /dev/shm && "
+      "ip link set lo up && mount --make-rprivate / && mount -t tmpfs -o size=64m tmpfs /dev/shm "
+      "&& "
       "mount -o remount,ro,bind / && for f in $(cut -d' ' -f2 /proc/mounts); do "
-      "case $f in /dev/shm|/proc*|/sys*|/dev*) ;; *) mount -o remount,ro,bind \"$f\" 2>/dev/null;; esac; "
-      "done; exec setsid taskset -c 0 env -i PATH=/usr/bin:/bin setpriv --reuid 65534 --regid 65534 "
-      "--clear-groups --no-new-privs -- sh -c '" + program + "'";
-  return run({.args = {"unshare", "--net", "--mount", "--fork", "sh", "-c", inside}, .limit = 120s});
+      "case $f in /dev/shm|/proc*|/sys*|/dev*) ;; *) mount -o remount,ro,bind \"$f\" 2>/dev/null;; "
+      "esac; "
+      "done; exec setsid taskset -c 0 env -i PATH=/usr/bin:/bin setpriv --reuid 65534 --regid "
+      "65534 "
+      "--clear-groups --no-new-privs -- sh -c '" +
+      program + "'";
+  return run(
+      {.args = {"unshare", "--net", "--mount", "--fork", "sh", "-c", inside}, .limit = 120s});
 }
 
 TEST_CASE("a job runs under the conditions of a bare CI container", "[ci]") {
@@ -37,9 +42,8 @@ TEST_CASE("a job runs under the conditions of a bare CI container", "[ci]") {
   const RunResult where = run_bare("id -u; nproc; touch x; ls /root; echo HOME=$HOME");
   INFO(where.out << where.err);
   REQUIRE(where.out.find("65534\n1\nHOME=\n") == 0);  // the conditions are what they claim
-  const RunResult job =
-      run_bare(build_path("hvdrun") + " -np 4 -H localhost:4 --timeout 60 " + worker_probe() +
-               " collectives && echo fine");
+  const RunResult job = run_bare(build_path("hvdrun") + " -np 4 -H localhost:4 --timeout 60 " +
+                                 worker_probe() + " collectives && echo fine");
   INFO(job.out << job.err);
   CHECK(job.exit_code == 0);
   CHECK(job.err.empty());

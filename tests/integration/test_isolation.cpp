@@ -28,8 +28,8 @@ TEST_CASE("every isolation runs a job and passes its exit code on", "[isolation]
   for (const char* isolation : {"auto", "cgroup", "pidns", "none"}) {
     CAPTURE(isolation);
     if (!is_allowed(isolation)) continue;
-    const RunResult result = hvdrun({"--isolation", isolation, "-np", "2", worker_probe(),
-                                     "collectives"});
+    const RunResult result =
+        hvdrun({"--isolation", isolation, "-np", "2", worker_probe(), "collectives"});
     INFO(result.err);
     CHECK(result.exit_code == 0);
     CHECK(hvdrun({"--isolation", isolation, "-np", "2", "sh", "-c", "exit 5"}).exit_code == 5);

@@ -1,5 +1,6 @@
 // Any process of a job is killed in any phase of it, at a random moment: a second later nothing of
-// the job is alive, and nothing else is left. Survivors are counted from outside, over all of /proc.
+// the job is alive, and nothing else is left. Survivors are counted from outside, over all of
+// /proc.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

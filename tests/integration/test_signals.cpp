@@ -46,8 +46,8 @@ TEST_CASE("signals of the table are passed on to every rank", "[signals]") {
   MarkedJob marked({"-np", "2", "sh", "-c", program});
   for (const char* rank : {"0", "1"})
     marked.job.wait_for_output("[" + std::string(rank) + "]<stdout>:ready", 10s);
-  for (const auto& [signal, name] : {std::pair{SIGUSR1, "USR1"}, {SIGUSR2, "USR2"},
-                                     {SIGWINCH, "WINCH"}}) {
+  for (const auto& [signal, name] :
+       {std::pair{SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}, {SIGWINCH, "WINCH"}}) {
     kill(marked.job.pid(), signal);
     for (const char* rank : {"0", "1"})
       marked.job.wait_for_output("[" + std::string(rank) + "]<stdout>:got " + name, 5s);
@@ -61,10 +61,13 @@ TEST_CASE("SIGQUIT prints where every rank stands", "[signals]") {
   MarkedJob marked({"-np", "2", "sh", "-c", "echo epoch 7; exec sleep 300"});
   for (const char* rank : {"0", "1"})
     marked.job.wait_for_output("[" + std::string(rank) + "]<stdout>:epoch 7", 10s);
-  for (const auto& info : wait_for_processes(
-           marked.tag,
-           {{"hvdrun", 1}, {"hvd-coordinator", 1}, {"hvd-guard", 1}, {"hvd-agent", 1}, {"sleep", 2}},
-           10s))
+  for (const auto& info : wait_for_processes(marked.tag,
+                                             {{"hvdrun", 1},
+                                              {"hvd-coordinator", 1},
+                                              {"hvd-guard", 1},
+                                              {"hvd-agent", 1},
+                                              {"sleep", 2}},
+                                             10s))
     if (info.name == "sleep") CHECK(wait_for_state(info.pid, 'S'));
   kill(marked.job.pid(), SIGQUIT);
   const std::string text = marked.job.wait_for_output("rank 1 on localhost: started, pid ", 5s);
@@ -150,9 +153,10 @@ TEST_CASE("closed and full descriptors of hvdrun", "[signals]") {
   CHECK(full.exit_code == 74);
   CHECK(full.err.find("No space left on device") != std::string::npos);
   // A reader that goes away ends the job as it ends any program in a pipe.
-  const RunResult pipe = run(
-      {.args = {"bash", "-c", build_path("hvdrun") + " -np 2 yes | head -n 3; exit ${PIPESTATUS[0]}"},
-       .env = {marker}});
+  const RunResult pipe =
+      run({.args = {"bash", "-c",
+                    build_path("hvdrun") + " -np 2 yes | head -n 3; exit ${PIPESTATUS[0]}"},
+           .env = {marker}});
   CHECK(pipe.exit_code == 141);
   CHECK(wait_until_gone(tag, 1s).empty());
 }

@@ -38,9 +38,9 @@ TEST_CASE("a code of the program's own that is also one of ours", "[summary]") {
 }
 
 TEST_CASE("a rank that never reaches init is named by those who waited", "[summary]") {
-  const RunResult result = hvdrun({"-x", "HVD_INIT_TIMEOUT=1", "-np", "3", "sh", "-c",
-                                   "[ $HVD_RANK = 1 ] && exec sleep 100; exec " + worker_probe() +
-                                       " collectives"});
+  const RunResult result =
+      hvdrun({"-x", "HVD_INIT_TIMEOUT=1", "-np", "3", "sh", "-c",
+              "[ $HVD_RANK = 1 ] && exec sleep 100; exec " + worker_probe() + " collectives"});
   CHECK(result.exit_code == 80);
   CHECK(has(result.err, "rank 1 never reached hvd::init, where the others waited"));
 }
@@ -59,11 +59,11 @@ TEST_CASE("the OOM killer is named", "[summary]") {
     WARN("skipped: no memory cgroup can be made at " << folder);
     return;
   }
-  const RunResult result =
-      run({.args = {"sh", "-c",
-                    "echo 100000000 > " + folder + "/memory.limit_in_bytes && echo $$ > " + folder +
-                        "/cgroup.procs && exec " + build_path("hvdrun") +
-                        " -np 2 sh -c '[ $HVD_RANK = 1 ] && exec tail /dev/zero; exec sleep 100'"}});
+  const RunResult result = run(
+      {.args = {"sh", "-c",
+                "echo 400000000 > " + folder + "/memory.limit_in_bytes && echo $$ > " + folder +
+                    "/cgroup.procs && exec " + build_path("hvdrun") +
+                    " -np 2 sh -c '[ $HVD_RANK = 1 ] && exec tail /dev/zero; exec sleep 100'"}});
   CHECK(run({.args = {"rmdir", folder}}).exit_code == 0);
   INFO(result.err);
   CHECK(result.exit_code == 137);
@@ -74,19 +74,20 @@ TEST_CASE("the OOM killer is named", "[summary]") {
 TEST_CASE("events tell every change of every rank, as lines of JSON", "[summary]") {
   const TempFolder folder;
   const std::string file = folder.path() + "/events";
-  const RunResult result = hvdrun({"--events", file, "-np", "2", "sh", "-c",
-                                   "[ $HVD_RANK = 0 ] && exit 69; exec " + worker_probe() +
-                                       " before-init"});
+  const RunResult result =
+      hvdrun({"--events", file, "-np", "2", "sh", "-c",
+              "[ $HVD_RANK = 0 ] && exit 69; exec " + worker_probe() + " before-init"});
   CHECK(result.exit_code == 69);
   const RunResult parsed = run(
-      {.args = {"/usr/bin/python3", "-c",
-                "import json, sys\n"
-                "for line in open(sys.argv[1]):\n"
-                "    e = json.loads(line)\n"
-                "    print(e['event'], e.get('rank', '-'), e.get('state', '-'),\n"
-                "          e.get('exit_code', '-'), e.get('signal', '-'), e.get('exit_code_of', '-'),\n"
-                "          len(e['job']), e['time'][-1])\n",
-                file}});
+      {.args = {
+           "/usr/bin/python3", "-c",
+           "import json, sys\n"
+           "for line in open(sys.argv[1]):\n"
+           "    e = json.loads(line)\n"
+           "    print(e['event'], e.get('rank', '-'), e.get('state', '-'),\n"
+           "          e.get('exit_code', '-'), e.get('signal', '-'), e.get('exit_code_of', '-'),\n"
+           "          len(e['job']), e['time'][-1])\n",
+           file}});
   INFO(parsed.err);
   REQUIRE(parsed.exit_code == 0);
   CHECK(has(parsed.out, "job_started - - - - - 32 Z\n"));

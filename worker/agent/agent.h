@@ -84,7 +84,7 @@ class Agent {
   std::unique_ptr<WorkerServer> workers_server_;
   std::map<pid_t, Worker> workers_;  // alive, by process id
   KillLadder ladder_;
-  UniqueFd master_socket_;  // holds the MASTER_PORT
+  UniqueFd master_socket_;       // holds the MASTER_PORT
   std::uint64_t oom_kills_ = 0;  // of the machine, when the workers had just started
   std::uint32_t epoch_ = 0;
   std::uint32_t cores_ = 1;

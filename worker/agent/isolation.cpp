@@ -1,18 +1,19 @@
 #include "worker/agent/isolation.h"
 
 #include <cerrno>
-#include <dirent.h>
 #include <fcntl.h>
 #include <fstream>
 #include <sched.h>
 #include <signal.h>
 #include <sstream>
 #include <stdexcept>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <dirent.h>
+#include <string.h>
+#include <time.h>
 
 namespace hvdrun {
 namespace {
@@ -104,7 +105,8 @@ void IsolationNet::enter() {
     give_up("cgroup", cgroup_ + "/cgroup.procs");
   if (isolation_ != Isolation::pidns) return;
   // The process numbers of /proc must be those of the namespace, and only in here.
-  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
     give_up("pidns", "mount /proc");
 }

@@ -9,9 +9,7 @@ namespace hvdrun {
 
 Engine::Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout,
                std::function<void(const hvd::Error&)> on_failed)
-    : communicator_(std::move(communicator)),
-      timeout_(timeout),
-      on_failed_(std::move(on_failed)) {}
+    : communicator_(std::move(communicator)), timeout_(timeout), on_failed_(std::move(on_failed)) {}
 
 Engine::~Engine() { shutdown(); }
 

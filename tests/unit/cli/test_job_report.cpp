@@ -34,7 +34,8 @@ TEST_CASE("a verdict names rank, host, process, cause and time", "[report]") {
   verdict.kind = ExitKind::not_started;
   verdict.pid = 0;
   verdict.text = "'x': No such file or directory";
-  CHECK(describe_cause(verdict) == "rank 3 on gpu1 could not start: 'x': No such file or directory");
+  CHECK(describe_cause(verdict) ==
+        "rank 3 on gpu1 could not start: 'x': No such file or directory");
 }
 
 TEST_CASE("the block has the last words and folds the victims", "[report]") {
@@ -111,8 +112,8 @@ TEST_CASE("a status has a line for every rank", "[report]") {
   status.ranks[0].probe = {0, 42, "S", "futex_wait", 1500, 2048};
   status.ranks[1].state = "exited";
   status.ranks[1].probe.rank = 1;
-  const auto lines = describe_status(
-      status, [](std::uint32_t rank) { return rank == 0 ? "epoch 1" : ""; });
+  const auto lines =
+      describe_status(status, [](std::uint32_t rank) { return rank == 0 ? "epoch 1" : ""; });
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] == "job 01234567 running since 1 min 5 s, 2 ranks of train -x");
   CHECK(lines[1] ==

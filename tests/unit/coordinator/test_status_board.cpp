@@ -21,9 +21,9 @@ TEST_CASE("an answer is complete when every host has spoken", "[status]") {
   const auto request = board.ask(7, {0, 2}, now);
   CHECK(board.take_ready(now).empty());
   board.answered(0, {request, {probe_of(0, 10, "S")}});
-  board.answered(0, {request, {probe_of(0, 10, "S")}});       // twice counts once
-  board.answered(1, {request, {probe_of(1, 11, "S")}});       // was not asked
-  board.answered(2, {request + 1, {probe_of(2, 12, "S")}});   // another question
+  board.answered(0, {request, {probe_of(0, 10, "S")}});      // twice counts once
+  board.answered(1, {request, {probe_of(1, 11, "S")}});      // was not asked
+  board.answered(2, {request + 1, {probe_of(2, 12, "S")}});  // another question
   CHECK(board.take_ready(now).empty());
   board.answered(2, {request, {probe_of(2, 12, "D")}});
   const auto ready = board.take_ready(now);

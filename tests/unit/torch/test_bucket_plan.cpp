@@ -1,5 +1,4 @@
 #include "tests/unit/torch/catch_with_torch.h"
-
 #include "worker/torch/bucket_memory.h"
 #include "worker/torch/bucket_plan.h"
 
