@@ -21,7 +21,7 @@ void InputPump::add(std::uint32_t rank, UniqueFd pipe, std::size_t credit) {
   viewer_->send(InputCredit{rank, static_cast<std::uint32_t>(credit)});
 }
 
-void InputPump::input(Input message) {
+void InputPump::input(const Input& message) {
   const auto found = sinks_.find(message.rank);
   if (found == sinks_.end()) return;
   const auto sink = found->second;

@@ -25,7 +25,7 @@ class InputPump {
   void set_viewer(std::shared_ptr<FrameChannel> viewer);
   // The rank's pipe, and how many bytes may be on their way to it.
   void add(std::uint32_t rank, UniqueFd pipe, std::size_t credit);
-  void input(Input message);
+  void input(const Input& message);
   // It has ended, or could not start.
   void remove(std::uint32_t rank);
 

@@ -2,6 +2,7 @@
 #include "worker/comm/reduce.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -15,6 +16,7 @@ constexpr std::size_t kBlock = 512;  // elements; the accumulators stay in the f
 template <class T, class Acc, bool average>
 void reduce_typed(const std::byte* const* sources, std::size_t ranks, std::size_t count,
                   std::byte* output) {
+  assert(ranks > 0);
   alignas(64) Acc acc[kBlock];
   const auto source = [&](std::size_t rank) { return reinterpret_cast<const T*>(sources[rank]); };
   for (std::size_t start = 0; start < count; start += kBlock) {
