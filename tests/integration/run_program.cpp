@@ -53,8 +53,17 @@ pid_t start(const RunOptions& options, int in, int out, int err) {
   posix_spawn_file_actions_adddup2(&actions, err, 2);
   posix_spawn_file_actions_addclosefrom_np(&actions, 3);
   if (!options.cwd.empty()) posix_spawn_file_actions_addchdir_np(&actions, options.cwd.c_str());
+  // A shell starts what it puts into the background with INT and QUIT ignored, and we may have
+  // been.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t all;
+  sigfillset(&all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setsigdefault(&attributes, &all);
   pid_t pid = -1;
-  const int rc = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), envp.data());
+  const int rc = posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), envp.data());
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (rc != 0) throw std::system_error(rc, std::system_category(), options.args.front());
   return pid;
