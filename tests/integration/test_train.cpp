@@ -175,9 +175,10 @@ TEST_CASE("a fault is one line from one rank, and an exit code", "[train]") {
   INFO(result.out << result.err);
   CHECK(result.exit_code == exit_code);
   CHECK_THAT(result.err, Catch::Contains(text));
+  // The rank's own lines; the launcher's summary repeats them.
   std::size_t lines = 0;
-  for (auto at = result.err.find("train: "); at != std::string::npos;
-       at = result.err.find("train: ", at + 1))
+  for (auto at = result.err.find("]<stderr>:train: "); at != std::string::npos;
+       at = result.err.find("]<stderr>:train: ", at + 1))
     ++lines;
   CHECK(lines >= 1);
   CHECK(lines <= 2);
