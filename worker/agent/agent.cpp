@@ -183,8 +183,7 @@ void Agent::on_output_channel(const Frame& frame) {
   Credit credit;
   Input input;
   if (frame.type == MessageType::credit && !decode(frame.payload, credit)) pump_.credit(credit);
-  if (frame.type == MessageType::input && !decode(frame.payload, input))
-    input_.input(input);
+  if (frame.type == MessageType::input && !decode(frame.payload, input)) input_.input(input);
 }
 
 void Agent::launch(const Launch& message, std::uint32_t epoch) {
