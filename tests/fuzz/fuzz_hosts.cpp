@@ -1,26 +1,43 @@
-// A list of hosts as a user may write it: hosts within the limits, or a problem.
+// A list of hosts and a hostfile as a user may write them: hosts within the limits, or a problem
+// that says where it is.
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/host_list.h"
 #include "common/limits.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+namespace {
+
+void check(const std::optional<std::vector<hvdrun::HostSlots>>& hosts,
+           const hvdrun::HostListProblem& problem, std::size_t size, bool may_be_empty) {
   using namespace hvdrun;
-  std::string problem = "left over";
-  const auto hosts = parse_host_list({reinterpret_cast<const char*>(data), size}, problem);
-  assert(hosts.has_value() == problem.empty());
-  if (!hosts) return 0;
-  assert(!hosts->empty() && hosts->size() <= limits::kMaxHosts);
+  if (!hosts) {
+    assert(!problem.text.empty());
+    assert(problem.at <= size);
+    return;
+  }
+  assert((may_be_empty || !hosts->empty()) && hosts->size() <= limits::kMaxHosts);
   std::set<std::string> names;
   for (const HostSlots& host : *hosts) {
     assert(!host.name.empty() && host.name.size() <= limits::kMaxHostName);
     assert(host.slots <= limits::kMaxSlotsPerHost);
     assert(names.insert(host.name).second);
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  hvdrun::HostListProblem in_list;
+  check(hvdrun::parse_host_list(text, in_list), in_list, size, false);
+  hvdrun::HostListProblem in_file;
+  check(hvdrun::parse_hostfile(text, in_file), in_file, size, true);
   return 0;
 }
