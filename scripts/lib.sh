@@ -46,10 +46,13 @@ report_steps() {
   say "$line; most of it: ${step_names[most]}"
 }
 
+# nproc alone takes OMP_NUM_THREADS for the number of cores.
+usable_cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
+
 # Parallel compilers: one per usable core, as long as each finds MIB MiB of free memory.
 compile_jobs() {
   local mib=$1 cores free limit used
-  cores=$(nproc)
+  cores=$(usable_cores)
   free=$(awk '/^MemAvailable:/ {print int($2 / 1024)}' /proc/meminfo)
   limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null || true)
   if [[ $limit =~ ^[0-9]+$ ]]; then
