@@ -45,4 +45,11 @@ void Fence::withdraw_all() {
   blob_.clear();
 }
 
+std::vector<std::uint32_t> Fence::missing() const {
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t rank = 0; rank < inside_.size(); ++rank)
+    if (!inside_[rank]) missing.push_back(rank);
+  return missing;
+}
+
 }  // namespace hvdrun

@@ -30,6 +30,8 @@ class Fence {
   std::uint32_t number() const { return number_; }
   std::uint32_t count() const { return count_; }
   bool is_inside(std::uint32_t rank) const { return rank < inside_.size() && inside_[rank]; }
+  // The ranks that are not inside, in order.
+  std::vector<std::uint32_t> missing() const;
 
  private:
   std::vector<bool> inside_;

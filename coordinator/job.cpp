@@ -8,15 +8,15 @@
 #include "common/exit_code.h"
 #include "common/limits.h"
 #include "common/rank_ranges.h"
+#include "coordinator/launch_messages.h"
 
 namespace hvdrun {
 namespace {
 
 // How long after the grace the ranks of a host may stay unaccounted for.
 constexpr std::chrono::milliseconds kEndingSlack{5'000};
-// When the user is first told that ranks wait in hvd::init for others; then each time twice as
-// long.
-constexpr std::chrono::milliseconds kInitWarning{10'000};
+
+}  // namespace
 
 const char* name_of(JobState state) {
   switch (state) {
@@ -31,24 +31,6 @@ const char* name_of(JobState state) {
   }
   return "";
 }
-
-const char* name_of(RankState state) {
-  switch (state) {
-    case RankState::assigned:
-      return "assigned";
-    case RankState::started:
-      return "started";
-    case RankState::joined:
-      return "joined";
-    case RankState::left:
-      return "left";
-    case RankState::exited:
-      return "exited";
-  }
-  return "";
-}
-
-}  // namespace
 
 Job::Job(JobSpec spec, TimePoint now)
     : spec_(std::move(spec)),
@@ -122,36 +104,8 @@ void Job::launch() {
   state_ = JobState::running;
   launched_ = true;
   const auto& used = membership_.hosts_used();
-  // One machine: rank 0 is reached over loopback. Else by the name that the user gave its host.
-  const std::string master_addr = used.size() == 1 ? "127.0.0.1" : host_name(used.front());
-  std::vector<Launch> launches(used.size());
-  std::uint32_t node = 0;
-  for (const RankRecord& record : membership_.ranks()) {
-    if (used[node] != record.place.host) ++node;
-    launches[node].slots.push_back({record.place.rank, record.place.local_rank,
-                                    record.place.cross_rank, record.place.cross_size});
-  }
-  for (node = 0; node < used.size(); ++node) {
-    Launch& message = launches[node];
-    message.size = membership_.size();
-    message.host_count = static_cast<std::uint32_t>(used.size());
-    message.node_rank = node;
-    message.argv = spec_.argv;
-    message.programs = spec_.programs;
-    message.env = spec_.env;
-    message.cwd = spec_.cwd;
-    message.master_addr = master_addr;
-    message.master_port = hosts_[used.front()].info.master_port;
-    message.env_torch = spec_.env_compat.torch;
-    message.env_mpi_ids = spec_.env_compat.mpi_ids;
-    message.horovod_port = spec_.horovod_port;
-    if (spec_.horovod_port != 0) {
-      // All ranks are on this machine.
-      message.horovod_addr = "127.0.0.1";
-      message.horovod_iface = "lo";
-    }
-    to_agent(used[node], message);
-  }
+  const auto launches = make_launches(spec_, membership_, hosts_[used.front()].info.master_port);
+  for (std::size_t node = 0; node < used.size(); ++node) to_agent(used[node], launches[node]);
   send_progress();
 }
 
@@ -204,7 +158,7 @@ Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame) {
     return Errc::malformed;
   const bool in_init = fence_.is_inside(message.rank);
   causes_.trouble(message.rank, message.code, std::move(message.text),
-                  in_init ? missing_in_fence() : std::vector<std::uint32_t>());
+                  in_init ? fence_.missing() : std::vector<std::uint32_t>());
   return Errc::ok;
 }
 
@@ -256,40 +210,26 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) 
   return Errc::ok;
 }
 
-// Keeps the time since when somebody waits in the fence.
-void Job::watch_fence(TimePoint now) {
-  if (fence_.count() == 0) {
-    fence_since_.reset();
-    fence_warning_.reset();
-  } else if (!fence_since_) {
-    fence_since_ = now;
-    fence_warning_ = now + kInitWarning;
+void Job::tick_init_watch(TimePoint now) {
+  switch (init_watch_.tick(now, spec_.init_timeout)) {
+    case InitWatch::Say::nothing:
+      return;
+    case InitWatch::Say::warning: {
+      const auto waited = std::chrono::duration_cast<std::chrono::seconds>(init_watch_.waited(now));
+      to_driver(Log{LogLevel::warn, std::to_string(fence_.count()) +
+                                        " ranks wait in hvd::init since " +
+                                        std::to_string(waited.count()) + " s for rank " +
+                                        rank_ranges(fence_.missing())});
+      return;
+    }
+    case InitWatch::Say::too_long: {
+      JobEnded verdict;
+      verdict.cause = EndCause::never_joined;
+      verdict.exit_code = exit_code::kStall;
+      verdict.text = rank_ranges(fence_.missing());
+      return fail(std::move(verdict), now);
+    }
   }
-}
-
-std::vector<std::uint32_t> Job::missing_in_fence() const {
-  std::vector<std::uint32_t> missing;
-  for (const RankRecord& record : membership_.ranks())
-    if (!fence_.is_inside(record.place.rank)) missing.push_back(record.place.rank);
-  return missing;
-}
-
-void Job::warn_of_missing(TimePoint now) {
-  const std::vector<std::uint32_t> missing = missing_in_fence();
-  const auto waited = now - *fence_since_;
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();
-  if (spec_.init_timeout.count() > 0 && waited >= spec_.init_timeout) {
-    JobEnded verdict;
-    verdict.cause = EndCause::never_joined;
-    verdict.exit_code = exit_code::kStall;
-    verdict.text = rank_ranges(missing);
-    return fail(std::move(verdict), now);
-  }
-  if (now < *fence_warning_) return;
-  fence_warning_ = now + waited;
-  to_driver(Log{LogLevel::warn, std::to_string(fence_.count()) + " ranks wait in hvd::init since " +
-                                    std::to_string(seconds) + " s for rank " +
-                                    rank_ranges(missing)});
 }
 
 void Job::fail_fence_if_hopeless(TimePoint now) {
@@ -439,8 +379,7 @@ std::optional<TimePoint> Job::next_deadline() const {
   if (state_ == JobState::waiting || state_ == JobState::ending) earlier(deadline_);
   if (state_ == JobState::running) {
     earlier(causes_.next_deadline());
-    earlier(fence_warning_);
-    if (fence_since_ && spec_.init_timeout.count() > 0) earlier(*fence_since_ + spec_.init_timeout);
+    earlier(init_watch_.next_deadline(spec_.init_timeout));
     if (spec_.timeout.count() > 0) earlier(launched_at_ + spec_.timeout);
   }
   return next;
@@ -452,7 +391,7 @@ void Job::tick(TimePoint now) {
   send_answers(answers);
   if (state_ == JobState::running) {
     if (auto verdict = causes_.tick(now)) fail(std::move(*verdict), now);
-    if (fence_since_) warn_of_missing(now);
+    tick_init_watch(now);
     if (spec_.timeout.count() > 0 && now >= launched_at_ + spec_.timeout) {
       JobEnded verdict;
       verdict.cause = EndCause::timeout;

@@ -14,35 +14,18 @@
 #include <utility>
 #include <vector>
 
-#include "common/environment.h"
 #include "common/messages.h"
 #include "coordinator/fence.h"
 #include "coordinator/first_cause.h"
+#include "coordinator/init_watch.h"
+#include "coordinator/job_spec.h"
 #include "coordinator/membership.h"
 #include "coordinator/store.h"
 
 namespace hvdrun {
 
-// What the driver hands to the coordinator.
-struct JobSpec {
-  std::string job_id;
-  std::vector<HostSlots> hosts;
-  std::uint32_t np = 0;
-  std::vector<std::string> argv;
-  std::vector<ProgramPart> programs;  // of later ranks, in place of argv
-  Environment env;
-  EnvCompat env_compat;
-  std::uint16_t horovod_port = 0;  // of the store that answers Horovod's dialect; 0: none
-  std::string cwd;
-  std::chrono::milliseconds start_timeout{};
-  KillSteps ladder;
-  std::chrono::milliseconds lease{};
-  std::chrono::milliseconds timeout{};       // of the whole job; 0: none
-  std::chrono::milliseconds init_timeout{};  // some ranks in hvd::init, others not; 0: none
-  bool events = false;                       // tell the driver every change of a rank's state
-};
-
 enum class JobState : std::uint8_t { waiting, running, ending, ended };
+const char* name_of(JobState state);
 
 class Job {
  public:
@@ -101,9 +84,8 @@ class Job {
   void abort(std::uint32_t signal, TimePoint now);
   void end_if_done();
   void fail_fence_if_hopeless(TimePoint now);
-  void watch_fence(TimePoint now);
-  std::vector<std::uint32_t> missing_in_fence() const;
-  void warn_of_missing(TimePoint now);
+  void watch_fence(TimePoint now) { init_watch_.update(fence_.count(), now); }
+  void tick_init_watch(TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);
   void send_answers(const std::vector<Store::Answer>& answers);
@@ -128,6 +110,7 @@ class Job {
   Membership membership_;
   Store store_;
   Fence fence_;
+  InitWatch init_watch_;
   std::vector<Host> hosts_;
   std::vector<Action> actions_;
   JobState state_ = JobState::waiting;
@@ -136,9 +119,7 @@ class Job {
   JobEnded verdict_;
   TimePoint started_;  // the coordinator
   TimePoint launched_at_;
-  TimePoint deadline_;                      // of the state: all hosts ready, or all ranks ended
-  std::optional<TimePoint> fence_since_;    // somebody waits in it since then
-  std::optional<TimePoint> fence_warning_;  // when to say so next
+  TimePoint deadline_;  // of the state: all hosts ready, or all ranks ended
 };
 
 }  // namespace hvdrun

@@ -2,6 +2,22 @@
 
 namespace hvdrun {
 
+const char* name_of(RankState state) {
+  switch (state) {
+    case RankState::assigned:
+      return "assigned";
+    case RankState::started:
+      return "started";
+    case RankState::joined:
+      return "joined";
+    case RankState::left:
+      return "left";
+    case RankState::exited:
+      return "exited";
+  }
+  return "";
+}
+
 void Membership::assign(std::uint32_t np) {
   ranks_.clear();
   hosts_used_.clear();

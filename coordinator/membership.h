@@ -18,6 +18,7 @@ enum class RankState : std::uint8_t {
   left,      // it closed that line
   exited,    // the process is gone, or never came
 };
+const char* name_of(RankState state);
 
 struct RankRecord {
   RankPlace place;

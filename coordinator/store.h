@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/time_point.h"
 
 namespace hvdrun {
-
-using TimePoint = std::chrono::steady_clock::time_point;
 
 class Store {
  public:

@@ -1,0 +1,33 @@
+// What the driver hands to the coordinator: the whole job, checked.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/environment.h"
+#include "common/messages.h"
+#include "common/topology.h"
+
+namespace hvdrun {
+
+struct JobSpec {
+  std::string job_id;
+  std::vector<HostSlots> hosts;
+  std::uint32_t np = 0;
+  std::vector<std::string> argv;
+  std::vector<ProgramPart> programs;  // of later ranks, in place of argv
+  Environment env;
+  EnvCompat env_compat;
+  std::uint16_t horovod_port = 0;  // of the store that answers Horovod's dialect; 0: none
+  std::string cwd;
+  std::chrono::milliseconds start_timeout{};
+  KillSteps ladder;
+  std::chrono::milliseconds lease{};
+  std::chrono::milliseconds timeout{};       // of the whole job; 0: none
+  std::chrono::milliseconds init_timeout{};  // some ranks in hvd::init, others not; 0: none
+  bool events = false;                       // tell the driver every change of a rank's state
+};
+
+}  // namespace hvdrun
