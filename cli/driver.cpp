@@ -1,12 +1,9 @@
 #include "cli/driver.h"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
 #include <memory>
 #include <optional>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 
@@ -15,24 +12,22 @@
 
 #include "cli/event_log.h"
 #include "cli/job_report.h"
-#include "cli/local_transport.h"
+#include "cli/last_lines.h"
 #include "cli/log.h"
-#include "cli/output_files.h"
+#include "cli/opened_job.h"
 #include "cli/signal_table.h"
 #include "cli/status_text.h"
 #include "cli/stderr_tail.h"
 #include "cli/viewer.h"
+#include "common/descriptor_limit.h"
 #include "common/exit_code.h"
 #include "common/process_tree.h"
-#include "common/random.h"
 #include "common/unix_stream.h"
-#include "coordinator/daemon.h"
 
 namespace hvdrun {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 
 // For guards and coordinator to go after the job has ended; they are killed then.
 constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
@@ -41,118 +36,10 @@ constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
 constexpr std::chrono::milliseconds kSummaryTimeout{1'000};
 // Before hvdrun stops itself, for the word to reach the ranks.
 constexpr std::chrono::milliseconds kStopDelay{50};
-constexpr std::size_t kMaxLastLine = 120;  // bytes shown of a rank's last line
-
-UniqueFd listen_on_loopback(std::string& address) {
-  asio::io_context io;
-  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  address = to_address(acceptor.local_endpoint());
-  // Asio made it non-blocking already; it goes on to a process of its own or to the viewer.
-  return UniqueFd(acceptor.release());
-}
-
-InputFor input_for(const StdinTo& to) {
-  switch (to.who) {
-    case StdinTo::Who::one:
-      return InputFor::one_rank;
-    case StdinTo::Who::all:
-      return InputFor::all_ranks;
-    case StdinTo::Who::none:
-      break;
-  }
-  return InputFor::nobody;
-}
-
-// Everything that is forked must be before there is an io_context.
-struct Prepared {
-  std::unique_ptr<OutputFiles> files;  // with --output-filename
-  struct Host {
-    std::uint32_t index = 0;
-    OpenHost open;
-    std::error_code fault;  // it could not be opened
-    UniqueFd viewer_end;    // none with TCP
-  };
-  std::string agent_program;
-  EventLog events;
-  std::string secret;
-  std::vector<Host> hosts;   // those that get a rank
-  UniqueFd viewer_listener;  // with TCP
-  std::string viewer_address;
-  std::string control_address;
-  UniqueFd coordinator_end;
-  Process coordinator;
-};
-
-Bootstrap make_bootstrap(const LaunchPlan& plan, const Prepared& prepared, std::uint32_t host) {
-  Bootstrap bootstrap;
-  bootstrap.job_id = plan.spec.job_id;
-  bootstrap.secret = prepared.secret;
-  bootstrap.host_index = host;
-  bootstrap.host_name = plan.spec.hosts[host].name;
-  bootstrap.lease_ms = static_cast<std::uint32_t>(plan.spec.lease.count());
-  bootstrap.verbose = plan.verbose;
-  bootstrap.isolation = plan.isolation;
-  bootstrap.input = input_for(plan.output.stdin_to);
-  bootstrap.input_rank = plan.output.stdin_to.rank;
-  if (!prepared.control_address.empty()) {
-    bootstrap.control.addresses = {prepared.control_address};
-    bootstrap.output.addresses = {prepared.viewer_address};
-  }
-  return bootstrap;
-}
-
-Prepared prepare(const LaunchPlan& plan) {
-  Prepared prepared;
-  prepared.agent_program = agent_program();
-  if (!plan.events_file.empty()) prepared.events = EventLog(plan.events_file, plan.spec.job_id);
-  if (!plan.output.folder.empty())
-    prepared.files = std::make_unique<OutputFiles>(plan.output.folder, plan.spec.np);
-  prepared.secret = random_bytes(kSecretBytes);
-  Membership members(plan.spec.hosts);
-  members.assign(plan.spec.np);
-  for (const std::uint32_t index : members.hosts_used()) {
-    prepared.hosts.emplace_back();
-    prepared.hosts.back().index = index;
-  }
-  ServerOptions options;
-  options.spec = plan.spec;
-  options.driver_pid = static_cast<std::uint32_t>(::getpid());
-  if (plan.spec.env_compat.horovod)
-    options.horovod = open_horovod_listener(options.spec.horovod_port);
-  auto driver_line = make_socket_pair();
-  prepared.coordinator_end = std::move(driver_line.first);
-  options.driver = std::move(driver_line.second);
-  std::vector<LocalConnections> connections(prepared.hosts.size());
-  if (plan.control == ControlTransport::tcp) {
-    options.listener = listen_on_loopback(prepared.control_address);
-    options.secret = prepared.secret;
-    prepared.viewer_listener = listen_on_loopback(prepared.viewer_address);
-  } else {
-    for (std::size_t i = 0; i < prepared.hosts.size(); ++i) {
-      auto control = make_socket_pair();
-      auto output = make_socket_pair();
-      connections[i].control = std::move(control.first);
-      connections[i].output = std::move(output.first);
-      options.agents.push_back(std::move(control.second));
-      prepared.hosts[i].viewer_end = std::move(output.second);
-    }
-  }
-  prepared.coordinator = start_coordinator(std::move(options));
-  log_line(LogLevel::debug, "coordinator is process " + std::to_string(prepared.coordinator.pid));
-  for (std::size_t i = 0; i < prepared.hosts.size(); ++i) {
-    Prepared::Host& host = prepared.hosts[i];
-    host.fault = open_local_host(prepared.agent_program, make_bootstrap(plan, prepared, host.index),
-                                 std::move(connections[i]), host.open);
-    if (!host.fault)
-      log_line(LogLevel::debug, "guard on " + plan.spec.hosts[host.index].name + " is process " +
-                                    std::to_string(host.open.guard.pid));
-  }
-  return prepared;
-}
 
 class Driver {
  public:
-  Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::time_point started);
+  Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started);
   int run();
 
  private:
@@ -184,7 +71,7 @@ class Driver {
   }
 
   LaunchPlan plan_;
-  Prepared prepared_;
+  OpenedJob opened_;
   std::chrono::steady_clock::time_point started_;
   asio::io_context io_{1};
   asio::signal_set signals_{io_};
@@ -193,7 +80,7 @@ class Driver {
   asio::steady_timer stop_timer_{io_};
   EventLog events_;
   StderrTail stderr_tail_;
-  std::map<std::uint32_t, std::string> last_lines_;  // of stdout and stderr, by rank
+  LastLines last_lines_;
   Viewer viewer_;
   std::shared_ptr<FrameChannel> coordinator_;
   std::vector<std::unique_ptr<Host>> hosts_;
@@ -205,27 +92,27 @@ class Driver {
   bool leaving_ = false;
 };
 
-Driver::Driver(LaunchPlan plan, Prepared prepared, std::chrono::steady_clock::time_point started)
+Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started)
     : plan_(std::move(plan)),
-      prepared_(std::move(prepared)),
+      opened_(std::move(opened)),
       started_(started),
       viewer_(io_, plan_.spec.job_id, plan_.output,
               {plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
-              std::move(prepared_.files), [this](int error) { on_output_broken(error); }) {
+              std::move(opened_.files), [this](int error) { on_output_broken(error); }) {
   for (const HandledSignal& row : kSignalTable) {
     struct sigaction now {};
     if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
       signals_.add(row.signal);
   }
   watch_signals();
-  events_ = std::move(prepared_.events);
+  events_ = std::move(opened_.events);
   std::vector<std::string> names;
   for (const HostSlots& host : plan_.spec.hosts) names.push_back(host.name);
   events_.job_started(plan_.spec.np, names, plan_.spec.argv);
   viewer_.on_output = [this](const Output& output) { on_output(output); };
   viewer_.on_all_closed = [this] { finish_if_done(); };
   coordinator_ =
-      std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(prepared_.coordinator_end)));
+      std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(opened_.coordinator_end)));
   coordinator_->start([this](const Frame& frame) { on_coordinator(frame); },
                       [this](std::error_code) {
                         coordinator_.reset();
@@ -248,9 +135,8 @@ int Driver::run() {
 }
 
 void Driver::watch_hosts() {
-  if (prepared_.viewer_listener)
-    viewer_.listen(std::move(prepared_.viewer_listener), prepared_.secret);
-  for (Prepared::Host& opened : prepared_.hosts) {
+  if (opened_.viewer_listener) viewer_.listen(std::move(opened_.viewer_listener), opened_.secret);
+  for (OpenedJob::Host& opened : opened_.hosts) {
     auto host = std::make_unique<Host>();
     host->index = opened.index;
     host->open = std::move(opened.open);
@@ -341,20 +227,11 @@ void Driver::stop_self() {
 
 void Driver::on_output(const Output& output) {
   if (output.stream == OutputStream::err) stderr_tail_.add(output.rank, output.bytes);
-  std::string_view text = output.bytes;
-  const auto end = text.find_last_not_of("\r\n");
-  if (end == std::string_view::npos) return;
-  text = text.substr(0, end + 1);
-  const auto begin = text.find_last_of("\r\n");
-  if (begin != std::string_view::npos) text.remove_prefix(begin + 1);
-  last_lines_[output.rank] = text.substr(0, kMaxLastLine);
+  last_lines_.add(output.rank, output.bytes);
 }
 
 void Driver::on_status(const JobStatus& status) {
-  const auto last_line = [this](std::uint32_t rank) {
-    const auto line = last_lines_.find(rank);
-    return line == last_lines_.end() ? std::string() : line->second;
-  };
+  const auto last_line = [this](std::uint32_t rank) { return last_lines_.of(rank); };
   for (const std::string& line : describe_status(status, last_line)) viewer_.say(line);
 }
 
@@ -473,8 +350,9 @@ int run_job(LaunchPlan plan) {
   become_subreaper();
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write
-  Prepared prepared = prepare(plan);
-  Driver driver(std::move(plan), std::move(prepared), started);
+  OpenedJob opened = open_job(plan);
+  raise_descriptor_limit();  // after the forks: each process raises its own
+  Driver driver(std::move(plan), std::move(opened), started);
   return driver.run();
 }
 

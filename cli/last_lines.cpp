@@ -1,0 +1,26 @@
+#include "cli/last_lines.h"
+
+#include <cstddef>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kMaxBytes = 120;
+
+}  // namespace
+
+void LastLines::add(std::uint32_t rank, std::string_view bytes) {
+  const auto end = bytes.find_last_not_of("\r\n");
+  if (end == std::string_view::npos) return;
+  bytes = bytes.substr(0, end + 1);
+  const auto begin = bytes.find_last_of("\r\n");
+  if (begin != std::string_view::npos) bytes.remove_prefix(begin + 1);
+  lines_[rank] = bytes.substr(0, kMaxBytes);
+}
+
+std::string LastLines::of(std::uint32_t rank) const {
+  const auto line = lines_.find(rank);
+  return line == lines_.end() ? std::string() : line->second;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,41 @@
+// The processes of a job that the driver forks: the coordinator and, on this machine, the guards,
+// with the driver's ends of their lines. They must be forked before there is an io_context.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cli/event_log.h"
+#include "cli/launch_plan.h"
+#include "cli/local_transport.h"
+#include "cli/output_files.h"
+
+namespace hvdrun {
+
+struct OpenedJob {
+  std::unique_ptr<OutputFiles> files;  // with --output-filename
+  struct Host {
+    std::uint32_t index = 0;
+    OpenHost open;
+    std::error_code fault;  // it could not be opened
+    UniqueFd viewer_end;    // none with TCP
+  };
+  std::string agent_program;
+  EventLog events;
+  std::string secret;
+  std::vector<Host> hosts;   // those that get a rank
+  UniqueFd viewer_listener;  // with TCP
+  std::string viewer_address;
+  std::string control_address;
+  UniqueFd coordinator_end;
+  Process coordinator;
+};
+
+// Checks what the plan names (files to write, the agent program) before it forks anything. Throws
+// UsageError, HostError or std::system_error. The process must have one thread.
+OpenedJob open_job(const LaunchPlan& plan);
+
+}  // namespace hvdrun
