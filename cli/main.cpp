@@ -18,6 +18,7 @@
 #include "cli/preflight.h"
 #include "cli/status_command.h"
 #include "common/exit_code.h"
+#include "common/kernel_check.h"
 
 extern char** environ;
 
@@ -74,6 +75,8 @@ int run(const std::vector<std::string>& args) {
     return std::fputs((options.json ? plan_as_json(plan, here.env) : describe_plan(plan, here.env))
                           .c_str(),
                       stdout) < 0;
+  if (const std::string missing = missing_kernel_feature(); !missing.empty())
+    throw HostError(missing);
   return run_job(std::move(plan));
 }
 

@@ -33,6 +33,26 @@ void close_range_or_each(unsigned first, unsigned last) {
   for (unsigned fd = first; fd < end && fd <= last; ++fd) ::close(static_cast<int>(fd));
 }
 
+// posix_spawn cannot set a limit of the child, so the caller (of one thread) has it meanwhile.
+// Descriptors that are open already may be above it.
+class BorrowedLimit {
+ public:
+  explicit BorrowedLimit(std::uint64_t soft) {
+    if (soft == 0 || ::getrlimit(RLIMIT_NOFILE, &before_) != 0 || before_.rlim_cur == soft) return;
+    const rlimit borrowed{std::min<rlim_t>(soft, before_.rlim_max), before_.rlim_max};
+    changed_ = ::setrlimit(RLIMIT_NOFILE, &borrowed) == 0;
+  }
+  ~BorrowedLimit() {
+    if (changed_) ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  BorrowedLimit(const BorrowedLimit&) = delete;
+  BorrowedLimit& operator=(const BorrowedLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  bool changed_ = false;
+};
+
 // posix_spawn's two attribute objects, destroyed on every path.
 struct Attributes {
   Attributes() {
@@ -80,8 +100,11 @@ std::error_code spawn(const SpawnOptions& options, Process& process) {
   const auto argv = pointers(options.argv);
   const auto env = pointers(options.env);
   pid_t pid = -1;
-  const int rc =
-      ::posix_spawn(&pid, options.path.c_str(), &a.actions, &a.attr, argv.data(), env.data());
+  int rc = 0;
+  {
+    const BorrowedLimit limit(options.descriptor_limit);
+    rc = ::posix_spawn(&pid, options.path.c_str(), &a.actions, &a.attr, argv.data(), env.data());
+  }
   if (rc != 0) return system_error(rc);
   return adopt_child(pid, process);
 }
@@ -119,7 +142,9 @@ bool try_reap(const Process& process, ExitStatus& status) {
 }
 
 void send_signal(const Process& process, int signal) {
-  ::syscall(SYS_pidfd_send_signal, process.pidfd.get(), signal, nullptr, 0);
+  if (::syscall(SYS_pidfd_send_signal, process.pidfd.get(), signal, nullptr, 0) != 0 &&
+      (errno == ENOSYS || errno == EPERM))
+    ::kill(process.pid, signal);  // a filter older than the call; safe: a child not yet reaped
 }
 
 std::error_code find_program(const std::string& program, const std::string& path,

@@ -25,6 +25,7 @@ struct SpawnOptions {
   std::string cwd;                       // empty: the caller's
   std::vector<std::pair<int, int>> fds;  // {descriptor here, number there}; all others close
   bool new_session = false;
+  std::uint64_t descriptor_limit = 0;  // soft limit of open files there; 0: the caller's
 };
 
 // Starts the program with default signal handling, an empty signal mask and no descriptors but

@@ -6,23 +6,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
 
+#include "common/descriptor_limit.h"
 #include "common/exit_code.h"
 
 namespace hvdrun {
 namespace {
-
-// Each client of Horovod's store has a connection, and the usual soft limit is 1024. A limit that
-// cannot be raised is no fault: accept waits then.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 [[noreturn]] void run_child(ServerOptions options) {
   ::setsid();
@@ -43,7 +34,7 @@ void raise_descriptor_limit() {
   for (int fd = 0; fd <= 2; ++fd)
     if (std::find(keep.begin(), keep.end(), static_cast<unsigned>(fd)) == keep.end())
       if (::open("/dev/null", O_RDWR) < 0) ::_exit(exit_code::kInternal);  // NOLINT: kept open
-  if (options.horovod) raise_descriptor_limit();
+  raise_descriptor_limit();  // each client of Horovod's store has a connection
   int code = exit_code::kOk;
   try {
     boost::asio::io_context io(1);

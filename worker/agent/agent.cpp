@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "common/descriptor_limit.h"
 #include "common/environment.h"
 #include "common/limits.h"
 #include "common/oom_count.h"
@@ -47,6 +48,7 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
       timer_(io),
       pump_(io, [this] { finish_if_quiet(); }),
       input_(io),
+      descriptor_limit_(raise_descriptor_limit()),
       cores_(usable_cores()),
       last_heard_(now()),
       next_heartbeat_(now() + limits::kHeartbeat) {
@@ -242,6 +244,7 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   options.env = worker_environment(message.env, place);
   options.cwd = message.cwd;
   options.new_session = true;
+  options.descriptor_limit = descriptor_limit_;
   const char* const path = find_variable(options.env, "PATH");
   const std::string program = options.argv.empty() ? "" : options.argv.front();
   std::error_code ec = find_program(

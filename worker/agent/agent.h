@@ -87,6 +87,7 @@ class Agent {
   UniqueFd master_socket_;       // holds the MASTER_PORT
   std::uint64_t oom_kills_ = 0;  // of the machine, when the workers had just started
   std::uint32_t epoch_ = 0;
+  std::uint64_t descriptor_limit_ = 0;  // of the workers: as it was before ours was raised
   std::uint32_t cores_ = 1;
   std::chrono::steady_clock::time_point last_heard_;
   std::chrono::steady_clock::time_point next_heartbeat_;

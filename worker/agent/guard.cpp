@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "common/frame.h"
+#include "common/kernel_check.h"
 #include "common/limits.h"
 #include "common/messages.h"
 #include "common/process_tree.h"
@@ -88,6 +89,10 @@ int run_guard() {
   ::signal(SIGPIPE, SIG_IGN);
   if (!become_subreaper()) {
     std::fprintf(stderr, "hvd-agent: this kernel has no sub-reapers (Linux 3.4 or newer)\n");
+    return 1;
+  }
+  if (const std::string missing = missing_kernel_feature(); !missing.empty()) {
+    std::fprintf(stderr, "hvd-agent: %s\n", missing.c_str());
     return 1;
   }
   const UniqueFd lease(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
