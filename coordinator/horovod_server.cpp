@@ -34,6 +34,7 @@ constexpr int kStepsPerTurn = 64;
 constexpr std::size_t kReadBytes = 64U << 10;
 // The values of some hundred members fit, so that they leave in one piece. The kernel caps it.
 constexpr int kSendBuffer = 1 << 20;
+constexpr std::string_view kReno = "reno";
 
 const char* reason_of(int status) {
   switch (status) {
@@ -90,6 +91,9 @@ UniqueFd open_horovod_listener(std::uint16_t& port) {
   const int on = 1;
   check(::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
   check(::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer));
+  // The usual alternatives pace what they send by timers; within one machine that only costs. Reno
+  // is part of every kernel, but a container may not allow the choice, and that is no fault.
+  (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <netinet/tcp.h>
 #include <stdexcept>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -67,6 +68,8 @@ bool ManyRequests::run(std::chrono::milliseconds limit) {
       Request request = std::move(waiting_.front());
       waiting_.pop_front();
       const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      // Without the timers of the alternatives, which would be half of the load.
+      (void)::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
       const auto* const to = reinterpret_cast<const sockaddr*>(&address_);
       if (fd < 0 || (::connect(fd, to, sizeof address_) != 0 && errno != EINPROGRESS)) {
         fail(request, last_error("connect"));
