@@ -123,7 +123,7 @@ std::vector<OptionUse> parse_config(const std::string& text, const std::string& 
   try {
     return read_sections(YAML::Load(text), file);
   } catch (const YAML::Exception& e) {
-    throw UsageError(at_line(file, e.mark) + "not YAML: " + e.msg);
+    throw UsageError(at_line(file, e.mark) + "not YAML: " + printable(e.msg));
   }
 }
 

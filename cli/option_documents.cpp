@@ -93,20 +93,29 @@ std::string joined(const std::vector<std::string_view>& words, const char* separ
   return text;
 }
 
+// The spellings of all options that take so many values.
+std::string spellings_with(std::size_t values, const char* separator) {
+  std::string list;
+  for (const OptionRow* const row : option_table())
+    if (row->page != Page::hidden && count_values(*row) == values)
+      list.append(list.empty() ? "" : separator).append(joined(spellings_of(*row), separator));
+  return list;
+}
+
 std::string bash_completion() {
   std::string options;
   std::string cases;
-  std::string takes_value;
   for (const OptionRow* const row : option_table()) {
     if (row->page == Page::hidden) continue;
     const auto spellings = spellings_of(*row);
     options += " " + joined(spellings, " ");
     if (row->value == nullptr) continue;
-    takes_value += (takes_value.empty() ? "" : "|") + joined(spellings, "|");
     if (const auto choices = choices_of(*row); !choices.empty())
       cases += "    " + joined(spellings, "|") + ")\n      COMPREPLY=($(compgen -W '" +
                joined(choices, " ") + "' -- \"$word\"))\n      return ;;\n";
   }
+  const std::string one = spellings_with(1, "|");
+  const std::string two = spellings_with(2, "|");
   return "# bash completion for hvdrun\n"
          "_hvdrun() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i\n"
@@ -114,8 +123,8 @@ std::string bash_completion() {
          "    case ${COMP_WORDS[i]} in\n"
          "      --) ((i++)); break ;;\n"
          "      " +
-         takes_value +
-         ") ((i++)) ;;\n"
+         one + ") ((i += 1)) ;;\n      " + two +
+         ") ((i += 2)) ;;\n"
          "      -*) ;;\n"
          "      *) break ;;\n"
          "    esac\n"
@@ -125,7 +134,7 @@ std::string bash_completion() {
          "    return\n"
          "  fi\n"
          "  case $before in\n" +
-         cases + "    " + takes_value +
+         cases + "    " + one + "|" + two +
          ")\n"
          "      COMPREPLY=($(compgen -f -- \"$word\"))\n"
          "      return ;;\n"
@@ -178,11 +187,33 @@ std::string zsh_completion() {
 
 std::string fish_completion() {
   std::string text =
-      "# fish completion for hvdrun; options stand before the program\n"
-      "complete -c hvdrun -x -n '__fish_is_first_token' -a '(__fish_complete_subcommand)'\n";
+      "# fish completion for hvdrun\n"
+      "function __hvdrun_has_program -d 'what follows are arguments of the program'\n"
+      "  set -l words (commandline -opc)\n"
+      "  set -l skip 1\n"
+      "  for word in $words\n"
+      "    if test $skip -gt 0\n"
+      "      set skip (math $skip - 1)\n"
+      "      continue\n"
+      "    end\n"
+      "    switch $word\n"
+      "      case " +
+      spellings_with(1, " ") +
+      "\n        set skip 1\n"
+      "      case " +
+      spellings_with(2, " ") +
+      "\n        set skip 2\n"
+      "      case '-*'\n"
+      "      case '*'\n"
+      "        return 0\n"
+      "    end\n"
+      "  end\n"
+      "  return 1\n"
+      "end\n"
+      "complete -c hvdrun -n 'not __hvdrun_has_program' -a '(__fish_complete_command)'\n";
   for (const OptionRow* const row : option_table()) {
     if (row->page == Page::hidden) continue;
-    text += "complete -c hvdrun";
+    text += "complete -c hvdrun -n 'not __hvdrun_has_program'";
     for (const std::string_view spelling : spellings_of(*row)) {
       const std::string_view name = spelling.substr(spelling.starts_with("--") ? 2 : 1);
       text += (spelling.starts_with("--") ? " -l " : name.size() == 1 ? " -s " : " -o ");

@@ -99,5 +99,7 @@ build() {
   local dir=$1 mib=700
   shift
   [[ $(build_option "$dir" torch) == disabled ]] || mib=1400
+  # Targets that a newer meson.build has are known only after this.
+  ninja -C "$dir" build.ninja >/dev/null
   "$meson" compile -C "$dir" -j "$(compile_jobs "$mib")" "$@"
 }
