@@ -57,6 +57,36 @@ TEST_CASE("whoever is killed, nothing is left a second later", "[survivors]") {
   if (victim == "sh") CHECK(code == 137);
 }
 
+TEST_CASE("two of us are killed at once: the third cleans up alone", "[survivors]") {
+  // Guard, agent and driver each are the only one who can in one of these.
+  const auto [first, second] =
+      GENERATE(table<std::string, std::string>({{"hvd-agent", "hvdrun"},
+                                                {"hvd-guard", "hvdrun"},
+                                                {"hvd-agent", "hvd-guard"},
+                                                {"hvd-coordinator", "hvdrun"}}));
+  CAPTURE(first, second);
+  const auto marker = fresh_marker();
+  const std::string tag = marker.first + "=" + marker.second;
+  Background job({.args = {build_path("hvdrun"), "--grace", "0.2", "-np", "3", "sh", "-c", kFamily},
+                  .env = {marker}});
+  const auto before = wait_for_processes(tag,
+                                         {{"hvdrun", 1},
+                                          {"hvd-coordinator", 1},
+                                          {"hvd-guard", 1},
+                                          {"hvd-agent", 1},
+                                          {"sh", 3},
+                                          {"sleep", 12}},
+                                         10s);
+  REQUIRE(before.size() == 19);
+  // Stopped first, so that neither sees the other's end.
+  for (const int signal : {SIGSTOP, SIGKILL})
+    for (const std::string& victim : {first, second})
+      REQUIRE(kill(find(before, victim), signal) == 0);
+  const auto left = wait_until_gone(tag, 1000ms);
+  INFO("left: " << describe(left));
+  CHECK(left.empty());
+}
+
 TEST_CASE("what a finished program leaves running is ended too", "[survivors]") {
   const auto marker = fresh_marker();
   const std::string tag = marker.first + "=" + marker.second;
