@@ -77,13 +77,16 @@ for option in json.load(open(sys.argv[1])):
 PY
 }
 
-# configure DIR OPTION=VALUE...: a new build folder, or other values in an old one.
+# configure DIR OPTION=VALUE...: a new build folder, or other values in an old one. A new one is a
+# unity build unless an option says otherwise: most of the time goes into the headers of LibTorch,
+# Asio and fmt, and several sources at once read them once. Who changes code often configures the
+# folder without it (meson setup build); it stays as it is.
 configure() {
   local dir=$1 pair changed=()
   shift
   if [[ ! -f $dir/build.ninja ]]; then
     [[ -f $dir/meson-private/coredata.dat ]] && rm -rf "$dir/meson-private"  # an attempt that failed
-    "$meson" setup "${@/#/-D}" "$dir" "$root"
+    "$meson" setup -Dunity=on -Dunity_size=6 "${@/#/-D}" "$dir" "$root"
     return
   fi
   for pair in "$@"; do
@@ -94,11 +97,12 @@ configure() {
   fi
 }
 
-# build DIR [TARGET...]: as many compilers at once as fit. A source that includes torch.h takes 1.3 GB.
+# build DIR [TARGET...]: as many compilers at once as fit. A source that includes torch.h takes 1.3 GB,
+# several of them as one 2 GB.
 build() {
-  local dir=$1 mib=700
+  local dir=$1 mib=800
   shift
-  [[ $(build_option "$dir" torch) == disabled ]] || mib=1400
+  [[ $(build_option "$dir" torch) == disabled ]] || mib=2000
   # Targets that a newer meson.build has are known only after this.
   ninja -C "$dir" build.ninja >/dev/null
   "$meson" compile -C "$dir" -j "$(compile_jobs "$mib")" "$@"
