@@ -1,9 +1,15 @@
 #include "tests/integration/horovod_crowd.h"
 
+#include <atomic>
 #include <cstdio>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <new>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -16,10 +22,22 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kAddressBytes = 136;  // of one peer, in a member's value
 
+constexpr std::uint32_t kProcesses = 2;  // one alone would be slower than the store
+
+// What the processes of the crowd share.
+struct Totals {
+  std::atomic<std::size_t> done;
+  std::atomic<std::size_t> finished;
+  std::atomic<std::size_t> lost;
+  std::atomic<bool> faulty;
+  std::atomic<bool> late;
+};
+
 // The members that meet in one scope, and their barrier once each has found the others.
 struct Meeting {
   std::string scope;
   std::uint32_t size = 0;
+  std::atomic<std::uint32_t>& arrived;  // of all processes
   std::vector<std::function<void()>> at_barrier;
 };
 
@@ -86,10 +104,16 @@ class Member {
            answer.begin.starts_with(std::to_string(other) + ";"));
   }
   void meet() {
-    auto& waiting = places_[next_].meeting->at_barrier;
-    waiting.emplace_back([this] { leave(); });
-    if (waiting.size() < meeting().size) return;
-    for (const auto& go : std::exchange(waiting, {})) go();
+    const auto& meeting = places_[next_].meeting;
+    meeting->at_barrier.emplace_back([this] { leave(); });
+    ++meeting->arrived;
+    if (meeting->at_barrier.size() == 1) look(meeting);
+  }
+  // Members of another process may be the last to come.
+  void look(const std::shared_ptr<Meeting>& meeting) {
+    if (meeting->arrived < meeting->size)
+      return requests_.after(10ms, [this, meeting] { look(meeting); });
+    for (const auto& go : std::exchange(meeting->at_barrier, {})) go();
   }
   void leave() {
     ask("DELETE", std::to_string(rank()), {}, [this](const HttpAnswer& answer) {
@@ -105,12 +129,20 @@ class Member {
   bool& faulty_;
 };
 
-}  // namespace
+// Shared with the children that are forked later; never unmapped.
+template <class T>
+T* shared(std::size_t count) {
+  void* const memory =
+      ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("mmap");
+  return new (memory) T[count]();
+}
 
-bool run_crowd(const CrowdOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto meeting = [](const std::string& scope, std::uint32_t size) {
-    return std::make_shared<Meeting>(Meeting{scope, size, {}});
+// The members of every kProcesses-th host from `first` on.
+void run_part(const CrowdOptions& options, std::uint32_t first, std::atomic<std::uint32_t>* arrived,
+              Totals& totals) {
+  const auto meeting = [&arrived](const std::string& scope, std::uint32_t size) {
+    return std::make_shared<Meeting>(Meeting{scope, size, *arrived++, {}});
   };
   const auto global = meeting("global", options.hosts * options.slots);
   std::vector<std::shared_ptr<Meeting>> cross;
@@ -122,6 +154,7 @@ bool run_crowd(const CrowdOptions& options) {
   for (std::uint32_t host = 0; host < options.hosts; ++host) {
     const std::string name = "h" + std::to_string(host);
     const auto local = meeting("local_" + name, options.slots);
+    if (host % kProcesses != first) continue;
     for (std::uint32_t slot = 0; slot < options.slots; ++slot)
       members.emplace_back(
           requests, name,
@@ -129,15 +162,43 @@ bool run_crowd(const CrowdOptions& options) {
               {global, host * options.slots + slot}, {local, slot}, {cross[slot], host}},
           faulty);
   }
-  const bool in_time = requests.run(options.limit);
-  std::size_t done = 0;
-  for (const Member& member : members) done += member.done() ? 1 : 0;
+  if (!requests.run(options.limit)) totals.late = true;
+  for (const Member& member : members) totals.done += member.done() ? 1 : 0;
+  totals.finished += requests.finished();
+  totals.lost += requests.lost();
+  if (faulty) totals.faulty = true;
+  if (!requests.first_trouble().empty())
+    std::fprintf(stderr, "%s\n", requests.first_trouble().c_str());
+}
+
+}  // namespace
+
+bool run_crowd(const CrowdOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto* const arrived = shared<std::atomic<std::uint32_t>>(1 + options.slots + options.hosts);
+  Totals& totals = *shared<Totals>(1);
+  std::vector<pid_t> children;
+  for (std::uint32_t part = 1; part < kProcesses; ++part) {
+    const pid_t child = ::fork();
+    if (child < 0) throw std::runtime_error("fork");
+    if (child == 0) {
+      run_part(options, part, arrived, totals);
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  run_part(options, 0, arrived, totals);
+  for (const pid_t child : children) {
+    int status = 0;
+    if (::waitpid(child, &status, 0) != child || status != 0) totals.faulty = true;
+  }
+  const std::size_t members = std::size_t{options.hosts} * options.slots;
   const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - begin);
-  std::printf("crowd of %zu: %zu done, %zu requests, %zu lost, %ld ms%s%s\n", members.size(), done,
-              requests.finished(), requests.lost(), static_cast<long>(time.count()),
-              faulty ? ", wrong answers " : "", requests.first_trouble().c_str());
-  return in_time && !faulty && requests.lost() == 0 && done == members.size();
+  std::printf("crowd of %zu: %zu done, %zu requests, %zu lost, %ld ms%s\n", members,
+              totals.done.load(), totals.finished.load(), totals.lost.load(),
+              static_cast<long>(time.count()), totals.faulty ? ", wrong answers" : "");
+  return !totals.late && !totals.faulty && totals.lost == 0 && totals.done == members;
 }
 
 }  // namespace hvdrun::test

@@ -1,4 +1,4 @@
-// All members of a large job in one process: each makes the requests that a Gloo member makes, in
+// All members of a large job in two processes: each makes the requests that a Gloo member makes, in
 // its order, for its global, local and cross context.
 #pragma once
 
