@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 #include <utility>
@@ -36,6 +37,7 @@ constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
 constexpr std::chrono::milliseconds kSummaryTimeout{1'000};
 // Before hvdrun stops itself, for the word to reach the ranks.
 constexpr std::chrono::milliseconds kStopDelay{50};
+constexpr std::chrono::milliseconds kOneSignal{100};
 
 class Driver {
  public:
@@ -89,6 +91,8 @@ class Driver {
   bool output_lost_ = false;         // something of it could not be written
   bool said_joined_ = false;
   bool interrupted_ = false;
+  std::chrono::steady_clock::time_point interrupted_at_;
+  std::string last_words_;  // for stderr, when the viewer shows nothing any more
   bool leaving_ = false;
 };
 
@@ -131,6 +135,10 @@ int Driver::run() {
   for (const auto& host : hosts_) host->open.lease.reset();
   // What is still there after all this time has been asked often enough.
   kill_descendants_and_wait();
+  // Only if it takes them at once: whoever interrupts twice does not want to wait for a reader.
+  pollfd err{STDERR_FILENO, POLLOUT, 0};
+  if (!last_words_.empty() && ::poll(&err, 1, 0) > 0 && (err.revents & POLLOUT) != 0)
+    (void)!::write(STDERR_FILENO, last_words_.data(), last_words_.size());
   return exit_code_.value_or(exit_code::kInternal);
 }
 
@@ -193,11 +201,17 @@ void Driver::on_signal(int signal) {
     case SignalAction::end:
       break;
   }
-  // Once: the kill ladder. Twice: at once.
+  // Once: the kill ladder. Twice: at once. Two within a moment are one: `timeout` signals its child
+  // and then its group, a terminal's hang-up comes from shell and kernel.
+  const auto now = std::chrono::steady_clock::now();
+  if (interrupted_ && now - interrupted_at_ < kOneSignal) return;
+  interrupted_at_ = now;
   const bool first = viewer_.hurry();
   if (exit_code_) return first ? void() : end_now();
   if (std::exchange(interrupted_, true)) {
     exit_code_ = exit_code::kSignalBase + signal;
+    last_words_ =
+        "hvdrun: signal " + std::to_string(signal) + " again: killing everything at once\n";
     return end_now();
   }
   log_line(LogLevel::info, "signal " + std::to_string(signal) + ": ending the job");

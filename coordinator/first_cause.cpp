@@ -122,7 +122,9 @@ std::optional<JobEnded> FirstCause::judge(std::uint32_t rank, const Membership& 
   }
   const bool somebody_is_going =
       std::any_of(members.ranks().begin(), members.ranks().end(), [&](const RankRecord& record) {
-        return record.state == RankState::left && !ranks_[record.place.rank].ended;
+        // Who never joined does not use libhvd, so nobody knows whether it is going.
+        return (record.state == RankState::left || record.state == RankState::started) &&
+               !ranks_[record.place.rank].ended;
       });
   if (!somebody_is_going) return blame(rank, members);
   if (!suspicion_) {

@@ -112,9 +112,12 @@ TEST_CASE("signals to the launcher end the job: once by the ladder, twice at onc
                            "trap '' TERM; echo ready; sleep 100; sleep 100"},
                   .env = {marker}});
   job.wait_for_output("ready", 10s);
+  // Two at the same moment are one.
   kill(job.pid(), SIGINT);
+  kill(job.pid(), SIGTERM);
   CHECK(job.wait(700ms) == -1);
   kill(job.pid(), SIGINT);
+  CHECK(job.wait_for_output("hvdrun: signal 2 again: killing everything at once\n", 2s) != "");
   CHECK(job.wait(2s) == 130);
   CHECK(wait_until_gone(tag, 1s).empty());
 }

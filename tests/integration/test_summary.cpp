@@ -37,6 +37,30 @@ TEST_CASE("a code of the program's own that is also one of ours", "[summary]") {
   CHECK(has(result.err, "that 69 is the program's own code"));
 }
 
+TEST_CASE("a rank whose library says that a peer is gone is not the first suspect", "[summary]") {
+  // As Horovod does it: the rank that fails shuts the collectives down on its way out, and the
+  // others are faster. Their lines may still be in the pipe when they end.
+  const std::string victim =
+      "echo 'horovod.common.exceptions.HorovodInternalError: Horovod has been shut down.' >&2; "
+      "exit 1";
+  const auto run_with = [&](const std::string& culprit) {
+    return hvdrun({"-np", "3", "sh", "-c", "[ $HVD_RANK = 1 ] || { " + victim + "; }; " + culprit});
+  };
+  const RunResult failed = run_with("sleep 0.2; echo ValueError >&2; exit 3");
+  CHECK(failed.exit_code == 3);
+  CHECK(has(failed.err, "hvdrun: rank 1 on localhost (pid "));
+  CHECK(has(failed.err, "hvdrun:   | ValueError\n"));
+  CHECK(has(failed.err, "hvdrun:   then rank 0, 2 exited with code 1\n"));
+  const RunResult early = run_with("sleep 0.2; exit 0");
+  CHECK(early.exit_code == 81);
+  CHECK(has(early.err, "hvdrun: rank 1 on localhost (pid "));
+  // Nobody else fails: then it is the first that did.
+  const RunResult nobody = run_with("exec sleep 100");
+  CHECK(nobody.exit_code == 1);
+  CHECK(nobody.time > 900ms);
+  CHECK(nobody.time < 4s);
+}
+
 TEST_CASE("a rank that never reaches init is named by those who waited", "[summary]") {
   const RunResult result =
       hvdrun({"-x", "HVD_INIT_TIMEOUT=1", "-np", "3", "sh", "-c",

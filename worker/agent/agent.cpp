@@ -15,10 +15,12 @@
 #include "common/environment.h"
 #include "common/limits.h"
 #include "common/oom_count.h"
+#include "common/printable.h"
 #include "common/process_tree.h"
 #include "common/unix_stream.h"
 #include "common/usable_cores.h"
 #include "worker/agent/master_port.h"
+#include "worker/agent/peer_loss.h"
 #include "worker/agent/process_probe.h"
 
 namespace hvdrun {
@@ -28,6 +30,7 @@ namespace asio = boost::asio;
 
 // Between two passes over what is being killed.
 constexpr std::chrono::milliseconds kSweepPause{2};
+constexpr std::size_t kMaxLossLine = 300;  // bytes
 
 auto now() { return std::chrono::steady_clock::now(); }
 
@@ -54,6 +57,13 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
       next_heartbeat_(now() + limits::kHeartbeat) {
   watch_guard();
   reap();
+  pump_.on_stderr = [this](std::uint32_t rank, std::string_view lines) {
+    if (told_of_loss_.count(rank) != 0) return;
+    const std::string_view line = peer_loss_line(lines);
+    if (line.empty()) return;
+    told_of_loss_.insert(rank);
+    up(RankTrouble{rank, Errc::peer_lost, printable(line.substr(0, kMaxLossLine))});
+  };
   open(bootstrap_.output, Role::output, [this](Channel output) {
     output_ = std::move(output);
     pump_.set_viewer(output_);
@@ -318,6 +328,7 @@ void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus
   const bool out_of_memory = status.signaled && status.value == SIGKILL && !ladder_.started() &&
                              oom_kill_count() > oom_kills_;
   debug("rank " + std::to_string(rank) + ": " + describe(status));
+  if (status.signaled || status.value != 0) pump_.catch_up(rank);
   up(RankExited{rank,
                 pid,
                 status.signaled ? ExitKind::signaled : ExitKind::exited,

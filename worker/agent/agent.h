@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,8 @@ class Agent {
   OutputPump pump_;
   InputPump input_;
   std::unique_ptr<WorkerServer> workers_server_;
-  std::map<pid_t, Worker> workers_;  // alive, by process id
+  std::map<pid_t, Worker> workers_;       // alive, by process id
+  std::set<std::uint32_t> told_of_loss_;  // ranks whose stderr said that a peer is gone
   KillLadder ladder_;
   UniqueFd master_socket_;       // holds the MASTER_PORT
   std::uint64_t oom_kills_ = 0;  // of the machine, when the workers had just started

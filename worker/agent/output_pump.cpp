@@ -1,6 +1,8 @@
 #include "worker/agent/output_pump.h"
 
+#include <array>
 #include <chrono>
+#include <unistd.h>
 #include <utility>
 
 #include "common/limits.h"
@@ -36,7 +38,7 @@ void OutputPump::read(const std::shared_ptr<Source>& source) {
                                [this, source](const auto& ec, std::size_t size) {
                                  source->reading = false;
                                  if (ec) return closed(source);
-                                 received(source, size);
+                                 received(source, {source->buffer.data(), size});
                                  read(source);
                                });
 }
@@ -51,12 +53,26 @@ void OutputPump::stall() {
   });
 }
 
-void OutputPump::received(const std::shared_ptr<Source>& source, std::size_t size) {
+void OutputPump::received(const std::shared_ptr<Source>& source, std::string_view bytes) {
   std::string lines;
   bool partial = false;
-  source->splitter.feed(std::string_view(source->buffer.data(), size), lines, partial);
+  source->splitter.feed(bytes, lines, partial);
+  if (source->stream == OutputStream::err && on_stderr) on_stderr(source->rank, lines);
   if (!lines.empty()) send(*source, std::move(lines), partial);
   if (source->question) wait_for_more(source);
+}
+
+void OutputPump::catch_up(std::uint32_t rank) {
+  const auto found = sources_.find({rank, OutputStream::err});
+  if (found == sources_.end()) return;
+  const std::shared_ptr<Source> source = found->second;
+  std::array<char, 16384> buffer;
+  // The pending read finds what comes later.
+  while (!viewer_ || (credit_[rank] > 0 && viewer_->queued() <= limits::kMaxOutputQueue)) {
+    const ssize_t got = ::read(source->pipe.native_handle(), buffer.data(), buffer.size());
+    if (got <= 0) return;
+    received(source, {buffer.data(), static_cast<std::size_t>(got)});
+  }
 }
 
 void OutputPump::closed(const std::shared_ptr<Source>& source) {

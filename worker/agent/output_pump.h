@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -40,6 +41,11 @@ class OutputPump {
   // when nothing has followed it for a moment.
   void add(std::uint32_t rank, OutputStream stream, UniqueFd pipe, bool asks = false);
   void credit(const Credit& message);
+  // Sends what the rank has written to stderr and nobody has read yet, as far as there is room for
+  // it: before its end is told, what it said last is known.
+  void catch_up(std::uint32_t rank);
+  // Called with stderr's whole lines, as they come.
+  std::function<void(std::uint32_t rank, std::string_view lines)> on_stderr;
   bool all_closed() const { return sources_.empty(); }
 
  private:
@@ -57,7 +63,7 @@ class OutputPump {
   using Key = std::pair<std::uint32_t, OutputStream>;
 
   void read(const std::shared_ptr<Source>& source);
-  void received(const std::shared_ptr<Source>& source, std::size_t size);
+  void received(const std::shared_ptr<Source>& source, std::string_view bytes);
   void closed(const std::shared_ptr<Source>& source);
   void stall();
   void wait_for_more(const std::shared_ptr<Source>& source);

@@ -70,6 +70,27 @@ struct PumpFixture {
   int closed = 0;
 };
 
+TEST_CASE_METHOD(PumpFixture, "what a rank said last is known before its end", "[output]") {
+  int fds[2];
+  REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
+  const UniqueFd err(fds[1]);
+  std::string seen;
+  pump.on_stderr = [&](std::uint32_t rank, std::string_view lines) {
+    CHECK(rank == 3);
+    seen += lines;
+  };
+  pump.add(3, OutputStream::err, UniqueFd(fds[0]));
+  REQUIRE(::write(err.get(), "last words\nand", 14) == 14);
+  pump.catch_up(3);  // the loop has not run
+  CHECK(seen == "last words\n");
+  pump.catch_up(3);
+  pump.catch_up(4);  // there is none
+  REQUIRE(::write(err.get(), " more\n", 6) == 6);
+  io.run_for(20ms);
+  CHECK(seen == "last words\nand more\n");
+  CHECK(text == seen);
+}
+
 TEST_CASE_METHOD(PumpFixture, "lines arrive whole, the rest at the end", "[output]") {
   REQUIRE(::write(writer.get(), "one\ntw", 6) == 6);
   io.run_for(20ms);

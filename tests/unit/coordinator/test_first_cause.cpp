@@ -77,6 +77,28 @@ TEST_CASE_METHOD(CauseFixture, "a rank that is about to end is waited for", "[ca
   }
 }
 
+TEST_CASE("ranks that never joined may be going at any time", "[cause]") {
+  Membership members({{"h", 3}});
+  members.assign(3);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) members.set_state(rank, RankState::started);
+  FirstCause causes(3);
+  TimePoint now{};
+  const auto end = [&](std::uint32_t rank, std::uint32_t code) {
+    causes.ended({rank, 1, ExitKind::exited, code, false, false, {}});
+    members.set_state(rank, RankState::exited);
+    return causes.judge(rank, members, now);
+  };
+  // What the agent has read on their stderr.
+  causes.trouble(0, Errc::peer_lost, "Connection closed by peer");
+  causes.trouble(2, Errc::peer_lost, "Connection closed by peer");
+  CHECK_FALSE(end(0, 1));
+  CHECK_FALSE(end(2, 1));
+  const auto verdict = end(1, 3);
+  REQUIRE(verdict);
+  CHECK(verdict->rank == 1);
+  CHECK(verdict->exit_code == 3);
+}
+
 TEST_CASE_METHOD(CauseFixture, "a rank that gave up waiting in init names the missing", "[cause]") {
   causes.trouble(0, Errc::timeout, "hvd::init(): not all of the 4 ranks arrived in time", {1, 3});
   const auto verdict = end(0, ExitKind::exited, 1);
