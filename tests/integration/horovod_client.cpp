@@ -2,7 +2,7 @@
 // init and shutdown, its HTTP client's manners included. It learns all it needs from HOROVOD_*.
 //
 //   horovod_client member [ROUNDS] [rude]   joins ROUNDS times; rude: with clients that vanish
-//   horovod_client crowd HOSTS SLOTS SECONDS   all members of such a job, in rank 0 and a child; the others end
+//   horovod_client crowd HOSTS SLOTS SECONDS   all members of such a job; the other ranks end
 #include <arpa/inet.h>
 #include <cerrno>
 #include <chrono>
