@@ -1,5 +1,6 @@
 #include <cstddef>
 #include <cstring>
+#include <fcntl.h>
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -33,8 +34,8 @@ TEST_CASE("an agent's name that another user has taken is not trusted", "[unix s
   const std::string name = "@hvdrun-test-squatter-" + std::to_string(::getpid());
   int said[2];
   int done[2];
-  REQUIRE(::pipe(said) == 0);
-  REQUIRE(::pipe(done) == 0);
+  REQUIRE(::pipe2(said, O_CLOEXEC) == 0);
+  REQUIRE(::pipe2(done, O_CLOEXEC) == 0);
   const pid_t squatter = test::fork_as(test::kOtherUser, [&] {
     ::close(done[1]);
     return squat(name, said[1], done[0]);
