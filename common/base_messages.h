@@ -51,6 +51,7 @@ enum class MessageType : std::uint16_t {
   worker_topology = 49,
   segment_get = 50,
   segment = 51,
+  segment_drop = 52,
   worker_leave = 53,
   collective_failed = 54,
   // driver <-> coordinator

@@ -180,6 +180,17 @@ struct Segment {
   }
 };
 
+// Nobody will ask for this segment again: the agent closes it. Only for the worker's own memory,
+// whose names begin with "mem/" and its rank.
+struct SegmentDrop {
+  static constexpr auto kType = MessageType::segment_drop;
+  std::string name;
+  template <class V>
+  void visit(V& v) {
+    v(name);
+  }
+};
+
 struct WorkerLeave {
   static constexpr auto kType = MessageType::worker_leave;
   template <class V>

@@ -18,6 +18,7 @@ class Segments {
   // Errc::mismatch when it exists with another size, limit_exceeded, or what the system said.
   std::error_code open(const std::string& name, std::uint64_t size, int& fd);
 
+  void drop(const std::string& name) { entries_.erase(name); }
   void clear() { entries_.clear(); }
 
  private:

@@ -121,6 +121,14 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
       return on_fence_enter(rank, frame);
     case MessageType::segment_get:
       return on_segment_get(rank, frame);
+    case MessageType::segment_drop: {
+      SegmentDrop message;
+      if (decode(frame.payload, message) ||
+          !message.name.starts_with("mem/" + std::to_string(rank) + "/"))
+        return Errc::malformed;
+      segments_.drop(message.name);
+      return Errc::ok;
+    }
     case MessageType::store_put: {
       StorePut message;
       if (decode(frame.payload, message)) return Errc::malformed;

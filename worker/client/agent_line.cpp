@@ -150,6 +150,18 @@ UniqueFd AgentLine::segment(std::string name, std::uint64_t size, Deadline deadl
   return std::move(reply.segment);
 }
 
+void AgentLine::drop_segment(std::string name) noexcept {
+  try {
+    const MutexLock lock(mutex_);
+    if (lost_ || !is_joined_) return;
+    session_.drop_segment(std::move(name));
+    flushed_ = false;
+    wake();
+  } catch (const std::exception&) {
+    return;  // out of memory: the agent keeps it until the job ends
+  }
+}
+
 void AgentLine::report(const hvd::Error& error) noexcept {
   const Errc code = error.code() == ErrorCode::peer_lost  ? Errc::peer_lost
                     : error.code() == ErrorCode::timeout  ? Errc::timeout

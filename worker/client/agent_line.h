@@ -53,6 +53,8 @@ class AgentLine {
   std::optional<std::string> get(std::string key, Deadline deadline) HVD_EXCLUDES(mutex_);
   // The host's shared memory of that name, zeroed when this rank is the first to ask.
   UniqueFd segment(std::string name, std::uint64_t size, Deadline deadline) HVD_EXCLUDES(mutex_);
+  // Nobody will ask for it again; the name begins with "mem/" and this rank. Waits for nothing.
+  void drop_segment(std::string name) noexcept HVD_EXCLUDES(mutex_);
   // Tells the launcher why a collective failed here, for its summary; waits a moment at most.
   void report(const hvd::Error& error) noexcept HVD_EXCLUDES(mutex_);
   // Says goodbye; gives the agent a moment to take it.

@@ -62,6 +62,8 @@ std::uint64_t Session::get_segment(std::string name, std::uint64_t size) {
   return request;
 }
 
+void Session::drop_segment(std::string name) { send(SegmentDrop{std::move(name)}); }
+
 void Session::leave() { send(WorkerLeave{}); }
 
 void Session::collective_failed(Errc code, std::string text) {

@@ -67,6 +67,7 @@ class Session {
   std::uint64_t put(std::string key, std::string value);
   std::uint64_t get(std::string key, std::uint32_t timeout_ms);
   std::uint64_t get_segment(std::string name, std::uint64_t size);
+  void drop_segment(std::string name);
   void leave();
   // Tells the agent why a collective failed here.
   void collective_failed(Errc code, std::string text);

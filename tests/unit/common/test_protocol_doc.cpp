@@ -53,6 +53,7 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<WorkerJoin>(code, "worker_join");
   add<WorkerTopology>(code, "worker_topology");
   add<SegmentGet>(code, "segment_get");
+  add<SegmentDrop>(code, "segment_drop");
   add<Segment>(code, "segment");
   add<WorkerLeave>(code, "worker_leave");
   add<JobProgress>(code, "job_progress");
