@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <signal.h>
 #include <string>
 #include <unistd.h>
@@ -34,6 +35,82 @@ int loop_until_error() {
   }
 }
 
+// The operations that give each rank a part of its own.
+int scattered(int rank, int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  const auto self = static_cast<std::size_t>(rank);
+  // Rank r has r + 1 elements.
+  std::vector<std::size_t> counts;
+  std::size_t total = 0;
+  for (std::size_t r = 0; r < ranks; ++r) total += counts.emplace_back(r + 1);
+  const std::vector<std::int16_t> part(counts[self], static_cast<std::int16_t>(rank));
+  std::vector<std::int16_t> all(total);
+  hvd::allgatherv(part.data(), all.data(), counts.data(), hvd::DataType::int16);
+  if (all.front() != 0 || all.back() != size - 1) return 20;
+  std::vector<std::int16_t> sum(counts[self]);
+  hvd::reducescatterv(all.data(), sum.data(), counts.data(), hvd::DataType::int16,
+                      hvd::ReduceOp::sum);
+  for (const std::int16_t value : sum)
+    if (value != rank * size) return 21;
+  std::vector<float> even(ranks, static_cast<float>(rank));
+  float largest = 0;
+  hvd::reducescatter(even.data(), &largest, 1, hvd::ReduceOp::max, {2.0, 1.0});
+  if (largest != static_cast<float>(2 * (size - 1))) return 22;
+  std::vector<float> from(ranks);
+  hvd::alltoall(even.data(), from.data(), 1);
+  for (int r = 0; r < size; ++r)
+    if (from[static_cast<std::size_t>(r)] != static_cast<float>(r)) return 23;
+  // Rank r sends r + 1 elements to each; asynchronously, with a wait.
+  const std::vector<std::size_t> send(ranks, self + 1);
+  const std::vector<std::uint8_t> bytes(ranks * (self + 1), static_cast<std::uint8_t>(rank));
+  std::vector<std::uint8_t> received(total);
+  const hvd::Handle handle = hvd::alltoallv_async(bytes.data(), send.data(), received.data(),
+                                                  counts.data(), hvd::DataType::uint8);
+  if (!hvd::wait(handle, std::chrono::seconds(20)) || !hvd::poll(handle)) return 24;
+  hvd::synchronize(handle);
+  if (received.front() != 0 || received.back() != size - 1) return 25;
+  bool any = rank == size - 1;
+  hvd::allreduce(&any, &any, 1, hvd::ReduceOp::max);
+  return any ? 0 : 26;
+}
+
+// How many segments this process has mapped.
+int mapped_segments() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("memfd:hvdrun") != std::string::npos) ++count;
+  return count;
+}
+
+// Buffers in hvd::alloc memory, made and freed again and again: the bits are those of the heap.
+int shared_memory() {
+  constexpr std::size_t kCount = 300'000;
+  const std::size_t bytes = kCount * sizeof(float);
+  std::vector<float> heap(kCount);
+  for (int round = 0; round < 30; ++round) {
+    auto* const input = static_cast<float*>(hvd::alloc(bytes));
+    auto* const output = static_cast<float*>(hvd::alloc(bytes));
+    for (std::size_t i = 0; i < kCount; ++i)
+      input[i] = 1.0F / static_cast<float>(i + 1 + static_cast<std::size_t>(hvd::rank()));
+    hvd::allreduce(input, heap.data(), kCount);
+    hvd::allreduce(input, output, kCount);
+    if (std::memcmp(heap.data(), output, bytes) != 0) return 30;
+    hvd::broadcast(output, kCount, hvd::size() - 1);
+    hvd::free(input);
+    hvd::free(output);
+    // Own ones, the communicator's, and of each peer at most those of this round and the last.
+    if (mapped_segments() > 1 + 2 + 4 * (hvd::size() - 1)) return 31;
+  }
+  try {
+    hvd::free(heap.data());
+    return 32;
+  } catch (const hvd::Error&) {
+    hvd::free(nullptr);
+  }
+  return 0;
+}
+
 int collectives() {
   const int rank = hvd::rank();
   const int size = hvd::size();
@@ -52,6 +129,8 @@ int collectives() {
   const hvd::Handle handle = hvd::allreduce_async(async.data(), async.data(), async.size());
   hvd::synchronize(handle);
   if (async[999] != static_cast<float>(size - 1) / 2) return 13;
+  if (const int code = scattered(rank, size)) return code;
+  if (const int code = shared_memory()) return code;
   hvd::barrier();
   return 0;
 }

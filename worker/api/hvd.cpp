@@ -4,10 +4,12 @@
 #include <memory>
 #include <pthread.h>
 #include <string>
+#include <vector>
 
 #include <hvd/hvd.h>
 
 #include "common/mutex.h"
+#include "worker/api/allocation.h"
 #include "worker/api/job.h"
 
 namespace {
@@ -40,18 +42,43 @@ void forget_in_child() noexcept {
   if (parents != nullptr) parents->abandon_in_child();
 }
 
-Operation allreduce_operation(const void* input, void* output, std::size_t count,
-                              hvd::DataType type, hvd::ReduceOp op) {
-  return {OpKind::allreduce, input, output, count, type, op, 0};
+Operation reduction(OpKind kind, const void* input, void* output, std::size_t count,
+                    hvd::DataType type, hvd::ReduceOp op, const hvd::ScaleFactors& scale) {
+  return {kind, input, output, count, {type, op, scale.prescale, scale.postscale}};
 }
 
-Operation broadcast_operation(void* data, std::size_t count, hvd::DataType type, int root) {
-  return {OpKind::broadcast, data, data, count, type, hvd::ReduceOp::sum, root};
+Operation movement(OpKind kind, const void* input, void* output, std::size_t count,
+                   hvd::DataType type, int root = 0) {
+  return {kind, input, output, count, {type}, root};
 }
 
-Operation allgather_operation(const void* input, void* output, std::size_t count,
-                              hvd::DataType type) {
-  return {OpKind::allgather, input, output, count, type, hvd::ReduceOp::sum, 0};
+std::vector<std::size_t> counts_of(const std::size_t* counts, const char* what) {
+  if (counts == nullptr)
+    throw hvd::Error(hvd::ErrorCode::invalid_argument, std::string(what) + ": the counts are null");
+  return {counts, counts + job().place().size};
+}
+
+Operation allgatherv_operation(const void* input, void* output, const std::size_t* counts,
+                               hvd::DataType type) {
+  Operation operation = movement(OpKind::allgather, input, output, 0, type);
+  operation.counts = counts_of(counts, "allgatherv");
+  return operation;
+}
+
+Operation reducescatterv_operation(const void* input, void* output, const std::size_t* counts,
+                                   hvd::DataType type, hvd::ReduceOp op,
+                                   const hvd::ScaleFactors& scale) {
+  Operation operation = reduction(OpKind::reducescatter, input, output, 0, type, op, scale);
+  operation.counts = counts_of(counts, "reducescatterv");
+  return operation;
+}
+
+Operation alltoallv_operation(const void* input, const std::size_t* send_counts, void* output,
+                              const std::size_t* receive_counts, hvd::DataType type) {
+  Operation operation = movement(OpKind::alltoall, input, output, 0, type);
+  operation.counts = counts_of(send_counts, "alltoallv");
+  operation.receive_counts = counts_of(receive_counts, "alltoallv");
+  return operation;
 }
 
 }  // namespace
@@ -91,34 +118,97 @@ std::size_t size_of(DataType type) {
   return size;
 }
 
-void allreduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
-  job().engine().run(allreduce_operation(input, output, count, type, op));
+void* alloc(std::size_t bytes) {
+  Job* const current = g_job.load(std::memory_order_acquire);
+  return hvdrun::allocate(bytes, current != nullptr ? current->memory() : nullptr);
+}
+
+void free(void* memory) { hvdrun::deallocate(memory); }
+
+void allreduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
+               const ScaleFactors& scale) {
+  job().engine().run(reduction(OpKind::allreduce, input, output, count, type, op, scale));
+}
+
+Handle allreduce_async(const void* input, void* output, std::size_t count, DataType type,
+                       ReduceOp op, const ScaleFactors& scale) {
+  return {
+      job().engine().submit(reduction(OpKind::allreduce, input, output, count, type, op, scale))};
 }
 
 void broadcast(void* data, std::size_t count, DataType type, int root) {
-  job().engine().run(broadcast_operation(data, count, type, root));
+  job().engine().run(movement(OpKind::broadcast, data, data, count, type, root));
+}
+
+Handle broadcast_async(void* data, std::size_t count, DataType type, int root) {
+  return {job().engine().submit(movement(OpKind::broadcast, data, data, count, type, root))};
 }
 
 void allgather(const void* input, void* output, std::size_t count, DataType type) {
-  job().engine().run(allgather_operation(input, output, count, type));
+  job().engine().run(movement(OpKind::allgather, input, output, count, type));
+}
+
+Handle allgather_async(const void* input, void* output, std::size_t count, DataType type) {
+  return {job().engine().submit(movement(OpKind::allgather, input, output, count, type))};
+}
+
+void allgatherv(const void* input, void* output, const std::size_t* counts, DataType type) {
+  job().engine().run(allgatherv_operation(input, output, counts, type));
+}
+
+Handle allgatherv_async(const void* input, void* output, const std::size_t* counts, DataType type) {
+  return {job().engine().submit(allgatherv_operation(input, output, counts, type))};
+}
+
+void reducescatter(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
+                   const ScaleFactors& scale) {
+  job().engine().run(reduction(OpKind::reducescatter, input, output, count, type, op, scale));
+}
+
+Handle reducescatter_async(const void* input, void* output, std::size_t count, DataType type,
+                           ReduceOp op, const ScaleFactors& scale) {
+  return {job().engine().submit(
+      reduction(OpKind::reducescatter, input, output, count, type, op, scale))};
+}
+
+void reducescatterv(const void* input, void* output, const std::size_t* counts, DataType type,
+                    ReduceOp op, const ScaleFactors& scale) {
+  job().engine().run(reducescatterv_operation(input, output, counts, type, op, scale));
+}
+
+Handle reducescatterv_async(const void* input, void* output, const std::size_t* counts,
+                            DataType type, ReduceOp op, const ScaleFactors& scale) {
+  return {job().engine().submit(reducescatterv_operation(input, output, counts, type, op, scale))};
+}
+
+void alltoall(const void* input, void* output, std::size_t count, DataType type) {
+  job().engine().run(movement(OpKind::alltoall, input, output, count, type));
+}
+
+Handle alltoall_async(const void* input, void* output, std::size_t count, DataType type) {
+  return {job().engine().submit(movement(OpKind::alltoall, input, output, count, type))};
+}
+
+void alltoallv(const void* input, const std::size_t* send_counts, void* output,
+               const std::size_t* receive_counts, DataType type) {
+  job().engine().run(alltoallv_operation(input, send_counts, output, receive_counts, type));
+}
+
+Handle alltoallv_async(const void* input, const std::size_t* send_counts, void* output,
+                       const std::size_t* receive_counts, DataType type) {
+  return {
+      job().engine().submit(alltoallv_operation(input, send_counts, output, receive_counts, type))};
 }
 
 void barrier() { job().engine().run(Operation{}); }
 
-Handle allreduce_async(const void* input, void* output, std::size_t count, DataType type,
-                       ReduceOp op) {
-  return {job().engine().submit(allreduce_operation(input, output, count, type, op))};
-}
-
-Handle broadcast_async(void* data, std::size_t count, DataType type, int root) {
-  return {job().engine().submit(broadcast_operation(data, count, type, root))};
-}
-
-Handle allgather_async(const void* input, void* output, std::size_t count, DataType type) {
-  return {job().engine().submit(allgather_operation(input, output, count, type))};
-}
+Handle barrier_async() { return {job().engine().submit(Operation{})}; }
 
 bool poll(Handle handle) { return job().engine().poll(handle.id); }
+
+bool wait(Handle handle, std::chrono::milliseconds limit) {
+  return job().engine().wait(handle.id, limit);
+}
 
 void synchronize(Handle handle) { job().engine().synchronize(handle.id); }
 

@@ -33,6 +33,23 @@ void require_one_host(const JobPlace& place) {
                        ": collectives between hosts are not in this version");
 }
 
+// How long the agent may take to hand out a segment while the job runs.
+constexpr std::chrono::seconds kSegmentTimeout{30};
+
+class AgentSegments final : public SegmentSource {
+ public:
+  explicit AgentSegments(AgentLine& line) : line_(line) {}
+  std::shared_ptr<const Mapping> open(const std::string& name, std::size_t bytes) override {
+    const UniqueFd segment =
+        line_.segment(name, bytes, std::chrono::steady_clock::now() + kSegmentTimeout);
+    return std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes));
+  }
+  void drop(const std::string& name) noexcept override { line_.drop_segment(name); }
+
+ private:
+  AgentLine& line_;
+};
+
 }  // namespace
 
 Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options,
@@ -61,6 +78,11 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   if (place_.size == 1) {
     communicator = make_self_communicator();
   } else {
+    if (topology.size > kMaxShmRanks)
+      throw hvd::Error(ErrorCode::unavailable, "hvd::init(): " + std::to_string(topology.size) +
+                                                   " ranks on one host; at most " +
+                                                   std::to_string(kMaxShmRanks) +
+                                                   " can share memory");
     const std::size_t bytes = shm_segment_bytes(topology.size);
     const UniqueFd segment =
         line->segment("world/" + std::to_string(line->epoch()) + "/" + std::to_string(generation),
@@ -69,6 +91,9 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     shm.rank = place_.rank;
     shm.size = place_.size;
     shm.may_spin = topology.local_size <= topology.usable_cores;
+    memory_ = std::make_shared<SharedMemory>(std::make_shared<AgentSegments>(*line),
+                                             static_cast<std::size_t>(place_.rank), generation);
+    shm.memory = memory_;
     communicator = make_shm_communicator(
         std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), shm);
   }
@@ -96,6 +121,8 @@ Job::~Job() {
   if (!line_) return;
   line_->set_events({});
   line_->leave();
+  memory_.reset();  // hvd::free() speaks to the agent no more
+  engine_.reset();
   line_.reset();
 }
 

@@ -9,6 +9,7 @@
 
 #include "worker/client/agent_line.h"
 #include "worker/client/environment.h"
+#include "worker/comm/shared_memory.h"
 #include "worker/engine/engine.h"
 
 namespace hvdrun {
@@ -34,6 +35,8 @@ class Job {
 
   const JobPlace& place() const { return place_; }
   Engine& engine() { return *engine_; }
+  // None in a job of one rank.
+  const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   // See AgentLine. The object must be used no more.
   void abandon_in_child() noexcept;
 
@@ -43,7 +46,8 @@ class Job {
 
   JobPlace place_;
   std::unique_ptr<AgentLine> line_;  // none without a launcher
-  std::unique_ptr<Engine> engine_;   // destroyed before the line
+  std::shared_ptr<SharedMemory> memory_;
+  std::unique_ptr<Engine> engine_;  // destroyed before the line
 };
 
 }  // namespace hvdrun

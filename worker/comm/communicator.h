@@ -10,6 +10,8 @@
 
 #include <hvd/hvd.h>
 
+#include "worker/comm/reduce.h"
+
 namespace hvdrun {
 
 struct CallOptions {
@@ -29,14 +31,20 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // As the functions of the same name in <hvd/hvd.h>. Arguments are checked by the caller
-  // (Operation::check): pointers, counts whose bytes fit size_t, types, root.
-  virtual void allreduce(const void* input, void* output, std::size_t count, hvd::DataType type,
-                         hvd::ReduceOp op, const CallOptions& options) = 0;
+  // As the functions of the same name in <hvd/hvd.h>; those with `counts` are the v ones there, and
+  // every list of counts has size() elements. Arguments are checked by the caller
+  // (Operation::check): pointers, counts whose bytes fit size_t, types, root, buffers that overlap.
+  virtual void allreduce(const void* input, void* output, std::size_t count,
+                         const Reduction& reduction, const CallOptions& options) = 0;
   virtual void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                          const CallOptions& options) = 0;
-  virtual void allgather(const void* input, void* output, std::size_t count, hvd::DataType type,
-                         const CallOptions& options) = 0;
+  virtual void allgather(const void* input, void* output, const std::size_t* counts,
+                         hvd::DataType type, const CallOptions& options) = 0;
+  virtual void reducescatter(const void* input, void* output, const std::size_t* counts,
+                             const Reduction& reduction, const CallOptions& options) = 0;
+  virtual void alltoall(const void* input, const std::size_t* send_counts, void* output,
+                        const std::size_t* receive_counts, hvd::DataType type,
+                        const CallOptions& options) = 0;
   virtual void barrier(const CallOptions& options) = 0;
 
   // The pending operation and all later ones throw this error.
@@ -48,6 +56,15 @@ class Communicator {
 
 inline std::size_t element_size(hvd::DataType type) {
   switch (type) {
+    case hvd::DataType::uint8:
+    case hvd::DataType::int8:
+    case hvd::DataType::boolean:
+      return 1;
+    case hvd::DataType::uint16:
+    case hvd::DataType::int16:
+    case hvd::DataType::float16:
+    case hvd::DataType::bfloat16:
+      return 2;
     case hvd::DataType::int32:
     case hvd::DataType::float32:
       return 4;

@@ -69,6 +69,9 @@ class Meeting {
 
   // Begins an operation; throws what broke the communicator before.
   void begin(const Descriptor& operation, const CallOptions& options);
+  // This rank cannot go on with the operation: the others, who wait for it, are told why. Throws
+  // the error; only between meetings.
+  [[noreturn]] void give_up(const hvd::Error& reason) { fail(reason); }
   // Room of this rank for a few bytes that travel with its next arrival.
   std::byte* own_data() { return blocks_[rank_].lines[(count_ + 1) % 2].data; }
   // Arrives and waits for all. The first one of an operation compares the descriptors.
@@ -103,7 +106,7 @@ class Meeting {
   const bool may_spin_;
 
   std::uint64_t count_ = 0;     // the barrier that this rank is in or has last left
-  std::uint64_t sequence_ = 0;  // operations begun
+  std::uint32_t sequence_ = 0;  // operations begun
   Descriptor operation_;
   CallOptions options_;
   bool compared_ = false;

@@ -1,16 +1,42 @@
-// Element-wise reduction of several buffers into one.
+// Element-wise reduction of several buffers into one result, written to one or more places.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <hvd/hvd.h>
 
 namespace hvdrun {
 
-// output[i] = sources[0][i] + sources[1][i] + ..., added in this order, divided by `ranks` for an
-// average. The sources are aligned for their type; the output need not be, and may be one of the
-// sources. Integer sums wrap; an average of int32 is exact.
+// What is done with the elements: each is multiplied by `prescale`, they are combined in the order
+// of the ranks, an average is divided by their number, and the result is multiplied by `postscale`.
+struct Reduction {
+  hvd::DataType type = hvd::DataType::float32;
+  hvd::ReduceOp op = hvd::ReduceOp::sum;
+  double prescale = 1;
+  double postscale = 1;
+};
+
+// float16 and bfloat16 are combined in float32 and rounded once, to the nearest even. Sums and
+// products of integers wrap; their averages and scaled values are truncated toward zero, and a
+// scaled value that does not fit is the nearest that does. min and max keep the earlier rank's
+// element where the two compare equal or not at all (NaN). A bool is 0 or 1, any other byte counts
+// as 1; sum and max are "or", product and min are "and".
+//
+// `sources` has an element for each rank, `outputs` at least one; none needs alignment. An output
+// may be one of the sources, or must not overlap them.
 void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,
-            hvd::DataType type, hvd::ReduceOp op, std::byte* output);
+            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count);
+
+// The same for each instruction set that this processor has; the first is for any processor, the
+// last is the one that reduce() takes. Their results are the same bits, but for which of two NaNs
+// is the result. For tests.
+struct ReduceVariant {
+  const char* name;
+  decltype(&reduce) function;
+};
+inline constexpr std::size_t kMaxReduceVariants = 3;
+// Returns how many there are.
+std::size_t reduce_variants(ReduceVariant (&variants)[kMaxReduceVariants]);
 
 }  // namespace hvdrun

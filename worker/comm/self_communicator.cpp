@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/mutex.h"
+#include "worker/comm/reduce.h"
 
 namespace hvdrun {
 namespace {
@@ -13,18 +14,33 @@ class SelfCommunicator final : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 1; }
 
-  // A sum over one rank and its average are the input itself.
-  void allreduce(const void* input, void* output, std::size_t count, hvd::DataType type,
-                 hvd::ReduceOp /*op*/, const CallOptions& /*options*/) override {
-    copy(input, output, count, type);
+  void allreduce(const void* input, void* output, std::size_t count, const Reduction& reduction,
+                 const CallOptions& /*options*/) override {
+    check();
+    const auto* const source = static_cast<const std::byte*>(input);
+    auto* const target = static_cast<std::byte*>(output);
+    if (count > 0) reduce(&source, 1, count, reduction, &target, 1);
   }
   void broadcast(void* /*data*/, std::size_t /*count*/, hvd::DataType /*type*/, int /*root*/,
                  const CallOptions& /*options*/) override {
     check();
   }
-  void allgather(const void* input, void* output, std::size_t count, hvd::DataType type,
+  void allgather(const void* input, void* output, const std::size_t* counts, hvd::DataType type,
                  const CallOptions& /*options*/) override {
-    copy(input, output, count, type);
+    copy(input, output, counts[0], type);
+  }
+  void reducescatter(const void* input, void* output, const std::size_t* counts,
+                     const Reduction& reduction, const CallOptions& options) override {
+    allreduce(input, output, counts[0], reduction, options);
+  }
+  void alltoall(const void* input, const std::size_t* send_counts, void* output,
+                const std::size_t* receive_counts, hvd::DataType type,
+                const CallOptions& /*options*/) override {
+    if (send_counts[0] != receive_counts[0])
+      throw hvd::Error(hvd::ErrorCode::mismatch,
+                       "alltoall: rank 0 sends " + std::to_string(send_counts[0]) +
+                           " elements to itself and expects " + std::to_string(receive_counts[0]));
+    copy(input, output, send_counts[0], type);
   }
   void barrier(const CallOptions& /*options*/) override { check(); }
 

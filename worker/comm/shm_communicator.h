@@ -2,7 +2,9 @@
 //
 // Large buffers pass through staging slots in chunks: every rank copies its chunk into its slot,
 // reduces its own slice of the chunk over all slots in rank order, and copies the slices out. Small
-// ones are reduced whole by everybody, in the same order, so the bits do not depend on the path.
+// ones are reduced whole by everybody. Large ones that lie in SharedMemory on every rank are not
+// copied at all: each rank reads the others' inputs and writes the others' outputs. The order is
+// the same everywhere, so the bits do not depend on the path.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +12,11 @@
 
 #include "worker/comm/communicator.h"
 #include "worker/comm/mapping.h"
+#include "worker/comm/shared_memory.h"
 
 namespace hvdrun {
+
+inline constexpr std::size_t kMaxShmRanks = 4096;  // of one host
 
 // The mapping holds the control area (0.5 KiB per rank, see meeting.h) and two slots per rank:
 // about 513 KiB per rank, whatever the size of the buffers; 256 ranks need 128 MiB.
@@ -22,6 +27,8 @@ struct ShmOptions {
   int size = 1;
   // The threads of all ranks fit the cores, so that a waiting one may spin.
   bool may_spin = false;
+  // This rank's; every rank has one, or none has.
+  std::shared_ptr<SharedMemory> memory = {};
 };
 
 // `mapping` is zeroed memory of shm_segment_bytes(size) that all ranks share and that carries one

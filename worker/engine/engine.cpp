@@ -14,7 +14,7 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, std::chrono::millisec
 Engine::~Engine() { shutdown(); }
 
 void Engine::run(const Operation& operation) {
-  check(operation, communicator_->size());
+  check(operation, *communicator_);
   {
     const MutexLock lock(mutex_);
     check_open();
@@ -53,7 +53,7 @@ void Engine::execute_and_tell(const Operation& operation, bool may_spin) {
 }
 
 std::uint64_t Engine::submit(const Operation& operation) {
-  check(operation, communicator_->size());
+  check(operation, *communicator_);
   const MutexLock lock(mutex_);
   check_open();
   const std::shared_ptr<Entry> entry = enqueue(operation);
@@ -69,6 +69,19 @@ bool Engine::poll(std::uint64_t id) {
     throw hvd::Error(hvd::ErrorCode::invalid_argument,
                      "poll: no operation has handle " + std::to_string(id));
   return found->second->done;
+}
+
+bool Engine::wait(std::uint64_t id, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const MutexLock lock(mutex_);
+  const auto found = handles_.find(id);
+  if (found == handles_.end())
+    throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                     "wait: no operation has handle " + std::to_string(id));
+  const std::shared_ptr<Entry> entry = found->second;
+  while (!entry->done && std::chrono::steady_clock::now() < deadline)
+    done_.wait_until(mutex_, deadline);
+  return entry->done;
 }
 
 void Engine::synchronize(std::uint64_t id) {

@@ -37,6 +37,7 @@ class Engine {
   // Returns the number for poll() and synchronize().
   std::uint64_t submit(const Operation& operation) HVD_EXCLUDES(mutex_);
   bool poll(std::uint64_t id) HVD_EXCLUDES(mutex_);
+  bool wait(std::uint64_t id, std::chrono::milliseconds limit) HVD_EXCLUDES(mutex_);
   void synchronize(std::uint64_t id) HVD_EXCLUDES(mutex_);
 
   // Finishes what was submitted; every operation ends by its deadline. Later calls throw.

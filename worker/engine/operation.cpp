@@ -1,5 +1,6 @@
 #include "worker/engine/operation.h"
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -17,6 +18,10 @@ const char* name_of(OpKind kind) {
       return "broadcast";
     case OpKind::allgather:
       return "allgather";
+    case OpKind::reducescatter:
+      return "reducescatter";
+    case OpKind::alltoall:
+      return "alltoall";
   }
   return "operation";
 }
@@ -26,48 +31,150 @@ const char* name_of(OpKind kind) {
                    std::string(name_of(operation.kind)) + ": " + what);
 }
 
-}  // namespace
+bool is_reduction(OpKind kind) {
+  return kind == OpKind::allreduce || kind == OpKind::reducescatter;
+}
 
-void check(const Operation& operation, int size) {
-  if (operation.kind == OpKind::barrier) return;
-  const std::size_t width = element_size(operation.type);
-  if (width == 0) {
-    invalid(operation,
-            "unknown data type " + std::to_string(static_cast<unsigned>(operation.type)));
-  }
-  const auto ranks = static_cast<std::size_t>(size);
+std::vector<std::size_t> equal(std::size_t count, std::size_t ranks) {
+  return std::vector<std::size_t>(ranks, count);
+}
+
+// All of them together, each of them at most what memory can hold.
+std::size_t total(const Operation& operation, const std::vector<std::size_t>& counts,
+                  std::size_t ranks, std::size_t width) {
   // The sum of all inputs must be addressable too, whether or not the output holds it.
   constexpr auto kMaxBytes = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (operation.count > kMaxBytes / width / ranks)
-    invalid(operation, std::to_string(operation.count) + " elements are more than memory can hold");
-  if (operation.kind == OpKind::allreduce && operation.op != hvd::ReduceOp::average &&
-      operation.op != hvd::ReduceOp::sum) {
+  const std::size_t limit = kMaxBytes / width / ranks;
+  std::size_t sum = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t count = counts.empty() ? operation.count : counts[rank];
+    if (count > limit - sum)
+      invalid(operation, std::to_string(count) + " elements are more than memory can hold");
+    sum += count;
+  }
+  return sum;
+}
+
+void check_reduction(const Operation& operation) {
+  const auto op = operation.reduction.op;
+  if (op < hvd::ReduceOp::average || op > hvd::ReduceOp::product)
+    invalid(operation, "unknown reduce operation " + std::to_string(static_cast<unsigned>(op)));
+  const bool scaled = operation.reduction.prescale != 1 || operation.reduction.postscale != 1;
+  if (operation.reduction.type == hvd::DataType::boolean) {
+    if (op == hvd::ReduceOp::average) invalid(operation, "there is no average of bool");
+    if (scaled) invalid(operation, "bool cannot be scaled");
+  }
+  if (std::isnan(operation.reduction.prescale) || std::isnan(operation.reduction.postscale))
+    invalid(operation, "a scale factor is not a number");
+}
+
+// In place is the same buffer (for an allgather: the input at its place in the output); any other
+// overlap would be read after it was written.
+void check_buffers(const Operation& operation, std::size_t rank, std::size_t ranks,
+                   std::size_t width) {
+  if (operation.kind == OpKind::broadcast) {
+    if (operation.count > 0 && operation.output == nullptr)
+      invalid(operation, "the buffer is null");
+    return;
+  }
+  const auto& counts = operation.counts;
+  const auto& receive = operation.receive_counts;
+  const auto count_of = [&](const std::vector<std::size_t>& list, std::size_t at) {
+    return list.empty() ? operation.count : list[at];
+  };
+  const auto sum = [&](const std::vector<std::size_t>& list, std::size_t end) {
+    std::size_t all = 0;
+    for (std::size_t at = 0; at < end; ++at) all += count_of(list, at);
+    return all;
+  };
+  std::size_t in = operation.count;
+  std::size_t out = operation.count;
+  std::size_t own_place = 0;  // of the input, in the output
+  switch (operation.kind) {
+    case OpKind::allgather:
+      in = count_of(counts, rank);
+      out = sum(counts, ranks);
+      own_place = sum(counts, rank) * width;
+      break;
+    case OpKind::reducescatter:
+      in = sum(counts, ranks);
+      out = count_of(counts, rank);
+      break;
+    case OpKind::alltoall:
+      in = sum(counts, ranks);
+      out = sum(receive, ranks);
+      break;
+    default:
+      break;
+  }
+  if (in > 0 && operation.input == nullptr) invalid(operation, "the input buffer is null");
+  if (out > 0 && operation.output == nullptr) invalid(operation, "the output buffer is null");
+  if (in == 0 || out == 0) return;
+  const auto from = reinterpret_cast<std::uintptr_t>(operation.input);
+  const auto to = reinterpret_cast<std::uintptr_t>(operation.output);
+  if (from + in * width <= to || to + out * width <= from) return;
+  const bool may_be_in_place = operation.kind != OpKind::alltoall || counts.empty();
+  if (may_be_in_place && from == to + own_place) return;
+  invalid(operation, !may_be_in_place ? "with counts of its own for each rank it cannot be in place"
+                     : operation.kind == OpKind::allgather
+                         ? "input and output overlap, and the input is not at this rank's place in "
+                           "the output"
+                         : "input and output overlap, but are not the same buffer");
+}
+
+}  // namespace
+
+void check(const Operation& operation, const Communicator& communicator) {
+  if (operation.kind == OpKind::barrier) return;
+  const std::size_t width = element_size(operation.reduction.type);
+  if (width == 0)
     invalid(operation,
-            "unknown reduce operation " + std::to_string(static_cast<unsigned>(operation.op)));
-  }
-  if (operation.kind == OpKind::broadcast && (operation.root < 0 || operation.root >= size)) {
+            "unknown data type " + std::to_string(static_cast<unsigned>(operation.reduction.type)));
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  total(operation, operation.counts, ranks, width);
+  total(operation, operation.receive_counts, ranks, width);
+  if (is_reduction(operation.kind)) check_reduction(operation);
+  if (operation.kind == OpKind::broadcast &&
+      (operation.root < 0 || operation.root >= communicator.size())) {
     invalid(operation, "root " + std::to_string(operation.root) + " is not a rank of 0 to " +
-                           std::to_string(size - 1));
+                           std::to_string(communicator.size() - 1));
   }
-  if (operation.count == 0) return;
-  if (operation.output == nullptr) invalid(operation, "the output buffer is null");
-  if (operation.kind != OpKind::broadcast && operation.input == nullptr)
-    invalid(operation, "the input buffer is null");
+  check_buffers(operation, static_cast<std::size_t>(communicator.rank()), ranks, width);
 }
 
 void execute(const Operation& operation, Communicator& communicator, const CallOptions& options) {
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const auto with_counts = [&](const auto& run) {
+    if (!operation.counts.empty()) return run(operation.counts.data());
+    const auto counts = equal(operation.count, ranks);
+    return run(counts.data());
+  };
   switch (operation.kind) {
     case OpKind::barrier:
       return communicator.barrier(options);
     case OpKind::allreduce:
       return communicator.allreduce(operation.input, operation.output, operation.count,
-                                    operation.type, operation.op, options);
+                                    operation.reduction, options);
     case OpKind::broadcast:
-      return communicator.broadcast(operation.output, operation.count, operation.type,
+      return communicator.broadcast(operation.output, operation.count, operation.reduction.type,
                                     operation.root, options);
     case OpKind::allgather:
-      return communicator.allgather(operation.input, operation.output, operation.count,
-                                    operation.type, options);
+      return with_counts([&](const std::size_t* counts) {
+        communicator.allgather(operation.input, operation.output, counts, operation.reduction.type,
+                               options);
+      });
+    case OpKind::reducescatter:
+      return with_counts([&](const std::size_t* counts) {
+        communicator.reducescatter(operation.input, operation.output, counts, operation.reduction,
+                                   options);
+      });
+    case OpKind::alltoall:
+      return with_counts([&](const std::size_t* counts) {
+        communicator.alltoall(
+            operation.input, counts, operation.output,
+            operation.receive_counts.empty() ? counts : operation.receive_counts.data(),
+            operation.reduction.type, options);
+      });
   }
 }
 

@@ -1,5 +1,4 @@
-// The memory of gradient buckets. Everything that allocates it goes through here, so that it can
-// move to memory that other processes see.
+// The memory of gradient buckets, which the other ranks of the host reduce where it is.
 #pragma once
 
 #include <cstddef>

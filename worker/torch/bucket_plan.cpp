@@ -9,6 +9,15 @@ namespace {
 // size_of() of the public API is libhvd's; this file stands alone.
 std::size_t element_size(hvd::DataType type) {
   switch (type) {
+    case hvd::DataType::uint8:
+    case hvd::DataType::int8:
+    case hvd::DataType::boolean:
+      return 1;
+    case hvd::DataType::uint16:
+    case hvd::DataType::int16:
+    case hvd::DataType::float16:
+    case hvd::DataType::bfloat16:
+      return 2;
     case hvd::DataType::int32:
     case hvd::DataType::float32:
       return 4;

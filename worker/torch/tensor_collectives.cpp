@@ -56,9 +56,22 @@ hvd::DataType check_tensor(const char* what, const at::Tensor& tensor) {
       return hvd::DataType::float32;
     case at::kDouble:
       return hvd::DataType::float64;
+    case at::kByte:
+      return hvd::DataType::uint8;
+    case at::kChar:
+      return hvd::DataType::int8;
+    case at::kShort:
+      return hvd::DataType::int16;
+    case at::kHalf:
+      return hvd::DataType::float16;
+    case at::kBFloat16:
+      return hvd::DataType::bfloat16;
+    case at::kBool:
+      return hvd::DataType::boolean;
     default:
-      invalid(std::string(what) + ": dtype " + at::toString(tensor.scalar_type()) +
-              "; supported are Float, Double, Int and Long");
+      invalid(
+          std::string(what) + ": dtype " + at::toString(tensor.scalar_type()) +
+          "; supported are Float, Double, Half, BFloat16, Byte, Char, Short, Int, Long and Bool");
   }
 }
 
@@ -66,18 +79,19 @@ hvd::DataType check_tensor(const char* what, const at::Tensor& tensor) {
 
 namespace hvd {
 
-at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op) {
+at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale) {
   const DataType type = hvdrun::check_tensor("allreduce", tensor);
   const at::NoGradGuard no_grad;
   const at::Tensor input = tensor.contiguous();
   at::Tensor output = at::empty(input.sizes(), input.options());
-  allreduce(input.data_ptr(), output.data_ptr(), static_cast<std::size_t>(input.numel()), type, op);
+  allreduce(input.data_ptr(), output.data_ptr(), static_cast<std::size_t>(input.numel()), type, op,
+            scale);
   return output;
 }
 
-void allreduce_(at::Tensor& tensor, ReduceOp op) {
-  hvdrun::change_in_place("allreduce_", tensor, [op](void* data, std::size_t count, DataType type) {
-    allreduce(data, data, count, type, op);
+void allreduce_(at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale) {
+  hvdrun::change_in_place("allreduce_", tensor, [&](void* data, std::size_t count, DataType type) {
+    allreduce(data, data, count, type, op, scale);
   });
 }
 

@@ -171,7 +171,7 @@ TEST_CASE("time limits come from the environment", "[api]") {
   const auto results = job.run([](int rank) {
     hvd::init();
     if (rank == 1) {
-      std::this_thread::sleep_for(milliseconds(600));
+      std::this_thread::sleep_for(milliseconds(2000));
       return std::string();
     }
     return error_of([] { hvd::barrier(); });

@@ -4,7 +4,9 @@
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -41,6 +43,31 @@ inline std::optional<RankError> error_of(const std::function<void()>& body) {
   return std::nullopt;
 }
 
+// The segments of a host whose ranks are threads: all of them see ONE mapping, at one address, so
+// that the thread sanitizer sees every access that is not ordered.
+class ThreadSegments final : public SegmentSource {
+ public:
+  std::shared_ptr<const Mapping> open(const std::string& name, std::size_t bytes) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto& mapping = all_[name];
+    if (!mapping) mapping = std::make_shared<const Mapping>(Mapping::anonymous(bytes));
+    if (mapping->size() != bytes) throw std::runtime_error(name + ": another size");
+    return mapping;
+  }
+  void drop(const std::string& name) noexcept override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_.erase(name);
+  }
+  std::size_t count() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return all_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Mapping>> all_;
+};
+
 class RankThreads {
  public:
   explicit RankThreads(int size, bool may_spin = false) {
@@ -51,11 +78,15 @@ class RankThreads {
       options.rank = rank;
       options.size = size;
       options.may_spin = may_spin;
+      options.memory = std::make_shared<SharedMemory>(segments_, unsigned(rank), 0);
+      memories_.push_back(options.memory);
       communicators_.push_back(make_shm_communicator(mapping, options));
     }
   }
   Communicator& operator[](int rank) { return *communicators_[unsigned(rank)]; }
   int size() const { return int(communicators_.size()); }
+  SharedMemory& memory(int rank) { return *memories_[unsigned(rank)]; }
+  ThreadSegments& segments() { return *segments_; }
   std::unique_ptr<Communicator> take(int rank) { return std::move(communicators_[unsigned(rank)]); }
 
   RankErrors run(const std::function<void(Communicator&)>& body) {
@@ -76,6 +107,8 @@ class RankThreads {
   }
 
  private:
+  std::shared_ptr<ThreadSegments> segments_ = std::make_shared<ThreadSegments>();
+  std::vector<std::shared_ptr<SharedMemory>> memories_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 

@@ -30,7 +30,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 void allreduce_ones(Communicator& communicator, std::size_t count, const CallOptions& options) {
   std::vector<float> data(count, 1.0F);
-  communicator.allreduce(data.data(), data.data(), count, DataType::float32, ReduceOp::sum,
+  communicator.allreduce(data.data(), data.data(), count, {DataType::float32, ReduceOp::sum},
                          options);
   expect(std::all_of(data.begin(), data.end(),
                      [&](float x) { return x == static_cast<float>(communicator.size()); }),
@@ -56,7 +56,7 @@ TEST_CASE("a mismatch is the same error on every rank and names both sides", "[c
     return ranks.run([&](Communicator& communicator) {
       std::vector<float> own(100'000);
       if (communicator.rank() == 2) return odd_one(communicator);
-      communicator.allreduce(own.data(), own.data(), 8, DataType::float32, ReduceOp::average,
+      communicator.allreduce(own.data(), own.data(), 8, {DataType::float32, ReduceOp::average},
                              kPatient);
     });
   };
@@ -72,23 +72,31 @@ TEST_CASE("a mismatch is the same error on every rank and names both sides", "[c
   SECTION("a longer buffer, which takes another path") {
     check_all(run([&](Communicator& communicator) {
                 communicator.allreduce(floats.data(), floats.data(), floats.size(),
-                                       DataType::float32, ReduceOp::average, kPatient);
+                                       {DataType::float32, ReduceOp::average}, kPatient);
               }),
               ErrorCode::mismatch, first + "allreduce(float32, 100000 elements, average)");
   }
   SECTION("type") {
     check_all(run([&](Communicator& communicator) {
-                communicator.allreduce(data.data(), data.data(), 8, DataType::int64,
-                                       ReduceOp::average, kPatient);
+                communicator.allreduce(data.data(), data.data(), 8,
+                                       {DataType::int64, ReduceOp::average}, kPatient);
               }),
               ErrorCode::mismatch, first + "allreduce(int64, 8 elements, average)");
   }
   SECTION("reduction") {
     check_all(run([&](Communicator& communicator) {
-                communicator.allreduce(floats.data(), floats.data(), 8, DataType::float32,
-                                       ReduceOp::sum, kPatient);
+                communicator.allreduce(floats.data(), floats.data(), 8,
+                                       {DataType::float32, ReduceOp::sum}, kPatient);
               }),
               ErrorCode::mismatch, first + "allreduce(float32, 8 elements, sum)");
+  }
+  SECTION("scale factors") {
+    check_all(run([&](Communicator& communicator) {
+                communicator.allreduce(floats.data(), floats.data(), 8,
+                                       {DataType::float32, ReduceOp::average, 0.5, 1}, kPatient);
+              }),
+              ErrorCode::mismatch,
+              first + "allreduce(float32, 8 elements, average, scale factors #");
   }
   SECTION("barrier") {
     check_all(run([&](Communicator& communicator) { communicator.barrier(kPatient); }),
@@ -97,6 +105,50 @@ TEST_CASE("a mismatch is the same error on every rank and names both sides", "[c
   // Nothing works afterwards, and it says why, at once.
   check_all(ranks.run([](Communicator& communicator) { communicator.barrier(kPatient); }),
             ErrorCode::mismatch, "no collective can run after one that failed: rank 0 called");
+}
+
+TEST_CASE("different counts of the parts are a mismatch", "[comm]") {
+  RankThreads ranks(3);
+  std::vector<float> data(64);
+  const std::vector<std::size_t> counts{3, 4, 5};
+  const std::vector<std::size_t> others{4, 3, 5};  // the same number in all
+  const auto of = [&](const Communicator& communicator) {
+    return communicator.rank() == 1 ? others.data() : counts.data();
+  };
+  SECTION("allgather") {
+    check_all(ranks.run([&](Communicator& communicator) {
+      std::vector<float> output(12);
+      communicator.allgather(data.data(), output.data(), of(communicator), DataType::float32,
+                             kPatient);
+    }),
+              ErrorCode::mismatch, "rank 0 called allgather(float32, 12 elements in all, counts #");
+  }
+  SECTION("reducescatter") {
+    check_all(ranks.run([&](Communicator& communicator) {
+      std::vector<float> input(12);
+      std::vector<float> output(5);
+      communicator.reducescatter(input.data(), output.data(), of(communicator),
+                                 {DataType::float32, ReduceOp::sum}, kPatient);
+    }),
+              ErrorCode::mismatch,
+              "but rank 1 called reducescatter(float32, 12 elements, counts #");
+  }
+}
+
+TEST_CASE("an alltoall whose sides disagree is an error for all that names both", "[comm]") {
+  RankThreads ranks(4);
+  check_all(ranks.run([&](Communicator& communicator) {
+    std::vector<float> input(32);
+    std::vector<float> output(32);
+    const std::vector<std::size_t> send(4, 2);
+    std::vector<std::size_t> receive(4, 2);
+    if (communicator.rank() == 2) receive[1] = 3;
+    communicator.alltoall(input.data(), send.data(), output.data(), receive.data(),
+                          DataType::float32, kPatient);
+  }),
+            ErrorCode::mismatch, "alltoall: rank 1 sends 2 elements to rank 2, which expects 3");
+  check_all(ranks.run([](Communicator& communicator) { communicator.barrier(kPatient); }),
+            ErrorCode::mismatch, "no collective can run after one that failed: ");
 }
 
 TEST_CASE("different roots are a mismatch", "[comm]") {

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -30,7 +31,7 @@ class FakeCommunicator final : public Communicator {
 
   int rank() const override { return 0; }
   int size() const override { return 4; }
-  void allreduce(const void*, void*, std::size_t count, hvd::DataType, hvd::ReduceOp,
+  void allreduce(const void*, void*, std::size_t count, const Reduction&,
                  const CallOptions& options) override {
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -44,7 +45,12 @@ class FakeCommunicator final : public Communicator {
     if (count == 13) throw hvd::Error(ErrorCode::peer_lost, "thirteen");
   }
   void broadcast(void*, std::size_t, hvd::DataType, int, const CallOptions&) override {}
-  void allgather(const void*, void*, std::size_t, hvd::DataType, const CallOptions&) override {}
+  void allgather(const void*, void*, const std::size_t*, hvd::DataType,
+                 const CallOptions&) override {}
+  void reducescatter(const void*, void*, const std::size_t*, const Reduction&,
+                     const CallOptions&) override {}
+  void alltoall(const void*, const std::size_t*, void*, const std::size_t*, hvd::DataType,
+                const CallOptions&) override {}
   void barrier(const CallOptions&) override {}
   void abort(const hvd::Error&) override {}
   void peer_gone(int, const hvd::Error&) override {}
@@ -159,6 +165,8 @@ TEST_CASE("a handle is consumed once", "[engine]") {
   for (const std::uint64_t unknown : {id, std::uint64_t{0}, std::uint64_t{999}}) {
     CHECK(error_of([&] { f.engine.synchronize(unknown); })->code == ErrorCode::invalid_argument);
     CHECK(error_of([&] { f.engine.poll(unknown); })->code == ErrorCode::invalid_argument);
+    CHECK(error_of([&] { f.engine.wait(unknown, milliseconds(0)); })->code ==
+          ErrorCode::invalid_argument);
   }
 }
 
@@ -172,8 +180,33 @@ TEST_CASE("wrong arguments never reach the communicator", "[engine]") {
   };
   add("input buffer is null", [](Operation& o) { o.input = nullptr; });
   add("output buffer is null", [](Operation& o) { o.output = nullptr; });
-  add("unknown data type 9", [](Operation& o) { o.type = static_cast<hvd::DataType>(9); });
-  add("unknown reduce operation 7", [](Operation& o) { o.op = static_cast<hvd::ReduceOp>(7); });
+  add("unknown data type 12",
+      [](Operation& o) { o.reduction.type = static_cast<hvd::DataType>(12); });
+  add("unknown reduce operation 7",
+      [](Operation& o) { o.reduction.op = static_cast<hvd::ReduceOp>(7); });
+  add("there is no average of bool", [](Operation& o) {
+    o.reduction = {hvd::DataType::boolean, hvd::ReduceOp::average};
+  });
+  add("bool cannot be scaled", [](Operation& o) {
+    o.reduction = {hvd::DataType::boolean, hvd::ReduceOp::max, 2.0};
+  });
+  add("a scale factor is not a number", [](Operation& o) { o.reduction.postscale = NAN; });
+  add("input and output overlap, but are not the same buffer",
+      [](Operation& o) { o.output = static_cast<char*>(o.output) + 4; });
+  // Rank 0 of 4: its place in the output is the beginning.
+  add("the input is not at this rank's place in the output", [](Operation& o) {
+    o.kind = OpKind::allgather;
+    o.count = 1;
+    o.input = static_cast<char*>(o.output) + 4;
+  });
+  add("with counts of its own for each rank it cannot be in place", [](Operation& o) {
+    o.kind = OpKind::alltoall;
+    o.counts = o.receive_counts = {1, 1, 1, 1};
+  });
+  add("more than memory can hold", [](Operation& o) {
+    o.kind = OpKind::allgather;
+    o.counts = {1, SIZE_MAX / 8, 1, 1};
+  });
   add("more than memory can hold", [](Operation& o) { o.count = SIZE_MAX / 4; });
   add("root 4 is not a rank of 0 to 3", [](Operation& o) {
     o.kind = OpKind::broadcast;
@@ -241,15 +274,15 @@ TEST_CASE("ranks that mix blocking and asynchronous calls get the serial results
           c.kind = OpKind::allgather;
           c.count = round;
           c.round = round;
-          check_case(c, rank, size, [&](char* input, char* output) {
-            Operation operation;
-            operation.kind = OpKind::allgather;
-            operation.input = input;
-            operation.output = output;
-            operation.count = c.count;
-            operation.type = c.type;
-            engine.run(operation);
-          });
+          check_typed<float>(c, static_cast<std::size_t>(rank), static_cast<std::size_t>(size),
+                             [&](char* input, char* output) {
+                               Operation operation;
+                               operation.kind = OpKind::allgather;
+                               operation.input = input;
+                               operation.output = output;
+                               operation.count = c.count;
+                               engine.run(operation);
+                             });
           const auto sum = static_cast<float>(size * (size + 1) / 2);
           for (std::size_t i = 4; i-- > 0;) {
             engine.synchronize(ids[i]);

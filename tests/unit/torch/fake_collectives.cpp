@@ -1,6 +1,9 @@
 #include "tests/unit/torch/fake_collectives.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 
 namespace hvdrun::test {
 
@@ -34,6 +37,8 @@ void scale(void* data, std::size_t count, hvd::DataType type, double factor) {
       return scale<float>(data, count, factor);
     case hvd::DataType::float64:
       return scale<double>(data, count, factor);
+    default:
+      throw std::logic_error("a type that this fake does not know");
   }
 }
 
@@ -55,8 +60,17 @@ std::size_t size_of(DataType type) {
   return type == DataType::int32 || type == DataType::float32 ? 4 : 8;
 }
 
-void allreduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op) {
-  synchronize(allreduce_async(input, output, count, type, op));
+void* alloc(std::size_t bytes) {
+  const std::size_t rounded = (bytes / 4096 + 1) * 4096;
+  void* const memory = std::aligned_alloc(4096, rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  return std::memset(memory, 0, rounded);
+}
+void free(void* memory) { std::free(memory); }
+
+void allreduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
+               const ScaleFactors& scale) {
+  synchronize(allreduce_async(input, output, count, type, op, scale));
 }
 
 // From another rank come our values times (root + 1).
@@ -76,7 +90,7 @@ void allgather(const void* input, void* output, std::size_t count, DataType type
 }
 
 Handle allreduce_async(const void* input, void* output, std::size_t count, DataType type,
-                       ReduceOp op) {
+                       ReduceOp op, const ScaleFactors& /*scale*/) {
   if (input != output && count != 0) std::memcpy(output, input, count * size_of(type));
   fake_job().calls.push_back({output, count, type, op, false});
   return Handle{fake_job().calls.size()};

@@ -74,8 +74,7 @@ TEST_CASE("a tensor that cannot take part is named", "[tensor]") {
     return error_of([&] { hvd::allreduce(tensor); });
   };
   CHECK_THAT(reduce(torch::Tensor()), Contains("undefined"));
-  CHECK_THAT(reduce(torch::ones({2}, torch::kHalf)), Contains("dtype Half"));
-  CHECK_THAT(reduce(torch::ones({2}, torch::kBool)), Contains("dtype Bool"));
+  CHECK_THAT(reduce(torch::ones({2}, torch::kComplexFloat)), Contains("dtype ComplexFloat"));
   CHECK_THAT(reduce(torch::ones({2}, torch::kMeta)), Contains("a tensor on meta"));
   CHECK_THAT(reduce(torch::eye(3).to_sparse()), Contains("sparse"));
   CHECK_THAT(error_of([] { hvd::allgather(torch::tensor(1.0F)); }), Contains("without dimensions"));

@@ -1,8 +1,9 @@
 // hvd for LibTorch: tensors, a distributed optimizer, parameter broadcast. C++17; link with
 // libhvd_torch (pkg-config hvd_torch) besides LibTorch.
 //
-// Errors and threads as in <hvd/hvd.h>. Tensors are dense CPU tensors of float32, float64, int32
-// or int64; others throw Error(invalid_argument) that names the dtype or device.
+// Errors and threads as in <hvd/hvd.h>. Tensors are dense CPU tensors of a floating-point (16, 32,
+// 64 bits, bfloat16), integer or bool dtype; others throw Error(invalid_argument) that names the
+// dtype or device.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,11 @@
 namespace hvd {
 
 // The reduced values in a new tensor of the same shape and dtype.
-HVD_EXPORT at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average);
+HVD_EXPORT at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
+                                const ScaleFactors& scale = {});
 // In place.
-HVD_EXPORT void allreduce_(at::Tensor& tensor, ReduceOp op = ReduceOp::average);
+HVD_EXPORT void allreduce_(at::Tensor& tensor, ReduceOp op = ReduceOp::average,
+                           const ScaleFactors& scale = {});
 // The tensors of all ranks, concatenated along dimension 0 in rank order. Same shape everywhere,
 // at least one dimension.
 HVD_EXPORT at::Tensor allgather(const at::Tensor& tensor);

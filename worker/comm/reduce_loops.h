@@ -1,0 +1,367 @@
+// The loops of reduce(), compiled once for each instruction set: a source defines
+// HVD_REDUCE_VARIANT, includes this, and is compiled with the options of that set, -O3 and without
+// contraction to fused multiply-add, so that all give the same bits.
+//
+// Nothing here calls an inline function of another header: the linker keeps one copy of such a
+// function, which may be that of the newest processor. Hence no <algorithm>, and memcpy as a
+// builtin.
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "worker/comm/reduce.h"
+
+namespace hvdrun::HVD_REDUCE_VARIANT {
+namespace {
+
+constexpr std::size_t kBlock = 512;  // elements; the accumulators stay in the first-level cache
+
+// An element of a buffer that may stand anywhere.
+template <class T>
+struct __attribute__((packed, may_alias)) Raw {
+  T value;
+};
+
+inline std::uint32_t bits_of(float value) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+inline float float_of(std::uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Each type of element: how it comes into an accumulator and back.
+
+struct Half {
+  using Stored = std::uint16_t;
+  // By integers and a subtraction of normal numbers: subnormals come out right whatever the
+  // processor's mode for them. A signaling NaN becomes quiet, as the processor's conversion does
+  // it.
+  static float load(Stored half) {
+    constexpr std::uint32_t kExponent = 0x7c00U << 13;
+    std::uint32_t bits = (half & 0x7fffU) << 13;
+    const std::uint32_t exponent = bits & kExponent;
+    const bool nan = bits > kExponent;
+    bits += 112U << 23;
+    const std::uint32_t large = (bits + (112U << 23)) | (nan ? 0x00400000U : 0U);
+    const std::uint32_t small = bits_of(float_of(bits + (1U << 23)) - 0x1p-14F);
+    bits = exponent == kExponent ? large : exponent == 0 ? small : bits;
+    return float_of(bits | (half & 0x8000U) << 16);
+  }
+  static Stored store(float value) {
+    const std::uint32_t all = bits_of(value);
+    const std::uint32_t sign = all & 0x80000000U;
+    const std::uint32_t bits = all ^ sign;
+    const std::uint32_t special = bits > 0x7f800000U ? (0x7e00U | (bits >> 13 & 0x3ffU)) : 0x7c00U;
+    // The addition rounds: the sum's last bit is worth the smallest half.
+    constexpr std::uint32_t kMagic = (127U - 15U + 23U - 10U + 1U) << 23;
+    const std::uint32_t small = bits_of(float_of(bits) + float_of(kMagic)) - kMagic;
+    const std::uint32_t odd = bits >> 13 & 1U;
+    const std::uint32_t normal = (bits - (112U << 23) + 0xfffU + odd) >> 13;
+    const std::uint32_t half = bits >= 143U << 23 ? special : bits < 113U << 23 ? small : normal;
+    return static_cast<Stored>(half | sign >> 16);
+  }
+};
+
+struct Brain {
+  using Stored = std::uint16_t;
+  static float load(Stored brain) { return float_of(static_cast<std::uint32_t>(brain) << 16); }
+  static Stored store(float value) {
+    const std::uint32_t bits = bits_of(value);
+    const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
+    const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
+    return static_cast<Stored>(nan ? (bits >> 16 | 0x40U) : rounded);
+  }
+};
+
+// Any byte but 0 is true.
+struct Truth {
+  using Stored = std::uint8_t;
+  static std::uint8_t load(Stored byte) { return byte != 0 ? 1 : 0; }
+  static Stored store(std::uint8_t value) { return value; }
+};
+
+template <class T, class Acc>
+struct Plain {
+  using Stored = T;
+  static Acc load(Stored value) { return static_cast<Acc>(value); }
+  static Stored store(Acc value) { return static_cast<Stored>(value); }
+};
+
+// The nearest value of T, truncated toward zero; NaN is 0.
+template <class T>
+T truncated(double value) {
+  constexpr bool kSigned = T(-1) < T(0);
+  constexpr int kBits = static_cast<int>(sizeof(T)) * 8 - (kSigned ? 1 : 0);
+  constexpr double kLimit = static_cast<double>(std::uint64_t{1} << (kBits - 1)) * 2;
+  constexpr T kMax = static_cast<T>(~std::uint64_t{0} >> (64 - kBits));
+  constexpr T kMin = kSigned ? static_cast<T>(-kMax - 1) : T(0);
+  if (value >= kLimit) return kMax;
+  if (value <= (kSigned ? -kLimit : 0.0)) return kMin;
+  return value == value ? static_cast<T>(value) : T(0);
+}
+
+struct Sum {
+  template <class A>
+  static A combine(A a, A b) {
+    return static_cast<A>(a + b);
+  }
+};
+struct Product {
+  template <class A>
+  static A combine(A a, A b) {
+    return static_cast<A>(a * b);
+  }
+};
+struct Min {
+  template <class A>
+  static A combine(A a, A b) {
+    return b < a ? b : a;
+  }
+};
+struct Max {
+  template <class A>
+  static A combine(A a, A b) {
+    return a < b ? b : a;
+  }
+};
+struct Or {
+  template <class A>
+  static A combine(A a, A b) {
+    return static_cast<A>(a | b);
+  }
+};
+struct And {
+  template <class A>
+  static A combine(A a, A b) {
+    return static_cast<A>(a & b);
+  }
+};
+
+struct Call {
+  const std::byte* const* sources;
+  std::size_t ranks;
+  std::size_t count;
+  std::byte* const* outputs;
+  std::size_t output_count;
+  bool average;
+  double prescale;
+  double postscale;
+};
+
+// --- loading and storing a block
+
+template <class Codec, class Acc>
+void load_block(const std::byte* from, std::size_t size, Acc* to) {
+  const auto* source = reinterpret_cast<const Raw<typename Codec::Stored>*>(from);
+  for (std::size_t i = 0; i < size; ++i) to[i] = Codec::load(source[i].value);
+}
+
+template <class Codec, class Op, class Acc>
+void combine_block(const std::byte* from, std::size_t size, Acc* acc) {
+  const auto* source = reinterpret_cast<const Raw<typename Codec::Stored>*>(from);
+  for (std::size_t i = 0; i < size; ++i)
+    acc[i] = Op::template combine<Acc>(acc[i], Codec::load(source[i].value));
+}
+
+template <class Codec, class Acc>
+void store_block(const Acc* from, std::size_t size, std::byte* to) {
+  auto* target = reinterpret_cast<Raw<typename Codec::Stored>*>(to);
+  for (std::size_t i = 0; i < size; ++i) target[i].value = Codec::store(from[i]);
+}
+
+#if defined(__AVX2__)
+// The processor's own conversions, which give the same bits as Half's.
+template <>
+void load_block<Half, float>(const std::byte* from, std::size_t size, float* to) {
+  std::size_t i = 0;
+  for (; i + 8 <= size; i += 8)
+    _mm256_storeu_ps(
+        to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(from + 2 * i))));
+  const auto* source = reinterpret_cast<const Raw<std::uint16_t>*>(from);
+  for (; i < size; ++i) to[i] = Half::load(source[i].value);
+}
+
+template <>
+void store_block<Half, float>(const float* from, std::size_t size, std::byte* to) {
+  std::size_t i = 0;
+  for (; i + 8 <= size; i += 8)
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i_u*>(to + 2 * i),
+        _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  auto* target = reinterpret_cast<Raw<std::uint16_t>*>(to);
+  for (; i < size; ++i) target[i].value = Half::store(from[i]);
+}
+#endif
+
+// --- floating-point numbers: Acc is float or double
+
+template <class Codec, class Op, class Acc>
+void reduce_floats(const Call& call) {
+  alignas(64) Acc acc[kBlock];
+  alignas(64) Acc next[kBlock];
+  alignas(64) typename Codec::Stored result[kBlock];
+  constexpr std::size_t kWidth = sizeof(typename Codec::Stored);
+  const Acc prescale = static_cast<Acc>(call.prescale);
+  const Acc postscale = static_cast<Acc>(call.postscale);
+  const Acc divisor = static_cast<Acc>(call.ranks);
+  for (std::size_t start = 0; start < call.count; start += kBlock) {
+    const std::size_t left = call.count - start;
+    const std::size_t size = left < kBlock ? left : kBlock;
+    const auto source = [&](std::size_t rank) { return call.sources[rank] + start * kWidth; };
+    load_block<Codec>(source(0), size, acc);
+    if (call.prescale == 1) {
+      for (std::size_t rank = 1; rank < call.ranks; ++rank) {
+        if constexpr (sizeof(Acc) == kWidth) {
+          combine_block<Codec, Op>(source(rank), size, acc);
+        } else {
+          load_block<Codec>(source(rank), size, next);
+          for (std::size_t i = 0; i < size; ++i)
+            acc[i] = Op::template combine<Acc>(acc[i], next[i]);
+        }
+      }
+    } else {
+      for (std::size_t i = 0; i < size; ++i) acc[i] = acc[i] * prescale;
+      for (std::size_t rank = 1; rank < call.ranks; ++rank) {
+        load_block<Codec>(source(rank), size, next);
+        for (std::size_t i = 0; i < size; ++i)
+          acc[i] = Op::template combine<Acc>(acc[i], next[i] * prescale);
+      }
+    }
+    if (call.average)
+      for (std::size_t i = 0; i < size; ++i) acc[i] = acc[i] / divisor;
+    if (call.postscale != 1)
+      for (std::size_t i = 0; i < size; ++i) acc[i] = acc[i] * postscale;
+    store_block<Codec>(acc, size, reinterpret_cast<std::byte*>(result));
+    for (std::size_t i = 0; i < call.output_count; ++i)
+      __builtin_memcpy(call.outputs[i] + start * kWidth, result, size * kWidth);
+  }
+}
+
+template <class Codec, class Acc>
+void reduce_floats(const Call& call, hvd::ReduceOp op) {
+  switch (op) {
+    case hvd::ReduceOp::average:
+    case hvd::ReduceOp::sum:
+      return reduce_floats<Codec, Sum, Acc>(call);
+    case hvd::ReduceOp::min:
+      return reduce_floats<Codec, Min, Acc>(call);
+    case hvd::ReduceOp::max:
+      return reduce_floats<Codec, Max, Acc>(call);
+    case hvd::ReduceOp::product:
+      return reduce_floats<Codec, Product, Acc>(call);
+  }
+}
+
+// --- integers and bool. T is the element; Acc is unsigned where results wrap, wider for an
+// average.
+
+template <class Codec, class Op, class Acc>
+void reduce_integers(const Call& call) {
+  using T = typename Codec::Stored;
+  alignas(64) Acc acc[kBlock];
+  alignas(64) T result[kBlock];
+  const bool scaled = call.prescale != 1;
+  for (std::size_t start = 0; start < call.count; start += kBlock) {
+    const std::size_t left = call.count - start;
+    const std::size_t size = left < kBlock ? left : kBlock;
+    for (std::size_t rank = 0; rank < call.ranks; ++rank) {
+      const std::byte* from = call.sources[rank] + start * sizeof(T);
+      if (scaled) {
+        const auto* source = reinterpret_cast<const Raw<T>*>(from);
+        for (std::size_t i = 0; i < size; ++i)
+          result[i] = truncated<T>(static_cast<double>(source[i].value) * call.prescale);
+        from = reinterpret_cast<const std::byte*>(result);
+      }
+      if (rank == 0) {
+        load_block<Codec>(from, size, acc);
+      } else {
+        combine_block<Codec, Op>(from, size, acc);
+      }
+    }
+    if (call.average) {
+      const auto divisor = static_cast<std::int64_t>(call.ranks);
+      for (std::size_t i = 0; i < size; ++i)
+        acc[i] = static_cast<Acc>(static_cast<std::int64_t>(acc[i]) / divisor);
+    }
+    store_block<Codec>(acc, size, reinterpret_cast<std::byte*>(result));
+    if (call.postscale != 1)
+      for (std::size_t i = 0; i < size; ++i)
+        result[i] = truncated<T>(static_cast<double>(result[i]) * call.postscale);
+    for (std::size_t i = 0; i < call.output_count; ++i)
+      __builtin_memcpy(call.outputs[i] + start * sizeof(T), result, size * sizeof(T));
+  }
+}
+
+template <class T, class Wrap>
+void reduce_integers(const Call& call, hvd::ReduceOp op) {
+  switch (op) {
+    case hvd::ReduceOp::average:
+      // All sums of fewer than 2^32 ranks fit, but those of int64, which wrap.
+      if constexpr (sizeof(T) < 8)
+        return reduce_integers<Plain<T, std::int64_t>, Sum, std::int64_t>(call);
+      return reduce_integers<Plain<T, Wrap>, Sum, Wrap>(call);
+    case hvd::ReduceOp::sum:
+      return reduce_integers<Plain<T, Wrap>, Sum, Wrap>(call);
+    case hvd::ReduceOp::min:
+      return reduce_integers<Plain<T, T>, Min, T>(call);
+    case hvd::ReduceOp::max:
+      return reduce_integers<Plain<T, T>, Max, T>(call);
+    case hvd::ReduceOp::product:
+      return reduce_integers<Plain<T, Wrap>, Product, Wrap>(call);
+  }
+}
+
+void reduce_bools(const Call& call, hvd::ReduceOp op) {
+  if (op == hvd::ReduceOp::min || op == hvd::ReduceOp::product)
+    return reduce_integers<Truth, And, std::uint8_t>(call);
+  return reduce_integers<Truth, Or, std::uint8_t>(call);
+}
+
+}  // namespace
+
+void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,
+            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count) {
+  const hvd::ReduceOp op = reduction.op;
+  const Call call{sources,
+                  ranks,
+                  count,
+                  outputs,
+                  output_count,
+                  op == hvd::ReduceOp::average,
+                  reduction.prescale,
+                  reduction.postscale};
+  switch (reduction.type) {
+    case hvd::DataType::uint8:
+      return reduce_integers<std::uint8_t, std::uint32_t>(call, op);
+    case hvd::DataType::int8:
+      return reduce_integers<std::int8_t, std::uint32_t>(call, op);
+    case hvd::DataType::uint16:
+      return reduce_integers<std::uint16_t, std::uint32_t>(call, op);
+    case hvd::DataType::int16:
+      return reduce_integers<std::int16_t, std::uint32_t>(call, op);
+    case hvd::DataType::int32:
+      return reduce_integers<std::int32_t, std::uint32_t>(call, op);
+    case hvd::DataType::int64:
+      return reduce_integers<std::int64_t, std::uint64_t>(call, op);
+    case hvd::DataType::float16:
+      return reduce_floats<Half, float>(call, op);
+    case hvd::DataType::bfloat16:
+      return reduce_floats<Brain, float>(call, op);
+    case hvd::DataType::float32:
+      return reduce_floats<Plain<float, float>, float>(call, op);
+    case hvd::DataType::float64:
+      return reduce_floats<Plain<double, double>, double>(call, op);
+    case hvd::DataType::boolean:
+      return reduce_bools(call, op);
+  }
+}
+
+}  // namespace hvdrun::HVD_REDUCE_VARIANT
