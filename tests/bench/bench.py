@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 
+import collectives
 import http_store
 import init
 import kill
@@ -15,7 +16,10 @@ import launch
 import memory
 import training
 
-BENCHES = {module.NAME: module for module in (launch, init, memory, kill, http_store, training)}
+BENCHES = {
+    bench.NAME: bench
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, training)
+}
 
 
 def first_line(*command):

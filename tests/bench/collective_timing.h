@@ -1,0 +1,98 @@
+// Times one collective the same way with every library: a program gives the operations, this the
+// rounds. Prints the median over the rounds of the slowest rank's seconds, or why there is none.
+//
+//   PROGRAM OPERATION BYTES ROUNDS
+//
+// BYTES is a rank's buffer: the whole of an allreduce or broadcast, of an allgather the output, of
+// a reducescatter and alltoall the input. It is rewritten before every round, and the result
+// checked.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+struct Collectives {
+  virtual ~Collectives() = default;
+  virtual int rank() = 0;
+  virtual int size() = 0;
+  virtual float* allocate(std::size_t count) = 0;
+  virtual void barrier() = 0;
+  virtual void max(double* values, std::size_t count) = 0;
+  // Sums of floats, not averages; counts are those of one rank's part.
+  virtual void allreduce(float* data, std::size_t count) = 0;
+  virtual void broadcast(float* data, std::size_t count) = 0;
+  virtual void allgather(const float* part, float* all, std::size_t count) = 0;
+  virtual void reducescatter(const float* all, float* part, std::size_t count) = 0;
+  virtual void alltoall(const float* from, float* to, std::size_t count) = 0;
+};
+
+// Small whole numbers: every order of additions gives the same sum.
+inline float element(int rank, int round, std::size_t index) {
+  return static_cast<float>(
+      (static_cast<std::size_t>(rank) * 7 + static_cast<std::size_t>(round) + index) % 16);
+}
+
+inline int fail(const char* what) {
+  std::fprintf(stderr, "wrong result of %s\n", what);
+  return 1;
+}
+
+inline int time_collective(Collectives& c, int argc, char** argv) {
+  if (argc != 4) return 64;
+  const std::string operation = argv[1];
+  const auto ranks = static_cast<std::size_t>(c.size());
+  const std::size_t count = std::strtoull(argv[2], nullptr, 10) / sizeof(float);
+  const std::size_t part = std::max<std::size_t>(count / ranks, 1);
+  const int rounds = std::atoi(argv[3]);
+  const bool two = operation != "allreduce" && operation != "broadcast" && operation != "floor";
+  const std::size_t whole = two ? part * ranks : count;
+  float* const input = c.allocate(whole);
+  float* const output = two ? c.allocate(whole) : input;
+  std::vector<double> seconds(static_cast<std::size_t>(rounds));
+  for (int round = -2; round < rounds; ++round) {  // two warm up
+    for (std::size_t i = 0; i < whole; ++i) input[i] = element(c.rank(), round + 2, i);
+    c.barrier();
+    const auto begin = std::chrono::steady_clock::now();
+    if (operation == "allreduce") c.allreduce(input, count);
+    if (operation == "broadcast") c.broadcast(input, count);
+    if (operation == "allgather") c.allgather(input, output, part);
+    if (operation == "reducescatter") c.reducescatter(input, output, part);
+    if (operation == "alltoall") c.alltoall(input, output, part);
+    // What an allreduce must move at least: each rank reads and writes as much as a buffer has.
+    if (operation == "floor")
+      for (std::size_t i = 0; i < whole; ++i) input[i] = input[i] * 0.5F + 1.0F;
+    const auto end = std::chrono::steady_clock::now();
+    if (round >= 0)
+      seconds[static_cast<std::size_t>(round)] = std::chrono::duration<double>(end - begin).count();
+    if (operation == "floor") continue;
+    // A sample of the elements, the last one too.
+    const std::size_t results = operation == "reducescatter" ? part : whole;
+    const std::size_t step = std::max<std::size_t>(results / 997, 1);
+    for (std::size_t i = results; i > 0; i -= std::min(i, step)) {
+      const std::size_t at = i - 1;
+      float want = 0;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        const auto rank = static_cast<int>(r);
+        if (operation == "allreduce") want += element(rank, round + 2, at);
+        if (operation == "reducescatter")
+          want += element(rank, round + 2, at + part * static_cast<std::size_t>(c.rank()));
+      }
+      if (operation == "broadcast") want = element(0, round + 2, at);
+      if (operation == "allgather")
+        want = element(static_cast<int>(at / part), round + 2, at % part);
+      if (operation == "alltoall")
+        want = element(static_cast<int>(at / part), round + 2,
+                       at % part + part * static_cast<std::size_t>(c.rank()));
+      if (output[at] != want) return fail(operation.c_str());
+    }
+  }
+  c.max(seconds.data(), seconds.size());
+  std::sort(seconds.begin(), seconds.end());
+  if (c.rank() == 0) std::printf("%.9f\n", seconds[seconds.size() / 2]);
+  return 0;
+}
