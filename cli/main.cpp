@@ -94,6 +94,11 @@ int main(int argc, char** argv) {
   } catch (const HostError& e) {
     std::fprintf(stderr, "hvdrun: %s\n", e.what());
     return exit_code::kHost;
+  } catch (const std::system_error& e) {
+    std::fprintf(stderr, "hvdrun: %s\n", e.what());
+    const int error = e.code().category() == std::system_category() ? e.code().value() : 0;
+    const bool later = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
+    return later ? exit_code::kTryAgain : exit_code::kInternal;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "hvdrun: %s\n", e.what());
     return exit_code::kInternal;
