@@ -243,6 +243,11 @@ std::pair<std::string, std::string> fresh_marker() {
   return {"TEST_MARKER", std::to_string(getpid()) + "-" + std::to_string(++count)};
 }
 
+bool is_sanitized() {
+  const char* const sanitize = std::getenv("HVD_TEST_SANITIZE");  // NOLINT(concurrency-mt-unsafe)
+  return sanitize != nullptr && std::string(sanitize) != "none";
+}
+
 std::string build_path(const std::string& file) {
   const char* const root = std::getenv("HVD_TEST_BUILD");  // NOLINT(concurrency-mt-unsafe)
   if (root == nullptr) throw std::runtime_error("run this through meson test: no HVD_TEST_BUILD");

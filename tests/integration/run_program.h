@@ -75,6 +75,9 @@ std::vector<ProcessInfo> wait_until_gone(const std::string& marker,
 // A NAME=value that marks the processes of one test.
 std::pair<std::string, std::string> fresh_marker();
 
+// The programs of the build are slower and larger, and have threads of their own.
+bool is_sanitized();
+
 std::string build_path(const std::string& file);
 std::string worker_probe();  // the program of worker_probe.cpp
 std::string source_path(const std::string& file);

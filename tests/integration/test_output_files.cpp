@@ -41,11 +41,6 @@ bool wait_for_size(const std::string& path, std::size_t size) {
   return true;
 }
 
-bool is_sanitized() {
-  const char* const sanitize = std::getenv("HVD_TEST_SANITIZE");  // NOLINT(concurrency-mt-unsafe)
-  return sanitize != nullptr && std::string(sanitize) != "none";
-}
-
 // A number of /proc/PID/status, in KiB.
 long status_of(pid_t pid, const std::string& name) {
   std::istringstream lines(file_contents("/proc/" + std::to_string(pid) + "/status"));
