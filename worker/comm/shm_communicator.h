@@ -1,10 +1,11 @@
 // Collectives between the ranks of one host, over one shared mapping.
 //
-// Large buffers pass through staging slots in chunks: every rank copies its chunk into its slot,
-// reduces its own slice of the chunk over all slots in rank order, and copies the slices out. Small
-// ones are reduced whole by everybody. Large ones that lie in SharedMemory on every rank are not
-// copied at all: each rank reads the others' inputs and writes the others' outputs. The order is
-// the same everywhere, so the bits do not depend on the path.
+// Two ranks reduce every chunk whole. Large buffers of more pass through staging slots in chunks:
+// every rank copies its chunk into its slot, reduces its own slice of the chunk over all slots in
+// rank order, and copies the slices out. Small ones are reduced whole by everybody. Large ones that
+// lie in SharedMemory on every rank are not copied at all: each rank reads the others' inputs and
+// writes the others' outputs. The order is the same everywhere, so the bits do not depend on the
+// path.
 #pragma once
 
 #include <cstddef>
