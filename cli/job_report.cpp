@@ -95,7 +95,7 @@ std::string describe_cause(const JobEnded& verdict) {
     case EndCause::early_exit:
       return who(verdict) + " exited with code 0" + after + ", but others still needed it";
     case EndCause::never_joined:
-      return "rank " + verdict.text + " never reached hvd::init, where the others waited" + after;
+      return verdict.text + ", where the others waited" + after;
     case EndCause::timeout:
       return "the job was ended because its time (--timeout) was over" + after;
   }

@@ -220,7 +220,7 @@ enum class EndCause : std::uint8_t {
   aborted = 4,        // by the driver; value: signal
   start_timeout = 5,  // text names the hosts
   early_exit = 6,     // rank exited with 0 while others needed it; text: what failed for lack of it
-  never_joined = 7,   // text names the ranks that others waited for in hvd::init
+  never_joined = 7,   // text: "rank 2 never reached hvd::init"
   timeout = 8,        // --timeout
 };
 

@@ -45,11 +45,11 @@ void Fence::withdraw_all() {
   blob_.clear();
 }
 
-std::vector<std::uint32_t> Fence::missing() const {
-  std::vector<std::uint32_t> missing;
+std::vector<std::uint32_t> Fence::ranks_that_are(bool inside) const {
+  std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < inside_.size(); ++rank)
-    if (!inside_[rank]) missing.push_back(rank);
-  return missing;
+    if (inside_[rank] == inside) ranks.push_back(rank);
+  return ranks;
 }
 
 }  // namespace hvdrun

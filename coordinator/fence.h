@@ -30,10 +30,13 @@ class Fence {
   std::uint32_t number() const { return number_; }
   std::uint32_t count() const { return count_; }
   bool is_inside(std::uint32_t rank) const { return rank < inside_.size() && inside_[rank]; }
-  // The ranks that are not inside, in order.
-  std::vector<std::uint32_t> missing() const;
+  // The ranks that are inside, and those that are not, in order.
+  std::vector<std::uint32_t> waiting() const { return ranks_that_are(true); }
+  std::vector<std::uint32_t> missing() const { return ranks_that_are(false); }
 
  private:
+  std::vector<std::uint32_t> ranks_that_are(bool inside) const;
+
   std::vector<bool> inside_;
   std::uint32_t number_ = 0;
   std::uint32_t count_ = 0;

@@ -36,12 +36,23 @@ std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value) {
   return exit_code::kInternal;
 }
 
-void FirstCause::trouble(std::uint32_t rank, Errc code, std::string text,
-                         std::vector<std::uint32_t> missing) {
+std::string who_never_joined(const InitWatch& init) {
+  return "rank " + rank_ranges(init.missing()) + " never reached " + init.call();
+}
+
+JobEnded never_joined(std::string who) {
+  JobEnded verdict;
+  verdict.cause = EndCause::never_joined;
+  verdict.exit_code = exit_code::kStall;
+  verdict.text = std::move(who);
+  return verdict;
+}
+
+void FirstCause::trouble(std::uint32_t rank, Errc code, std::string text, const InitWatch* init) {
   if (!ranks_[rank].trouble.empty()) return;  // what came later came of it
   ranks_[rank].code = code;
   ranks_[rank].trouble = std::move(text);
-  ranks_[rank].missing = std::move(missing);
+  if (init != nullptr && code == Errc::timeout) ranks_[rank].missing = who_never_joined(*init);
 }
 
 void FirstCause::ended(const RankExited& end) {
@@ -94,13 +105,7 @@ std::optional<JobEnded> FirstCause::judge(std::uint32_t rank, const Membership& 
     suspicion_.reset();
     return verdict;
   }
-  if (end.code == Errc::timeout && !end.missing.empty()) {
-    JobEnded verdict = blame(rank, members);
-    verdict.cause = EndCause::never_joined;
-    verdict.exit_code = exit_code::kStall;
-    verdict.text = rank_ranges(end.missing);
-    return verdict;
-  }
+  if (!end.missing.empty()) return never_joined(end.missing);
   if (end.code != Errc::peer_lost) {
     suspicion_.reset();
     return blame(rank, members);
@@ -145,14 +150,11 @@ std::optional<TimePoint> FirstCause::next_deadline() const {
 }
 
 JobEnded FirstCause::missed_in_init(std::uint32_t rank, const Membership& members,
-                                    const Fence& fence) const {
+                                    const InitWatch& init) const {
   JobEnded verdict = blame(rank, members);
   verdict.cause = EndCause::early_exit;
   verdict.exit_code = exit_code::kEarlyExit;
-  std::vector<std::uint32_t> waiting;
-  for (const RankRecord& record : members.ranks())
-    if (fence.is_inside(record.place.rank)) waiting.push_back(record.place.rank);
-  verdict.text = "waited for in hvd::init by rank " + rank_ranges(waiting);
+  verdict.text = "waited for in " + init.call() + " by rank " + rank_ranges(init.waiting());
   return verdict;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/job_messages.h"
-#include "coordinator/fence.h"
+#include "coordinator/init_watch.h"
 #include "coordinator/membership.h"
 #include "coordinator/store.h"
 
@@ -20,9 +20,8 @@ class FirstCause {
   FirstCause() = default;
   explicit FirstCause(std::uint32_t ranks) : ranks_(ranks) {}
 
-  // A collective of the rank failed, or hvd::init did, which waited for the ranks `missing`.
-  void trouble(std::uint32_t rank, Errc code, std::string text,
-               std::vector<std::uint32_t> missing = {});
+  // A collective of the rank failed, or the init that is watched, where others are missing.
+  void trouble(std::uint32_t rank, Errc code, std::string text, const InitWatch* init = nullptr);
   const std::string& trouble_of(std::uint32_t rank) const { return ranks_[rank].trouble; }
   // The rank's process is gone; to be called once for each, in the order of their ends.
   void ended(const RankExited& end);
@@ -41,8 +40,9 @@ class FirstCause {
   std::optional<JobEnded> tick(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
-  // A rank that ended with 0 although others wait for it in hvd::init.
-  JobEnded missed_in_init(std::uint32_t rank, const Membership& members, const Fence& fence) const;
+  // A rank that ended with 0 although others wait for it in an init.
+  JobEnded missed_in_init(std::uint32_t rank, const Membership& members,
+                          const InitWatch& init) const;
   // Everybody's end but that of `except`, alike ones together.
   std::vector<Victims> victims(std::optional<std::uint32_t> except) const;
 
@@ -56,7 +56,7 @@ class FirstCause {
     std::uint32_t order = 0;  // of its end
     Errc code{};              // of its trouble
     std::string trouble;
-    std::vector<std::uint32_t> missing;  // in hvd::init, at that moment
+    std::string missing;  // who was, in its init, at that moment
   };
 
   JobEnded blame(std::uint32_t rank, const Membership& members) const;
@@ -66,6 +66,11 @@ class FirstCause {
   std::optional<JobEnded> suspicion_;  // unless somebody better turns up
   TimePoint decide_at_{};
 };
+
+// The verdict on ranks for which others wait in vain.
+JobEnded never_joined(std::string who);
+// Those that are missing now: "rank 2 never reached hvd::init".
+std::string who_never_joined(const InitWatch& init);
 
 // What hvdrun returns for a rank that ended so.
 std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value);

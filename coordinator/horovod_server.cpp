@@ -16,7 +16,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "coordinator/horovod_store.h"
 #include "coordinator/http_parser.h"
 
 namespace hvdrun {
@@ -106,22 +105,27 @@ UniqueFd open_horovod_listener(std::uint16_t& port) {
 }
 
 struct HorovodServer::State : std::enable_shared_from_this<State> {
-  State(asio::io_context& context, UniqueFd socket, OnTrouble trouble, HorovodServerLimits limit)
+  State(asio::io_context& context, UniqueFd socket, OnTrouble trouble, OnGathering gathering,
+        HorovodServerLimits limit)
       : io(context),
         listener(context, socket.release()),
         on_trouble(std::move(trouble)),
+        on_gathering(std::move(gathering)),
         limits(limit) {}
 
   void wait();
   void accept_some();
   void accept_later(int error);
+  void tell_gathering();
 
   asio::io_context& io;
   Descriptor listener;
   std::optional<asio::steady_timer> pause;  // while accept fails
   OnTrouble on_trouble;
+  OnGathering on_gathering;
   HorovodServerLimits limits;
   HorovodStore store;
+  std::uint64_t told_gathering = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> open;  // those that wait
   std::uint64_t next_id = 0;
   std::size_t held = 0;  // bytes of their unfinished requests
@@ -217,6 +221,11 @@ void HorovodServer::State::accept_later(int error) {
              std::system_category().message(error) + ", retrying");
 }
 
+void HorovodServer::State::tell_gathering() {
+  if (std::exchange(told_gathering, store.gathering_version()) == store.gathering_version()) return;
+  if (on_gathering && !closed) on_gathering(store.gathering());
+}
+
 void HorovodServer::Connection::advance() {
   for (int i = 0; i < kStepsPerTurn; ++i) {
     const Step next = step();
@@ -246,6 +255,7 @@ HorovodServer::Connection::Step HorovodServer::Connection::step() {
     keep_ = request->keep_alive;
     auto answer = server_->store.answer(std::move(*request), id_);
     waiting_ = answer.status == 0;
+    server_->tell_gathering();
     if (!waiting_) respond(std::move(answer));
   } else {
     return read_some();
@@ -396,8 +406,9 @@ void HorovodServer::Connection::drop() {
 }
 
 HorovodServer::HorovodServer(asio::io_context& io, UniqueFd listener, OnTrouble on_trouble,
-                             HorovodServerLimits limits)
-    : state_(std::make_shared<State>(io, std::move(listener), std::move(on_trouble), limits)) {
+                             OnGathering on_gathering, HorovodServerLimits limits)
+    : state_(std::make_shared<State>(io, std::move(listener), std::move(on_trouble),
+                                     std::move(on_gathering), limits)) {
   state_->wait();
 }
 

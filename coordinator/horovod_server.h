@@ -21,6 +21,7 @@
 #include "common/limits.h"
 #include "common/topology.h"
 #include "common/unique_fd.h"
+#include "coordinator/horovod_store.h"
 
 namespace hvdrun {
 
@@ -38,10 +39,12 @@ struct HorovodServerLimits {
 class HorovodServer {
  public:
   using OnTrouble = std::function<void(const std::string& what)>;
+  using OnGathering = std::function<void(HorovodStore::Gathering who)>;
 
-  // `on_trouble` gets a line for the user when accept fails, which is tried again after a pause.
+  // `on_trouble` gets a line for the user when accept fails, which is tried again after a pause;
+  // `on_gathering`, which may be empty, every change of who has come to meet.
   HorovodServer(boost::asio::io_context& io, UniqueFd listener, OnTrouble on_trouble,
-                HorovodServerLimits limits = {});
+                OnGathering on_gathering, HorovodServerLimits limits = {});
   // Closes the port and all connections.
   ~HorovodServer();
   HorovodServer(const HorovodServer&) = delete;

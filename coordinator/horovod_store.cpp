@@ -2,18 +2,30 @@
 
 #include <charconv>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 namespace hvdrun {
 namespace {
 
 constexpr std::string_view kRankAndSize = "rank_and_size";
+constexpr std::string_view kGlobal = "global";  // the scope of the whole job
+constexpr std::string_view kArrival = "rank_";  // and the member's number: its first key
 
 std::string numbers(std::initializer_list<std::uint32_t> list) {
   std::string text;
   for (const std::uint32_t number : list)
     text.append(text.empty() ? "" : ",").append(std::to_string(number));
   return text;
+}
+
+// A member's number, below `size`.
+std::optional<std::size_t> member_number(std::string_view text, std::size_t size) {
+  std::size_t member = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, ec] = std::from_chars(text.data(), end, member);
+  if (at != end || ec != std::errc() || member >= size) return std::nullopt;
+  return member;
 }
 
 // What a member reads that is not in the job any more.
@@ -29,7 +41,12 @@ std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HostSlots
   keys_ = 0;
   assigned_ = true;
   const auto size = static_cast<std::uint32_t>(places.size());
-  if (size > 0) scopes_["global"].finished.resize(size);
+  if (size > 0) {
+    Scope& global = scopes_[std::string(kGlobal)];
+    global.finished.resize(size);
+    global.present.resize(size);
+  }
+  ++gathering_version_;
   for (const RankPlace& place : places) {
     const std::string& host = hosts[place.host].name;
     const std::string local_rank = std::to_string(place.local_rank);
@@ -109,7 +126,27 @@ int HorovodStore::put(std::string_view scope, const std::string& key, std::strin
   auto in = scopes_.find(scope);
   if (in == scopes_.end()) in = scopes_.emplace(scope, Scope{}).first;
   in->second.values[key] = std::make_shared<const std::string>(std::move(value));
+  note_arrival(in->second, key);
   return 200;
+}
+
+void HorovodStore::note_arrival(Scope& scope, std::string_view key) {
+  if (scope.present.empty() || !key.starts_with(kArrival)) return;
+  const auto member = member_number(key.substr(kArrival.size()), scope.present.size());
+  if (!member || scope.present[*member]) return;
+  scope.present[*member] = true;
+  ++gathering_version_;
+}
+
+HorovodStore::Gathering HorovodStore::gathering() const {
+  Gathering who;
+  const auto in = scopes_.find(kGlobal);
+  if (in == scopes_.end()) return who;
+  const std::vector<bool>& present = in->second.present;
+  for (std::uint32_t member = 0; member < present.size(); ++member)
+    (present[member] ? who.present : who.missing).push_back(member);
+  if (who.present.empty() || who.missing.empty()) return {};
+  return who;
 }
 
 // A member says that it has found all others. What it cannot mean is ignored: it is answered in
@@ -130,17 +167,17 @@ void HorovodStore::finish(std::string_view scope, const std::string& key) {
     if (content.values.empty()) scopes_.erase(in);
     return;
   }
-  std::size_t member = 0;
-  const char* const end = key.data() + key.size();
-  const auto [at, ec] = std::from_chars(key.data(), end, member);
-  if (at != end || ec != std::errc() || member >= content.finished.size()) return;
-  if (content.finished[member]) return;  // asked twice: the first answer was lost
-  content.finished[member] = true;
+  const auto member = member_number(key, content.finished.size());
+  if (!member) return;
+  if (content.finished[*member]) return;  // asked twice: the first answer was lost
+  content.finished[*member] = true;
   if (++content.finished_count < content.finished.size()) return;
   for (const auto& [k, value] : content.values) forget(k, value);
   content.values.clear();
   content.finished.assign(content.finished.size(), false);
   content.finished_count = 0;
+  content.present.assign(content.present.size(), false);
+  ++gathering_version_;
 }
 
 }  // namespace hvdrun

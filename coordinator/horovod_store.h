@@ -51,6 +51,15 @@ class HorovodStore {
                            const std::vector<RankPlace>& places);
   // One request. `waiter` is remembered only when the get waits.
   Answer answer(HttpRequest request, Waiter waiter);
+  // The members of the whole job once the first has come and until the last has: who is there, who
+  // is not. Otherwise both are empty.
+  struct Gathering {
+    std::vector<std::uint32_t> present;
+    std::vector<std::uint32_t> missing;
+  };
+  Gathering gathering() const;
+  // Goes up with every change of it.
+  std::uint64_t gathering_version() const { return gathering_version_; }
   // The waiting get's connection is gone.
   void forget(Waiter waiter) { waiting_.erase(waiter); }
 
@@ -65,12 +74,14 @@ class HorovodStore {
     // emptied when all have, so that the next round of the same members finds nothing of this one.
     std::vector<bool> finished;
     std::size_t finished_count = 0;
+    std::vector<bool> present;  // who has come
   };
   using Scopes = std::map<std::string, Scope, std::less<>>;
 
   const Value* find(std::string_view scope, const std::string& key) const;
   Answer get(std::string_view scope, const std::string& key) const;
   int put(std::string_view scope, const std::string& key, std::string value);
+  void note_arrival(Scope& scope, std::string_view key);
   void finish(std::string_view scope, const std::string& key);
   Answer rank_and_size(const std::string& key) const;
 
@@ -81,6 +92,7 @@ class HorovodStore {
   std::map<Waiter, std::string> waiting_;          // -> key
   std::size_t bytes_ = 0;
   std::size_t keys_ = 0;
+  std::uint64_t gathering_version_ = 0;
 };
 
 }  // namespace hvdrun

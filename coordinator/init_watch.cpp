@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/rank_ranges.h"
+
 namespace hvdrun {
 namespace {
 
@@ -10,8 +12,11 @@ constexpr std::chrono::milliseconds kFirstWarning{10'000};
 
 }  // namespace
 
-void InitWatch::update(std::uint32_t waiting, TimePoint now) {
-  if (waiting == 0) {
+void InitWatch::update(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
+                       TimePoint now) {
+  waiting_ = std::move(waiting);
+  missing_ = std::move(missing);
+  if (waiting_.empty()) {
     since_.reset();
     warning_.reset();
   } else if (!since_) {
@@ -20,17 +25,25 @@ void InitWatch::update(std::uint32_t waiting, TimePoint now) {
   }
 }
 
-InitWatch::Say InitWatch::tick(TimePoint now, std::chrono::milliseconds limit) {
+InitWatch::Say InitWatch::tick(TimePoint now) {
   if (!since_) return Say::nothing;
-  if (limit.count() > 0 && now >= *since_ + limit) return Say::too_long;
+  if (limit_.count() > 0 && now >= *since_ + limit_) return Say::too_long;
   if (now < *warning_) return Say::nothing;
   warning_ = now + waited(now);
   return Say::warning;
 }
 
-std::optional<TimePoint> InitWatch::next_deadline(std::chrono::milliseconds limit) const {
-  if (!since_ || limit.count() == 0) return warning_;
-  return std::min(*warning_, *since_ + limit);
+std::string InitWatch::warning(TimePoint now) const {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited(now)).count();
+  std::string text = std::to_string(waiting_.size());
+  text.append(waiting_.size() == 1 ? " rank waits in " : " ranks wait in ").append(call_);
+  text.append(" since ").append(std::to_string(seconds)).append(" s for rank ");
+  return text.append(rank_ranges(missing_));
+}
+
+std::optional<TimePoint> InitWatch::next_deadline() const {
+  if (!since_ || limit_.count() == 0) return warning_;
+  return std::min(*warning_, *since_ + limit_);
 }
 
 }  // namespace hvdrun

@@ -1,10 +1,13 @@
-// Some ranks wait in hvd::init for others: since when, when to say so, when it is too long.
-// Sans-I/O.
+// Some ranks wait in an init for others: who for whom, since when, when to say so, when it is too
+// long. Sans-I/O.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/time_point.h"
 
@@ -14,16 +17,33 @@ class InitWatch {
  public:
   enum class Say : std::uint8_t { nothing, warning, too_long };
 
-  // After every change: how many ranks wait now.
-  void update(std::uint32_t waiting, TimePoint now);
-  // What is to be said now. `limit` is how long anybody may wait; 0: for ever.
-  Say tick(TimePoint now, std::chrono::milliseconds limit);
-  // How long somebody has waited without a break; only while somebody does.
-  TimePoint::duration waited(TimePoint now) const { return now - since_.value_or(now); }
+  // `call` is what the user's program calls, for messages. `limit` is how long anybody may wait; 0:
+  // for ever.
+  InitWatch(std::string call, std::chrono::milliseconds limit)
+      : call_(std::move(call)), limit_(limit) {}
+
+  // After every change: which ranks wait now, and for which. Nobody waits: both are empty.
+  void update(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
+              TimePoint now);
+  const std::vector<std::uint32_t>& waiting() const { return waiting_; }
+  const std::vector<std::uint32_t>& missing() const { return missing_; }
+  const std::string& call() const { return call_; }
+
+  // What is to be said now.
+  Say tick(TimePoint now);
+  // "2 ranks wait in hvd::init since 10 s for rank 2", while somebody waits.
+  std::string warning(TimePoint now) const;
   // When tick() wants to be called at the latest.
-  std::optional<TimePoint> next_deadline(std::chrono::milliseconds limit) const;
+  std::optional<TimePoint> next_deadline() const;
 
  private:
+  // How long somebody has waited without a break.
+  TimePoint::duration waited(TimePoint now) const { return now - since_.value_or(now); }
+
+  std::string call_;
+  std::chrono::milliseconds limit_;
+  std::vector<std::uint32_t> waiting_;
+  std::vector<std::uint32_t> missing_;
   std::optional<TimePoint> since_;
   std::optional<TimePoint> warning_;
 };

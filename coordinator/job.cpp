@@ -18,24 +18,13 @@ constexpr std::chrono::milliseconds kEndingSlack{5'000};
 
 }  // namespace
 
-const char* name_of(JobState state) {
-  switch (state) {
-    case JobState::waiting:
-      return "waiting";
-    case JobState::running:
-      return "running";
-    case JobState::ending:
-      return "ending";
-    case JobState::ended:
-      return "ended";
-  }
-  return "";
-}
-
 Job::Job(JobSpec spec, TimePoint now)
     : spec_(std::move(spec)),
       membership_(spec_.hosts),
       hosts_(spec_.hosts.size()),
+      init_watch_("hvd::init", spec_.init_timeout),
+      // Horovod's members have a time-out of their own, which the user sets.
+      horovod_watch_("hvd.init", std::chrono::milliseconds(0)),
       causes_(spec_.np),
       started_(now),
       launched_at_(now),
@@ -130,6 +119,7 @@ Errc Job::on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now) 
     if (auto verdict = causes_.judge(message.rank, membership_, now))
       fail(std::move(*verdict), now);
   fail_fence_if_hopeless(now);
+  fail_gathering_if_hopeless(now);
   end_if_done();
   return Errc::ok;
 }
@@ -156,9 +146,7 @@ Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame) {
   RankTrouble message;
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
-  const bool in_init = fence_.is_inside(message.rank);
-  causes_.trouble(message.rank, message.code, std::move(message.text),
-                  in_init ? fence_.missing() : std::vector<std::uint32_t>());
+  causes_.trouble(message.rank, message.code, std::move(message.text), init_of(message.rank));
   return Errc::ok;
 }
 
@@ -210,26 +198,44 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) 
   return Errc::ok;
 }
 
-void Job::tick_init_watch(TimePoint now) {
-  switch (init_watch_.tick(now, spec_.init_timeout)) {
+void Job::watch_fence(TimePoint now) {
+  if (fence_.count() == 0) return init_watch_.update({}, {}, now);
+  init_watch_.update(fence_.waiting(), fence_.missing(), now);
+}
+
+void Job::horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
+                            TimePoint now) {
+  horovod_watch_.update(std::move(waiting), std::move(missing), now);
+  fail_gathering_if_hopeless(now);
+  end_if_done();
+}
+
+// The init that the rank waits in.
+const InitWatch* Job::init_of(std::uint32_t rank) const {
+  if (fence_.is_inside(rank)) return &init_watch_;
+  const auto& waiting = horovod_watch_.waiting();
+  return std::binary_search(waiting.begin(), waiting.end(), rank) ? &horovod_watch_ : nullptr;
+}
+
+void Job::tick_init_watch(InitWatch& watch, TimePoint now) {
+  switch (watch.tick(now)) {
     case InitWatch::Say::nothing:
       return;
-    case InitWatch::Say::warning: {
-      const auto waited = std::chrono::duration_cast<std::chrono::seconds>(init_watch_.waited(now));
-      to_driver(Log{LogLevel::warn, std::to_string(fence_.count()) +
-                                        " ranks wait in hvd::init since " +
-                                        std::to_string(waited.count()) + " s for rank " +
-                                        rank_ranges(fence_.missing())});
+    case InitWatch::Say::warning:
+      to_driver(Log{LogLevel::warn, watch.warning(now)});
       return;
-    }
-    case InitWatch::Say::too_long: {
-      JobEnded verdict;
-      verdict.cause = EndCause::never_joined;
-      verdict.exit_code = exit_code::kStall;
-      verdict.text = rank_ranges(fence_.missing());
-      return fail(std::move(verdict), now);
-    }
+    case InitWatch::Say::too_long:
+      return fail(never_joined(who_never_joined(watch)), now);
   }
+}
+
+// A member that ended with an error is a cause anyway; who just ends would only be missed once the
+// others' own time-out is over.
+void Job::fail_gathering_if_hopeless(TimePoint now) {
+  if (state_ != JobState::running) return;
+  for (const std::uint32_t rank : horovod_watch_.missing())
+    if (causes_.ended_well(rank))
+      return fail(causes_.missed_in_init(rank, membership_, horovod_watch_), now);
 }
 
 void Job::fail_fence_if_hopeless(TimePoint now) {
@@ -241,7 +247,7 @@ void Job::fail_fence_if_hopeless(TimePoint now) {
   if (gone == ranks.end()) return;
   // Who fails exits with an error; who just ends is as much to blame, and nobody would say so.
   if (state_ == JobState::running && causes_.ended_well(gone->place.rank))
-    fail(causes_.missed_in_init(gone->place.rank, membership_, fence_), now);
+    fail(causes_.missed_in_init(gone->place.rank, membership_, init_watch_), now);
   to_agents(FenceFailed{fence_.number(), "rank " + std::to_string(gone->place.rank) +
                                              " ended before it called hvd::init()"});
   fence_.withdraw_all();
@@ -379,7 +385,8 @@ std::optional<TimePoint> Job::next_deadline() const {
   if (state_ == JobState::waiting || state_ == JobState::ending) earlier(deadline_);
   if (state_ == JobState::running) {
     earlier(causes_.next_deadline());
-    earlier(init_watch_.next_deadline(spec_.init_timeout));
+    earlier(init_watch_.next_deadline());
+    earlier(horovod_watch_.next_deadline());
     if (spec_.timeout.count() > 0) earlier(launched_at_ + spec_.timeout);
   }
   return next;
@@ -391,7 +398,8 @@ void Job::tick(TimePoint now) {
   send_answers(answers);
   if (state_ == JobState::running) {
     if (auto verdict = causes_.tick(now)) fail(std::move(*verdict), now);
-    tick_init_watch(now);
+    tick_init_watch(init_watch_, now);
+    tick_init_watch(horovod_watch_, now);
     if (spec_.timeout.count() > 0 && now >= launched_at_ + spec_.timeout) {
       JobEnded verdict;
       verdict.cause = EndCause::timeout;
@@ -419,26 +427,6 @@ void Job::tick(TimePoint now) {
     }
   }
   end_if_done();
-}
-
-JobStatus Job::status(TimePoint now) const {
-  JobStatus status;
-  status.job_id = spec_.job_id;
-  status.state = name_of(state_);
-  status.age_ms = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count());
-  status.argv = spec_.argv;
-  for (const HostSlots& host : membership_.hosts()) status.hosts.push_back(host.name);
-  for (const RankRecord& record : membership_.ranks()) {
-    RankStatus rank;
-    rank.state = name_of(record.state);
-    rank.host = record.place.host;
-    rank.trouble = causes_.trouble_of(record.place.rank);
-    rank.probe.rank = record.place.rank;
-    rank.probe.pid = record.pid;
-    status.ranks.push_back(std::move(rank));
-  }
-  return status;
 }
 
 }  // namespace hvdrun

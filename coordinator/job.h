@@ -57,6 +57,10 @@ class Job {
   JobStatus status(TimePoint now) const;
   // The host is one that this job needs and that has not connected yet.
   bool expects_agent(std::uint32_t host) const;
+  // Horovod's own members meet without libhvd: the ranks `waiting` are there, the ranks `missing`
+  // are not yet. Both are empty when all are, or nobody is.
+  void horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
+                         TimePoint now);
   void agent_connected(std::uint32_t host) { hosts_[host].connected = true; }
 
  private:
@@ -84,8 +88,10 @@ class Job {
   void abort(std::uint32_t signal, TimePoint now);
   void end_if_done();
   void fail_fence_if_hopeless(TimePoint now);
-  void watch_fence(TimePoint now) { init_watch_.update(fence_.count(), now); }
-  void tick_init_watch(TimePoint now);
+  void fail_gathering_if_hopeless(TimePoint now);
+  void watch_fence(TimePoint now);
+  void tick_init_watch(InitWatch& watch, TimePoint now);
+  const InitWatch* init_of(std::uint32_t rank) const;
   void set_state(std::uint32_t rank, RankState state);
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);
   void send_answers(const std::vector<Store::Answer>& answers);
@@ -110,9 +116,10 @@ class Job {
   Membership membership_;
   Store store_;
   Fence fence_;
-  InitWatch init_watch_;
   std::vector<Host> hosts_;
   std::vector<Action> actions_;
+  InitWatch init_watch_;
+  InitWatch horovod_watch_;
   JobState state_ = JobState::waiting;
   bool launched_ = false;
   FirstCause causes_;

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <chrono>
 
+#include <boost/asio/post.hpp>
+
 #include "common/hello.h"
 #include "common/limits.h"
 #include "common/unix_stream.h"
@@ -51,8 +53,14 @@ Server::Server(asio::io_context& io, ServerOptions options)
     log(LogLevel::warn, std::string("hvdrun status will not find this job: ") + e.what());
   }
   if (options.horovod) {
-    horovod_.emplace(io_, std::move(options.horovod),
-                     [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
+    horovod_.emplace(
+        io_, std::move(options.horovod),
+        [this](const std::string& trouble) { log(LogLevel::warn, trouble); },
+        [this](HorovodStore::Gathering who) {
+          job_.horovod_gathering(std::move(who.present), std::move(who.missing), now());
+          // Not from within the server, which the end of the job takes away.
+          asio::post(io_, [this] { after_event(); });
+        });
     std::vector<RankPlace> places;
     for (const RankRecord& record : job_.membership().ranks()) places.push_back(record.place);
     horovod_->assign(job_.membership().hosts(), places);

@@ -2,10 +2,11 @@
 // init and shutdown, its HTTP client's manners included. It learns all it needs from HOROVOD_*.
 //
 //   horovod_client member [ROUNDS] [rude]   joins ROUNDS times; rude: with clients that vanish
-//   horovod_client crowd HOSTS SLOTS SECONDS   all members of such a job; the other ranks end
+//   horovod_client crowd HOSTS SLOTS SECONDS   all members of such a job; the other ranks wait
 #include <arpa/inet.h>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <vector>
 
@@ -107,7 +109,14 @@ class HttpStore {
   std::string wait(const std::string& key, std::chrono::seconds limit) {
     const auto end = Clock::now() + limit;
     while (!get(key)) {
-      if (Clock::now() > end) throw std::runtime_error("no key " + scope_ + "/" + key);
+      if (Clock::now() > end) {
+        // Gloo's exception, which Horovod does not catch.
+        std::fprintf(stderr,
+                     "  what():  [horovod/common/gloo/http_store.cc:57] Wait timeout after %lld "
+                     "seconds for key(s): %s.\n",
+                     static_cast<long long>(limit.count()), key.c_str());
+        std::abort();
+      }
       ::usleep(kPollPause);
     }
     return get(key).value();
@@ -279,13 +288,49 @@ void run_member(int rounds, bool rude) {
   std::printf("member %u of %u: %d rounds, %zu retries\n", rank, size, rounds, counts.retries);
 }
 
+// Whoever leaves while others are still to meet ends the job, so the ranks that rank 0 plays stay
+// until it ends: by the end of a connection to a socket that goes with it.
+sockaddr_un end_address(socklen_t& length) {
+  const std::string name = "hvd-crowd-" + variable("HVD_JOB_ID");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // abstract: it has no file
+  length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+UniqueFd announce_end() {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  socklen_t length = 0;
+  const sockaddr_un address = end_address(length);
+  check(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0, "bind");
+  check(::listen(fd.get(), static_cast<int>(number("HOROVOD_SIZE"))) == 0, "listen");
+  return fd;
+}
+
+int wait_for_crowd() {
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  socklen_t length = 0;
+  const sockaddr_un address = end_address(length);
+  for (int i = 0; ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0;
+       ++i) {
+    if (i == 1000) throw std::runtime_error("no rank 0");
+    ::usleep(kPollPause);
+  }
+  // Nobody accepts: rank 0's end is a reset.
+  char byte = 0;
+  (void)::recv(fd.get(), &byte, 1, 0);
+  return 0;
+}
+
 int run(const std::vector<std::string>& args) {
   if (args.size() >= 1 && args[0] == "member") {
     run_member(args.size() > 1 ? std::stoi(args[1]) : 1, args.size() > 2 && args[2] == "rude");
     return 0;
   }
   if (args.size() == 4 && args[0] == "crowd") {
-    if (number("HOROVOD_RANK") != 0) return 0;
+    if (number("HOROVOD_RANK") != 0) return wait_for_crowd();
+    const UniqueFd end = announce_end();
     CrowdOptions options;
     options.address = variable("HOROVOD_GLOO_RENDEZVOUS_ADDR");
     options.port = static_cast<std::uint16_t>(number("HOROVOD_GLOO_RENDEZVOUS_PORT"));

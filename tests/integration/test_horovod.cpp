@@ -80,6 +80,22 @@ TEST_CASE("a large job's members find each other and no request is lost", "[horo
   CHECK(result.out.find(" 0 lost, ") != std::string::npos);
 }
 
+TEST_CASE("a member that never comes to init is named, not the first who waited", "[horovod]") {
+  const auto with = [](const std::string& rank_1) {
+    return hvdrun(
+        {"-x", "HOROVOD_GLOO_TIMEOUT_SECONDS=1", "-np", "3", "sh", "-c",
+         "[ $HOROVOD_RANK = 1 ] && " + rank_1 + "; exec " + horovod_client() + " member"});
+  };
+  const RunResult never = with("exec sleep 100");
+  CHECK(never.exit_code == 80);
+  CHECK(never.err.find("rank 1 never reached hvd.init, where the others waited") !=
+        std::string::npos);
+  const RunResult early = with("exit 0");
+  CHECK(early.exit_code == 81);
+  CHECK(early.err.find("rank 1 on localhost") != std::string::npos);
+  CHECK(early.err.find("waited for in hvd.init by rank ") != std::string::npos);
+}
+
 TEST_CASE("the store listens on loopback only, and only when it is wanted", "[horovod]") {
   const auto marker = fresh_marker();
   const auto coordinator_listens = [&](std::vector<std::string> options) {

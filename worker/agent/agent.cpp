@@ -59,10 +59,10 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
   reap();
   pump_.on_stderr = [this](std::uint32_t rank, std::string_view lines) {
     if (told_of_loss_.count(rank) != 0) return;
-    const std::string_view line = peer_loss_line(lines);
+    const auto [line, code] = find_peer_loss(lines);
     if (line.empty()) return;
     told_of_loss_.insert(rank);
-    up(RankTrouble{rank, Errc::peer_lost, printable(line.substr(0, kMaxLossLine))});
+    up(RankTrouble{rank, code, printable(line.substr(0, kMaxLossLine))});
   };
   open(bootstrap_.output, Role::output, [this](Channel output) {
     output_ = std::move(output);

@@ -5,10 +5,17 @@
 
 #include <string_view>
 
+#include "common/error.h"
+
 namespace hvdrun {
 
+struct PeerLossLine {
+  std::string_view line;        // without its line end; empty: there is none
+  Errc code = Errc::peer_lost;  // timeout: the peer never came to meet it
+};
+
 // The last line of `text` (whole lines) in which Horovod, Gloo (PyTorch's too) or NCCL says that a
-// peer is gone, without its line end; empty when there is none.
-std::string_view peer_loss_line(std::string_view text);
+// peer is gone, or Horovod that one did not come.
+PeerLossLine find_peer_loss(std::string_view text);
 
 }  // namespace hvdrun

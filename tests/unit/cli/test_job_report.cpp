@@ -72,8 +72,9 @@ TEST_CASE("the other causes", "[report]") {
   verdict.text = "gpu1, gpu2";
   CHECK_THAT(describe_cause(verdict), Catch::Contains("gpu1, gpu2"));
   verdict.cause = EndCause::never_joined;
-  verdict.text = "2";
-  CHECK_THAT(describe_cause(verdict), Catch::Contains("rank 2 never reached hvd::init"));
+  verdict.text = "rank 2 never reached hvd::init";
+  CHECK_THAT(describe_cause(verdict),
+             Catch::Contains("rank 2 never reached hvd::init, where the others waited"));
   verdict.cause = EndCause::early_exit;
   CHECK_THAT(describe_cause(verdict), Catch::Contains("others still needed it"));
 }

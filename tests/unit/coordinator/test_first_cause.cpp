@@ -100,11 +100,13 @@ TEST_CASE("ranks that never joined may be going at any time", "[cause]") {
 }
 
 TEST_CASE_METHOD(CauseFixture, "a rank that gave up waiting in init names the missing", "[cause]") {
-  causes.trouble(0, Errc::timeout, "hvd::init(): not all of the 4 ranks arrived in time", {1, 3});
+  InitWatch init("hvd::init", std::chrono::seconds(60));
+  init.update({0, 2}, {1, 3}, now);
+  causes.trouble(0, Errc::timeout, "hvd::init(): not all of the 4 ranks arrived in time", &init);
   const auto verdict = end(0, ExitKind::exited, 1);
   REQUIRE(verdict);
   CHECK(verdict->cause == EndCause::never_joined);
-  CHECK(verdict->text == "1, 3");
+  CHECK(verdict->text == "rank 1, 3 never reached hvd::init");
   CHECK(verdict->exit_code == 80);
 }
 

@@ -23,7 +23,9 @@ struct HorovodServerFixture {
     server.reset();
     UniqueFd listener = open_horovod_listener(port);
     server.emplace(
-        io, std::move(listener), [this](const std::string& what) { trouble += what; }, limits);
+        io, std::move(listener), [this](const std::string& what) { trouble += what; },
+        [this](HorovodStore::Gathering who) { gatherings.push_back(std::move(who.missing)); },
+        limits);
   }
   void assign() { server->assign({{"a", 2}}, assign_ranks({{"a", 2}}, 2)); }
   // Runs the server until this is so; a test that waits longer than anything here takes has failed.
@@ -85,7 +87,19 @@ struct HorovodServerFixture {
   std::uint16_t port = 0;
   std::string trouble;
   std::optional<HorovodServer> server;
+  std::vector<std::vector<std::uint32_t>> gatherings;  // the missing of each
 };
+
+TEST_CASE_METHOD(HorovodServerFixture, "who has come to meet is told once for each change",
+                 "[horovod_server]") {
+  assign();
+  put("/global/rank_1", "host");
+  put("/global/rank_1", "host");
+  put("/global/1", "address");
+  put("/global/rank_0", "host");
+  using List = std::vector<std::vector<std::uint32_t>>;
+  CHECK(gatherings == List{{0}, {}});
+}
 
 TEST_CASE_METHOD(HorovodServerFixture, "each request is answered on a connection of its own",
                  "[horovod_server]") {

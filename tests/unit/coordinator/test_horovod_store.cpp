@@ -90,6 +90,32 @@ TEST_CASE_METHOD(HorovodFixture, "a scope of known members empties when all have
   CHECK(store.bytes() == std::string("local_a0l").size());
 }
 
+TEST_CASE_METHOD(HorovodFixture, "who has come to meet is known until all have",
+                 "[horovod_store]") {
+  using Ranks = std::vector<std::uint32_t>;
+  put("/global/rank_0", "h");  // of nobody: there is no assignment yet
+  CHECK(store.gathering().missing.empty());
+  assign();
+  CHECK(store.gathering().missing.empty());  // nobody waits
+  for (const char* stranger : {"/global/rank_3", "/global/rank_", "/global/rank_1x", "/global/0",
+                               "/global/rank_-1", "/local_a/rank_0", "/other/rank_0"})
+    put(stranger, "h");
+  CHECK(store.gathering().present.empty());
+  const auto version = store.gathering_version();
+  put("/global/rank_2", "h");
+  CHECK(store.gathering().present == Ranks{2});
+  CHECK(store.gathering().missing == Ranks{0, 1});
+  put("/global/rank_2", "h");
+  CHECK(store.gathering_version() == version + 1);
+  put("/global/rank_0", "h");
+  CHECK(store.gathering().missing == Ranks{1});
+  put("/global/rank_1", "h");
+  CHECK(store.gathering().present.empty());
+  for (const char* member : {"/global/0", "/global/1", "/global/2"}) finish(member);
+  put("/global/rank_1", "h");  // the next round
+  CHECK(store.gathering().missing == Ranks{0, 2});
+}
+
 TEST_CASE_METHOD(HorovodFixture, "each scope counts its own members", "[horovod_store]") {
   assign();
   // Interleaved: a scope that is through must not take another's count along.

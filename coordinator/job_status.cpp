@@ -1,0 +1,43 @@
+// What a job says of itself to those who ask.
+#include <chrono>
+#include <utility>
+
+#include "coordinator/job.h"
+
+namespace hvdrun {
+
+const char* name_of(JobState state) {
+  switch (state) {
+    case JobState::waiting:
+      return "waiting";
+    case JobState::running:
+      return "running";
+    case JobState::ending:
+      return "ending";
+    case JobState::ended:
+      return "ended";
+  }
+  return "";
+}
+
+JobStatus Job::status(TimePoint now) const {
+  JobStatus status;
+  status.job_id = spec_.job_id;
+  status.state = name_of(state_);
+  status.age_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count());
+  status.argv = spec_.argv;
+  for (const HostSlots& host : membership_.hosts()) status.hosts.push_back(host.name);
+  for (const RankRecord& record : membership_.ranks()) {
+    RankStatus rank;
+    rank.state = name_of(record.state);
+    rank.host = record.place.host;
+    rank.trouble = causes_.trouble_of(record.place.rank);
+    rank.probe.rank = record.place.rank;
+    rank.probe.pid = record.pid;
+    status.ranks.push_back(std::move(rank));
+  }
+  return status;
+}
+
+}  // namespace hvdrun
