@@ -109,15 +109,6 @@ int local_size() { return job().place().local_size; }
 int cross_rank() { return job().place().cross_rank; }
 int cross_size() { return job().place().cross_size; }
 
-std::size_t size_of(DataType type) {
-  const std::size_t size = hvdrun::element_size(type);
-  if (size == 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "unknown data type " + std::to_string(static_cast<unsigned>(type)));
-  }
-  return size;
-}
-
 void* alloc(std::size_t bytes) {
   Job* const current = g_job.load(std::memory_order_acquire);
   return hvdrun::allocate(bytes, current != nullptr ? current->memory() : nullptr);

@@ -54,25 +54,7 @@ class Communicator {
   virtual void peer_gone(int rank, const hvd::Error& reason) = 0;
 };
 
-inline std::size_t element_size(hvd::DataType type) {
-  switch (type) {
-    case hvd::DataType::uint8:
-    case hvd::DataType::int8:
-    case hvd::DataType::boolean:
-      return 1;
-    case hvd::DataType::uint16:
-    case hvd::DataType::int16:
-    case hvd::DataType::float16:
-    case hvd::DataType::bfloat16:
-      return 2;
-    case hvd::DataType::int32:
-    case hvd::DataType::float32:
-      return 4;
-    case hvd::DataType::int64:
-    case hvd::DataType::float64:
-      return 8;
-  }
-  return 0;
-}
+// Bytes of one element; 0 for a type that there is not.
+using hvd::detail::element_size;
 
 }  // namespace hvdrun

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "worker/comm/futex.h"
+#include "worker/comm/test_points.h"
 
 namespace hvdrun {
 namespace {
@@ -83,7 +84,8 @@ void Meeting::begin(const Descriptor& operation, const CallOptions& options) {
 void Meeting::meet() {
   arrive();
   std::size_t next = 0;
-  if (!all_arrived(next)) wait();
+  if (!all_arrived(next) && !(compared_ && leaves_out_wait())) wait();
+  at_sync_point();
   if (!compared_) compare();
 }
 
@@ -91,9 +93,11 @@ void Meeting::arrive() {
   ++count_;
   MeetingLine& own = blocks_[rank_].lines[count_ % 2];
   if (!compared_) own.descriptor = operation_;
+  at_sync_point();
   // Sequentially consistent, as are the counter and the loads on the other side: either we see the
   // sleeper, or it sees us before it sleeps.
   own.arrived.store(count_, std::memory_order_seq_cst);
+  at_sync_point();
   if (header_.sleepers.load(std::memory_order_seq_cst) == 0) return;
   // Only the last to arrive needs to wake anybody; of two that are last at once, both do.
   std::size_t next = 0;
@@ -110,6 +114,7 @@ void Meeting::wait() {
   if (may_spin_ && options_.may_spin) {
     for (int i = 0; i < kSpins; ++i) {
       if (all_arrived(next)) return;
+      at_sync_point();
       relax();
     }
   }
@@ -122,10 +127,12 @@ void Meeting::wait() {
 
 void Meeting::sleep(std::size_t next) {
   if (!deadline_) deadline_ = steady_clock::now() + options_.timeout;
+  at_sync_point();
   header_.sleepers.fetch_add(1, std::memory_order_seq_cst);
   try {
     while (true) {
       const std::uint32_t seen = header_.bell.load(std::memory_order_seq_cst);
+      at_sync_point();
       if (all_arrived(next)) break;
       look_for_trouble();
       const auto left = *deadline_ - steady_clock::now();
@@ -136,6 +143,7 @@ void Meeting::sleep(std::size_t next) {
         fail({hvd::ErrorCode::timeout,
               "waited " + seconds_text(options_.timeout) + " for " + missing});
       }
+      at_sync_point();
       futex_wait(header_.bell, seen, std::min<std::chrono::nanoseconds>(left, kSlice));
     }
   } catch (...) {
@@ -204,6 +212,7 @@ void Meeting::fail(const hvd::Error& reason) {
   own.text_bytes =
       static_cast<std::uint32_t>(std::min(text.size(), std::size_t{MeetingBlock::kMaxText}));
   std::memcpy(own.text, text.data(), own.text_bytes);
+  at_sync_point();
   own.failed.store(1, std::memory_order_seq_cst);
   ring();
   // A mismatch names the operation itself, on both sides.
@@ -214,7 +223,9 @@ void Meeting::fail(const hvd::Error& reason) {
 }
 
 void Meeting::ring() {
+  at_sync_point();
   header_.bell.fetch_add(1, std::memory_order_seq_cst);
+  at_sync_point();
   futex_wake_all(header_.bell);
 }
 

@@ -4,39 +4,13 @@
 #include <map>
 
 namespace hvdrun {
-namespace {
-
-// size_of() of the public API is libhvd's; this file stands alone.
-std::size_t element_size(hvd::DataType type) {
-  switch (type) {
-    case hvd::DataType::uint8:
-    case hvd::DataType::int8:
-    case hvd::DataType::boolean:
-      return 1;
-    case hvd::DataType::uint16:
-    case hvd::DataType::int16:
-    case hvd::DataType::float16:
-    case hvd::DataType::bfloat16:
-      return 2;
-    case hvd::DataType::int32:
-    case hvd::DataType::float32:
-      return 4;
-    case hvd::DataType::int64:
-    case hvd::DataType::float64:
-      return 8;
-  }
-  return 8;
-}
-
-}  // namespace
-
 std::vector<BucketLayout> plan_buckets(const std::vector<ParameterSize>& parameters,
                                        std::size_t bucket_bytes) {
   std::vector<BucketLayout> buckets;
   std::map<hvd::DataType, std::size_t> open;  // the bucket that a dtype is filling
   for (std::size_t index = parameters.size(); index-- > 0;) {
     const auto& [type, elements] = parameters[index];
-    const std::size_t size = element_size(type);
+    const std::size_t size = hvd::size_of(type);
     const std::size_t line = kGradientAlignment / size;
     const std::size_t padded = (elements + line - 1) / line * line;
     auto found = open.find(type);

@@ -15,33 +15,14 @@
 
 #include <hvd/hvd.h>
 
+#include "tests/unit/comm/buffers.h"
+#include "tests/unit/comm/errors.h"
 #include "worker/comm/communicator.h"
 #include "worker/comm/mapping.h"
 #include "worker/comm/self_communicator.h"
 #include "worker/comm/shm_communicator.h"
 
 namespace hvdrun::test {
-
-struct RankError {
-  std::string text;
-  std::optional<hvd::ErrorCode> code;  // nothing: not an hvd::Error
-};
-using RankErrors = std::vector<std::optional<RankError>>;
-
-inline void expect(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
-inline std::optional<RankError> error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const hvd::Error& error) {
-    return RankError{error.what(), error.code()};
-  } catch (const std::exception& error) {
-    return RankError{error.what(), std::nullopt};
-  }
-  return std::nullopt;
-}
 
 // The segments of a host whose ranks are threads: all of them see ONE mapping, at one address, so
 // that the thread sanitizer sees every access that is not ordered.
@@ -80,12 +61,14 @@ class RankThreads {
       options.may_spin = may_spin;
       options.memory = std::make_shared<SharedMemory>(segments_, unsigned(rank), 0);
       memories_.push_back(options.memory);
+      buffers_.push_back(std::make_unique<SharedBuffers>(*options.memory));
       communicators_.push_back(make_shm_communicator(mapping, options));
     }
   }
   Communicator& operator[](int rank) { return *communicators_[unsigned(rank)]; }
   int size() const { return int(communicators_.size()); }
   SharedMemory& memory(int rank) { return *memories_[unsigned(rank)]; }
+  BufferSource& buffers(int rank) { return *buffers_[unsigned(rank)]; }
   ThreadSegments& segments() { return *segments_; }
   std::unique_ptr<Communicator> take(int rank) { return std::move(communicators_[unsigned(rank)]); }
 
@@ -109,6 +92,7 @@ class RankThreads {
  private:
   std::shared_ptr<ThreadSegments> segments_ = std::make_shared<ThreadSegments>();
   std::vector<std::shared_ptr<SharedMemory>> memories_;
+  std::vector<std::unique_ptr<SharedBuffers>> buffers_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 

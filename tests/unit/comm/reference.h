@@ -9,11 +9,11 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/comm/rank_threads.h"
+#include "tests/unit/comm/buffers.h"
+#include "tests/unit/comm/errors.h"
 #include "tests/unit/comm/reference_types.h"
 #include "worker/comm/communicator.h"
 #include "worker/comm/descriptor.h"
-#include "worker/comm/shared_memory.h"
 
 namespace hvdrun::test {
 
@@ -126,40 +126,11 @@ bool same(T a, T b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-// Bytes of a rank, all `fill`, from shared memory or not.
-class Buffer {
- public:
-  Buffer(std::size_t bytes, char fill, SharedMemory* shared) : size_(bytes), shared_(shared) {
-    if (shared_ != nullptr) {
-      mapping_ = shared_->allocate(std::max<std::size_t>(bytes, 1)).second;
-      data_ = reinterpret_cast<char*>(mapping_->data());
-    } else {
-      heap_.resize(bytes);
-      data_ = heap_.data();
-    }
-    if (bytes > 0) std::memset(data_, fill, bytes);
-  }
-  ~Buffer() {
-    if (shared_ != nullptr) shared_->release(data_);
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  char* data() const { return data_; }
-  std::vector<char> copy() const { return {data_, data_ + size_}; }
-
- private:
-  std::size_t size_;
-  SharedMemory* shared_;
-  char* data_ = nullptr;
-  std::vector<char> heap_;
-  std::shared_ptr<const Mapping> mapping_;
-};
-
 // `run(input, output)` does the collective of this rank; throws when the result is not the
 // expected one or a byte beside it was touched.
 template <class T, class Run>
 void check_typed(const Case& c, std::size_t rank, std::size_t ranks, Run run,
-                 SharedMemory* memory = nullptr) {
+                 BufferSource* memory = nullptr) {
   constexpr std::size_t kGuard = 64;
   constexpr char kFill = 0x5a;
   const auto [mine, want] = expected<T>(c, rank, ranks);
@@ -201,7 +172,7 @@ void check_typed(const Case& c, std::size_t rank, std::size_t ranks, Run run,
 // One case on one rank's communicator. Broadcast works on its output, which holds this rank's own
 // data before: always "in place".
 inline void check_collective(Case c, Communicator& communicator, const CallOptions& options,
-                             SharedMemory* memory = nullptr) {
+                             BufferSource* memory = nullptr) {
   if (c.kind == OpKind::broadcast) c.in_place = true;
   if (c.kind == OpKind::alltoall && c.uneven) c.in_place = false;
   const auto rank = static_cast<std::size_t>(communicator.rank());

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
+#include "tests/unit/comm/disturbance.h"
+#include "tests/unit/comm/random_cases.h"
 #include "tests/unit/comm/rank_threads.h"
 #include "tests/unit/comm/reference.h"
 
@@ -12,16 +14,6 @@ using namespace hvdrun::test;
 
 namespace {
 
-const std::vector<hvd::DataType> kTypes{
-    hvd::DataType::uint8,   hvd::DataType::int8,    hvd::DataType::uint16,  hvd::DataType::int16,
-    hvd::DataType::int32,   hvd::DataType::int64,   hvd::DataType::float16, hvd::DataType::bfloat16,
-    hvd::DataType::float32, hvd::DataType::float64, hvd::DataType::boolean};
-const std::vector<hvd::ReduceOp> kOps{hvd::ReduceOp::average, hvd::ReduceOp::sum,
-                                      hvd::ReduceOp::min, hvd::ReduceOp::max,
-                                      hvd::ReduceOp::product};
-const std::vector<OpKind> kKinds{OpKind::allreduce, OpKind::broadcast, OpKind::allgather,
-                                 OpKind::reducescatter, OpKind::alltoall};
-
 // A sanitizer makes the plain reference, which most of the time goes into, up to forty times
 // slower; the paths depend on bytes only.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -29,17 +21,6 @@ constexpr bool kThorough = false;
 #else
 constexpr bool kThorough = true;
 #endif
-
-// Each reduction in its turn, and now and then scale factors.
-void choose_reduction(Case& c, std::uint64_t choice) {
-  c.reduction.op = kOps[choice % kOps.size()];
-  if (c.reduction.type == hvd::DataType::boolean) {
-    if (c.reduction.op == hvd::ReduceOp::average) c.reduction.op = hvd::ReduceOp::sum;
-    return;
-  }
-  if (choice % 7 == 0) c.reduction.prescale = 0.37;
-  if (choice % 11 == 0) c.reduction.postscale = -1.75;
-}
 
 // Around the inline bytes, the small path's end for 1 to 8 ranks, the 256 KiB chunk, and several
 // chunks: those for one type of each size, since a path depends on bytes only. Many ranks on few
@@ -95,7 +76,7 @@ std::vector<Case> table(int size) {
 }  // namespace
 
 TEST_CASE("every collective gives the serial result", "[comm]") {
-  const int size = GENERATE(1, 2, 3, 4, 5, 8);
+  const int size = GENERATE(1, 2, 3, 4, 5, 6, 7, 8);
   if (!kThorough && size > 4) return;
   CAPTURE(size);
   RankThreads ranks(size, size <= 2);
@@ -103,7 +84,7 @@ TEST_CASE("every collective gives the serial result", "[comm]") {
   CHECK(first_error(ranks.run([&](Communicator& communicator) {
           for (const Case& c : cases)
             check_collective(c, communicator, {.may_spin = true},
-                             &ranks.memory(communicator.rank()));
+                             &ranks.buffers(communicator.rank()));
         })) == "");
 }
 
@@ -117,33 +98,16 @@ TEST_CASE("a long sequence of random operations stays in step", "[comm]") {
   const int size = GENERATE(2, 4);
   const auto seed = test::soak_seed("random operations, size " + std::to_string(size));
   CAPTURE(size, seed);
-  std::mt19937_64 random(seed);
-  std::vector<Case> cases(test::soak_count(kThorough ? 10'000 : 2'000));
-  for (Case& c : cases) {
-    c.kind = random() % 16 == 0 ? OpKind::barrier : kKinds[random() % kKinds.size()];
-    c.reduction.type = kTypes[random() % kTypes.size()];
-    choose_reduction(c, random());
-    c.uneven = random() % 2 == 0;
-    // Mostly small, sometimes several chunks.
-    c.count = random() % (std::size_t{1} << (random() % 17));
-    c.root = static_cast<int>(random() % static_cast<unsigned>(size));
-    c.in_place = random() % 2 == 0;
-    c.misalign = random() % 9;
-    c.round = random();
-    c.memory = static_cast<Case::Memory>(random() % 3);
-    if (c.kind == OpKind::barrier) c = Case{};
-  }
+  const std::vector<Case> cases =
+      random_cases(seed, test::soak_count(kThorough ? 10'000 : 2'000), size);
   // Ranks that fall behind at random places find every reuse of a slot.
-  const std::uint64_t delays = random();
+  const Disturbance disturbance(seed);
   RankThreads ranks(size);
   CHECK(first_error(ranks.run([&](Communicator& communicator) {
-          std::mt19937_64 own(delays + static_cast<std::uint64_t>(communicator.rank()));
-          for (const Case& c : cases) {
-            for (std::uint64_t i = own() % 4 == 0 ? own() % 64 : 0; i > 0; --i)
-              std::this_thread::yield();
+          std::mt19937_64 own(seed + static_cast<std::uint64_t>(communicator.rank()));
+          for (const Case& c : cases)
             check_collective(c, communicator, {.may_spin = own() % 2 == 0},
-                             &ranks.memory(communicator.rank()));
-          }
+                             &ranks.buffers(communicator.rank()));
         })) == "");
 }
 
@@ -153,7 +117,7 @@ TEST_CASE("peers give back what its owner has freed", "[comm]") {
   CHECK(first_error(ranks.run([&](Communicator& communicator) {
           SharedMemory& memory = ranks.memory(communicator.rank());
           for (int round = 0; round < 20; ++round) {
-            const Buffer buffer(kCount * sizeof(float), 0, &memory);
+            const Buffer buffer(kCount * sizeof(float), 0, &ranks.buffers(communicator.rank()));
             auto* const data = reinterpret_cast<float*>(buffer.data());
             data[kCount - 1] = 1.0F;
             communicator.allreduce(data, data, kCount, {}, {});
@@ -169,7 +133,7 @@ TEST_CASE("memory that a rank does not have is refused", "[comm]") {
   RankThreads ranks(2);
   SharedMemory& memory = ranks.memory(0);
   CHECK(error_of([&] { memory.allocate(0); })->code == hvd::ErrorCode::invalid_argument);
-  const Buffer buffer(10'000, 0, &memory);
+  const Buffer buffer(10'000, 0, &ranks.buffers(0));
   const SharedPlace place = memory.find(buffer.data() + 100, 5000);
   CHECK(place.id != 0);
   CHECK(place.pages == 3);

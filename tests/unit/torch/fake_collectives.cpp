@@ -56,9 +56,6 @@ using hvdrun::test::fake_job;
 
 int rank() { return 0; }
 int size() { return fake_job().size; }
-std::size_t size_of(DataType type) {
-  return type == DataType::int32 || type == DataType::float32 ? 4 : 8;
-}
 
 void* alloc(std::size_t bytes) {
   const std::size_t rounded = (bytes / 4096 + 1) * 4096;

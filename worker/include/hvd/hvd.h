@@ -112,8 +112,36 @@ struct BFloat16 {
   std::uint16_t bits = 0;
 };
 
-// The size of one element in bytes.
-HVD_EXPORT std::size_t size_of(DataType type);
+namespace detail {
+// 0 for a type that there is not.
+constexpr std::size_t element_size(DataType type) noexcept {
+  switch (type) {
+    case DataType::uint8:
+    case DataType::int8:
+    case DataType::boolean:
+      return 1;
+    case DataType::uint16:
+    case DataType::int16:
+    case DataType::float16:
+    case DataType::bfloat16:
+      return 2;
+    case DataType::int32:
+    case DataType::float32:
+      return 4;
+    case DataType::int64:
+    case DataType::float64:
+      return 8;
+  }
+  return 0;
+}
+}  // namespace detail
+
+// The size of one element in bytes. Throws Error(invalid_argument) for a type that there is not.
+inline std::size_t size_of(DataType type) {
+  if (const std::size_t size = detail::element_size(type)) return size;
+  throw Error(ErrorCode::invalid_argument,
+              "unknown data type " + std::to_string(static_cast<unsigned>(type)));
+}
 
 template <class T>
 struct DataTypeOf;
