@@ -14,11 +14,12 @@ import init
 import kill
 import launch
 import memory
+import step
 import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, training)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, step, training)
 }
 
 
