@@ -14,11 +14,12 @@ import init
 import kill
 import launch
 import memory
+import step
 import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, training)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, step, training)
 }
 
 
@@ -53,7 +54,7 @@ def machine(build):
         f"hvdrun: {first_line(f'{build}/hvdrun', '--version')}, "
         f"commit {first_line('git', 'describe', '--always', '--dirty')}",
         f"peers: Open MPI {package_version('openmpi-bin')}, MPICH {package_version('mpich')}, "
-        f"LibTorch {package_version('libtorch-dev')}",
+        f"gloo {package_version('libgloo-dev')}, LibTorch and PyTorch {package_version('libtorch-dev')}",
     ]
 
 

@@ -1,0 +1,85 @@
+"""What communication adds to a training step of 25 M parameters: ours against PyTorch's DDP on gloo."""
+
+import os
+import statistics
+import subprocess
+
+NAME = "step"
+TITLE = "communication in a training step: MLP of 25 M float32 parameters, batch 8, one thread a rank"
+RANKS = [2, 4]
+BLOCKS, STEPS = 4, 5  # of each kind, within one run of a program
+LIMIT = 300  # seconds for one run
+SETTINGS = []  # of ddp_step.py
+NOTE = "PyTorch DDP, gloo on loopback, gradient_as_bucket_view"
+
+
+def programs(build):
+    return {
+        "ours": [f"{build}/bench/step", str(BLOCKS), str(STEPS)],
+        "PyTorch DDP": ["/usr/bin/python3", "tests/bench/ddp_step.py", str(BLOCKS), str(STEPS)]
+        + SETTINGS,
+    }
+
+
+def run(build, program, ranks):
+    """Milliseconds of a step with and without communication."""
+    command = [f"{build}/hvdrun", "--tag-output", "off", "-np", str(ranks)]
+    command += ["-H", f"localhost:{ranks}", *program]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+    on, off = (1e3 * float(word) for word in done.stdout.split()[-2:])
+    return on, off
+
+
+def measure(build, rounds, report):
+    rows = []
+    for ranks in RANKS:
+        found = {name: [] for name in programs(build)}
+        turns = max(1, rounds // 3)
+        for turn in range(turns):
+            for name, program in programs(build).items():
+                found[name].append(run(build, program, ranks))
+                on, off = found[name][-1]
+                report(
+                    f"{NAME} np={ranks}: round {turn + 1} of {turns}: {name}: "
+                    f"{on:.1f} ms with communication, {off:.1f} without"
+                )
+        rows += rows_of(ranks, found)
+    return rows
+
+
+def rows_of(ranks, found):
+    def middle(name, value):
+        return statistics.median(value(on, off) for on, off in found[name])
+
+    kinds = {
+        "parameters=25M": (lambda on, off: on - off, f"step with less step without; {NOTE}"),
+        "step with": (lambda on, off: on, "the whole step"),
+        "step without": (lambda on, off: off, "the same without communication"),
+    }
+    rows = []
+    for case, (value, note) in kinds.items():
+        ours, peer = middle("ours", value), middle("PyTorch DDP", value)
+        rows.append(
+            {
+                "bench": NAME,
+                "case": f"np={ranks} {case}",
+                "unit": "ms",
+                "ours": ours,
+                "peer": "PyTorch DDP",
+                "peer_value": peer,
+                "ratio": peer / ours if ours > 0 else None,
+                "note": note,
+            }
+        )
+    return rows
