@@ -33,9 +33,15 @@ GLOO = {
 }
 
 
-def rounds_of(size):
-    """Rounds within one program: enough of the short ones, few of the long ones."""
-    return max(7, min(2000, (256 * MIB) // (size + 64 * KIB)))
+CORES = len(os.sched_getaffinity(0))
+# As launch.py does: containers are root.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def rounds_of(size, ranks):
+    """Rounds within one program: enough of the short ones, few of the long ones. Who spins while
+    another needs the core takes milliseconds for each, whatever the size."""
+    return max(7, min(2000 if ranks <= CORES else 200, (256 * MIB) // (size + 64 * KIB)))
 
 
 def programs(build):
@@ -49,7 +55,7 @@ def programs(build):
         "heap": (ours, {"HVD_BENCH_MEMORY": "heap"}, "ordinary memory"),
         "Open MPI": (
             lambda n: mpi + ["-np", str(n), f"{build}/bench/openmpi_collectives"],
-            {},
+            AS_ROOT,
             "mpirun --bind-to none --mca pml ob1 --mca btl self,vader",
         ),
         "MPICH": (
@@ -72,20 +78,20 @@ def best_gloo(command, operation, ranks, size):
     tried = {}
     for setting, note in GLOO[operation].items():
         # With more ranks than cores the one that polls keeps the one it waits for from running.
-        few = ranks <= len(os.sched_getaffinity(0))
+        few = ranks <= CORES
         if setting == "polling" and (not few or size > POLLING_LIMIT):
             continue
         environment = {"HVD_BENCH_GLOO": setting}
-        tried[run(command, environment, operation, size) or LIMIT] = (environment, note)
+        tried[run(command, environment, operation, size, ranks) or LIMIT] = (environment, note)
     return tried[min(tried)]
 
 
-def run(command, environment, operation, size):
+def run(command, environment, operation, size, ranks):
     """Seconds, or None when the program did not give any."""
     try:
         with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
             done = subprocess.run(
-                [*command, operation, str(size), str(rounds_of(size))],
+                [*command, operation, str(size), str(rounds_of(size, ranks))],
                 env={**os.environ, **environment, "HVD_BENCH_FOLDER": folder},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -117,10 +123,10 @@ def measure_operation(operation, build, rounds, report):
             for turn in range(rounds):
                 report(f"{operation} np={ranks} bytes={size}: round {turn + 1} of {rounds}")
                 for name, (command, environment, _) in peers.items():
-                    times[name].append(run(command(ranks), environment, operation, size))
+                    times[name].append(run(command(ranks), environment, operation, size, ranks))
                 if operation == "allreduce" and size >= 4 * MIB:
                     command, environment, _ = peers["heap"]
-                    floors.append(run(command(ranks), environment, "floor", size))
+                    floors.append(run(command(ranks), environment, "floor", size, ranks))
             median = {
                 name: statistics.median(good) if (good := [t for t in found if t]) else None
                 for name, found in times.items()
@@ -132,7 +138,8 @@ def measure_operation(operation, build, rounds, report):
 
 
 def rows_of(operation, ranks, size, median, peers):
-    """Ours in both memories against the best of the others, and against the floor."""
+    """Ours in both memories against the best of the others, and against the floor; small ones of
+    more ranks than cores also against those that do not spin as long as the best one."""
     others = {n: t for n, t in median.items() if n not in ("alloc", "heap", "floor") and t}
     best = min(others, key=others.get) if others else None
     rows = []
@@ -140,6 +147,8 @@ def rows_of(operation, ranks, size, median, peers):
         ours = median[memory]
         case = f"np={ranks} bytes={size} memory={memory}"
         against = [(best, others.get(best), peers[best][2] if best else "")]
+        if ranks > CORES and size <= 4 * KIB:
+            against += [(n, others[n], peers[n][2]) for n in ("MPICH", "gloo") if n in others and n != best]
         if "floor" in median and memory == "alloc":
             against.append(("floor", median["floor"], "each rank rewrites a buffer of its own"))
         for peer, value, note in against:
