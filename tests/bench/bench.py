@@ -14,12 +14,13 @@ import init
 import kill
 import launch
 import memory
+import peer_copy
 import step
 import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, step, training)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, peer_copy, step, training)
 }
 
 
