@@ -67,6 +67,9 @@ inline int time_collective(Collectives& c, int argc, char** argv) {
     if (operation == "floor")
       for (std::size_t i = 0; i < whole; ++i) input[i] = input[i] * 0.5F + 1.0F;
     const auto end = std::chrono::steady_clock::now();
+    // On a shared core a rank that is through would check and fill while another waits for the core
+    // to see that it is through as well.
+    c.barrier();
     if (round >= 0)
       seconds[static_cast<std::size_t>(round)] = std::chrono::duration<double>(end - begin).count();
     if (operation == "floor") continue;

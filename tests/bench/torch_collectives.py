@@ -37,6 +37,7 @@ def main():
         else:
             raise SystemExit(f"gloo has no {operation} here")
         elapsed = time.perf_counter() - begin
+        dist.barrier()
         if round_ >= 2:
             seconds.append(elapsed)
         if operation == "allreduce":
