@@ -86,12 +86,16 @@ TEST_CASE("a rank that ends before hvd::init is named, and nobody waits for it",
 }
 
 TEST_CASE("a rank that leaves while others need it is an error for them", "[failure]") {
-  const RunResult result = hvdrun({"-np", "3", worker_probe(), "exit-early"});
-  CHECK(result.exit_code == 81);
-  CHECK(result.err.find("hvdrun: rank 1 on localhost (pid ") != std::string::npos);
-  CHECK(result.err.find("exited with code 0 after ") != std::string::npos);
-  CHECK(result.err.find("because rank ") != std::string::npos);
-  CHECK(result.time < 5s);
+  // Often: what the others say and their ends come at the same moment.
+  for (int i = 0; i < 30; ++i) {
+    const RunResult result = hvdrun({"-np", "3", worker_probe(), "exit-early"});
+    INFO(result.out << result.err);
+    REQUIRE(result.exit_code == 81);
+    CHECK(result.err.find("hvdrun: rank 1 on localhost (pid ") != std::string::npos);
+    CHECK(result.err.find("exited with code 0 after ") != std::string::npos);
+    CHECK(result.err.find("because rank ") != std::string::npos);
+    CHECK(result.time < 5s);
+  }
 }
 
 TEST_CASE("signals to the launcher end the job: once by the ladder, twice at once", "[failure]") {

@@ -328,15 +328,19 @@ void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus
   const bool out_of_memory = status.signaled && status.value == SIGKILL && !ladder_.started() &&
                              oom_kill_count() > oom_kills_;
   debug("rank " + std::to_string(rank) + ": " + describe(status));
-  if (status.signaled || status.value != 0) pump_.catch_up(rank);
-  up(RankExited{rank,
-                pid,
-                status.signaled ? ExitKind::signaled : ExitKind::exited,
-                static_cast<std::uint32_t>(status.value),
-                ladder_.started(),
-                out_of_memory,
-                {}});
-  workers_server_->rank_exited(rank, describe(status));
+  const RankExited message{rank,
+                           pid,
+                           status.signaled ? ExitKind::signaled : ExitKind::exited,
+                           static_cast<std::uint32_t>(status.value),
+                           ladder_.started(),
+                           out_of_memory,
+                           {}};
+  // Whether it failed by itself or for lack of another, it has said before.
+  workers_server_->hear_out(rank, [this, message, how = describe(status)] {
+    if (message.kind != ExitKind::exited || message.value != 0) pump_.catch_up(message.rank);
+    up(message);
+    workers_server_->rank_exited(message.rank, how);
+  });
 }
 
 void Agent::kill_ranks(const KillRanks& message) {

@@ -13,6 +13,8 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::chrono::milliseconds kExitStatusPatience{100};
+// For what a process that is gone has written before.
+constexpr std::chrono::milliseconds kLastWordsPatience{50};
 // How long a rank may wait in the fence for another of its host before the coordinator is told.
 constexpr std::chrono::milliseconds kFencePatience{500};
 
@@ -265,15 +267,32 @@ void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reaso
   const bool all_left = std::none_of(lines_.begin(), lines_.end(),
                                      [](const auto& entry) { return entry.second.channel; });
   if (all_left) segments_.clear();
+  end_hearing(rank);
 }
 
 // A line ends a moment before its process does: whoever asks then what happened gets the exit
 // status for an answer. It is not waited for long, because peers are waiting too.
 void WorkerServer::suspect(std::uint32_t rank, const Channel& channel) {
+  if (lines_[rank].channel == channel) lines_[rank].ended = true;
+  end_hearing(rank);
+  if (lines_[rank].channel != channel) return;  // its process is known to be gone
   const auto patience = std::make_shared<boost::asio::steady_timer>(io_, kExitStatusPatience);
   patience->async_wait([this, rank, channel, patience](const auto&) {
     if (lines_[rank].channel == channel) lose(rank, false, "it closed its line to the agent");
   });
+}
+
+// The end of a process may be seen before what it wrote last, which tells why it ended.
+void WorkerServer::hear_out(std::uint32_t rank, std::function<void()> then) {
+  const auto line = lines_.find(rank);
+  if (line == lines_.end() || !line->second.channel || line->second.ended) return then();
+  line->second.heard_out = std::move(then);
+  const auto patience = std::make_shared<boost::asio::steady_timer>(io_, kLastWordsPatience);
+  patience->async_wait([this, rank, patience](const auto&) { end_hearing(rank); });
+}
+
+void WorkerServer::end_hearing(std::uint32_t rank) {
+  if (const auto then = std::exchange(lines_[rank].heard_out, {})) then();
 }
 
 void WorkerServer::rank_exited(std::uint32_t rank, const std::string& how) {

@@ -52,18 +52,23 @@ class WorkerServer {
   void store_ack(const StoreAck& message);
   void store_value(const StoreValue& message);
   void peer_lost(const PeerLost& message);
+  // Calls `then` when all that a rank said over its line has been read; its process is gone, so
+  // the line ends of itself. At once without a line, and soon when a child still holds it open.
+  void hear_out(std::uint32_t rank, std::function<void()> then);
   // The process of a local rank is gone (its children may still hold its line open).
   void rank_exited(std::uint32_t rank, const std::string& how);
 
  private:
   using Channel = std::shared_ptr<FrameChannel>;
   struct Line {
-    Channel channel;  // none: not joined, or left
-    bool exited = false;
+    Channel channel;           // none: not joined, or left
+    bool ended = false;        // nothing more comes over the channel
+    bool exited = false;       // the process
     bool in_fence = false;     // waits for the fence
     bool fence_is_up = false;  // and the coordinator has been told
     std::uint32_t fence = 0;   // its own number for it: it counts from 0 on every line
     std::string blob;
+    std::function<void()> heard_out;  // to be called at the end of the line
   };
   struct Relay {
     std::uint32_t rank = 0;
@@ -78,6 +83,7 @@ class WorkerServer {
   Errc on_fence_enter(std::uint32_t rank, const Frame& frame);
   Errc on_segment_get(std::uint32_t rank, const Frame& frame);
   void suspect(std::uint32_t rank, const Channel& channel);
+  void end_hearing(std::uint32_t rank);
   void lose(std::uint32_t rank, bool clean, const std::string& reason);
   void forward_fence(bool without_the_late = false);
   void wait_for_the_late();
