@@ -28,10 +28,9 @@ TEST_CASE("Horovod's time-out in init is known for what it is", "[peer loss]") {
   const std::string line =
       "  what():  [/tmp/x/horovod/common/gloo/http_store.cc:57] Wait timeout after 30 seconds for "
       "key(s): 1. You may want to increase the timeout via HOROVOD_GLOO_TIMEOUT_SECONDS";
-  const auto found = find_peer_loss(
-      "terminate called after throwing an instance of "
-      "'gloo::IoException'\n" +
-      line + "\n");
+  const std::string text =
+      "terminate called after throwing an instance of 'gloo::IoException'\n" + line + "\n";
+  const auto found = find_peer_loss(text);
   CHECK(found.line == line);
   CHECK(found.code == Errc::timeout);
   CHECK(find_peer_loss("Wait timeout after 3 s\n").line.empty());
