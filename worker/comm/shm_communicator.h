@@ -1,11 +1,11 @@
 // Collectives between the ranks of one host, over one shared mapping.
 //
 // Two ranks reduce every chunk whole. Large buffers of more pass through staging slots in chunks:
-// every rank copies its chunk into its slot, reduces its own slice of the chunk over all slots in
-// rank order, and copies the slices out. Small ones are reduced whole by everybody. Large ones that
-// lie in SharedMemory on every rank are not copied at all: each rank reads the others' inputs and
-// writes the others' outputs. The order is the same everywhere, so the bits do not depend on the
-// path.
+// every rank copies its chunk into its slot but for its own slice, reduces that slice over all
+// ranks in their order, and copies the other slices out. Small ones are reduced whole by everybody.
+// Large ones that lie in SharedMemory on every rank are not copied at all: each rank reads the
+// others' inputs and writes the others' outputs. The order is the same everywhere, so the bits do
+// not depend on the path.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ namespace hvdrun {
 
 inline constexpr std::size_t kMaxShmRanks = 4096;  // of one host
 
-// The mapping holds the control area (0.5 KiB per rank, see meeting.h) and two slots per rank:
-// about 513 KiB per rank, whatever the size of the buffers; 256 ranks need 128 MiB.
+// The mapping holds the control area (0.5 KiB per rank, see meeting.h) and two slots per rank (see
+// staging.h): about 521 KiB per rank, whatever the size of the buffers; 256 ranks need 130 MiB.
 std::size_t shm_segment_bytes(std::size_t ranks);
 
 struct ShmOptions {
