@@ -60,7 +60,7 @@ Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options,
   const std::optional<WorkerEnvironment> environment = read_worker_environment(lookup);
   if (environment) {
     join(*environment, std::chrono::steady_clock::now() + init_timeout, generation,
-         collective_timeout);
+         collective_timeout, compute_threads(lookup));
     return;
   }
   if (const std::optional<std::string> warning = foreign_launcher_warning(lookup))
@@ -69,11 +69,13 @@ Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options,
 }
 
 void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
-               std::uint32_t generation, std::chrono::milliseconds collective_timeout) {
+               std::uint32_t generation, std::chrono::milliseconds collective_timeout,
+               std::uint32_t threads) {
   auto line = std::make_unique<AgentLine>(environment, deadline);
   const WorkerTopology& topology = line->topology();
   place_ = place_of(topology);
   require_one_host(place_);
+  const CoreShare share{topology.usable_cores, topology.local_size, threads};
   std::unique_ptr<Communicator> communicator;
   if (place_.size == 1) {
     communicator = make_self_communicator();
@@ -90,7 +92,7 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     ShmOptions shm;
     shm.rank = place_.rank;
     shm.size = place_.size;
-    shm.may_spin = topology.local_size <= topology.usable_cores;
+    shm.may_spin = share.fits(0);
     memory_ = std::make_shared<SharedMemory>(std::make_shared<AgentSegments>(*line),
                                              static_cast<std::size_t>(place_.rank), generation);
     shm.memory = memory_;
@@ -99,7 +101,7 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   }
   auto engine = std::make_unique<Engine>(
       std::move(communicator), collective_timeout,
-      [told = line.get()](const hvd::Error& error) { told->report(error); });
+      [told = line.get()](const hvd::Error& error) { told->report(error); }, share);
   try {
     line->fence({}, deadline);
   } catch (const hvd::Error& error) {

@@ -42,7 +42,8 @@ class Job {
 
  private:
   void join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
-            std::uint32_t generation, std::chrono::milliseconds collective_timeout);
+            std::uint32_t generation, std::chrono::milliseconds collective_timeout,
+            std::uint32_t compute_threads);
 
   JobPlace place_;
   std::unique_ptr<AgentLine> line_;  // none without a launcher

@@ -114,4 +114,11 @@ std::chrono::milliseconds read_timeout(const EnvironmentLookup& lookup, const ch
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
+std::uint32_t compute_threads(const EnvironmentLookup& lookup) {
+  const std::optional<std::string> text = lookup("OMP_NUM_THREADS");
+  if (!text) return 1;
+  // OpenMP takes a list, a number for each level of nesting.
+  return std::max(1U, parse_number(text->substr(0, text->find(','))).value_or(1));
+}
+
 }  // namespace hvdrun

@@ -37,4 +37,8 @@ std::optional<std::string> foreign_launcher_warning(const EnvironmentLookup& loo
 std::chrono::milliseconds read_timeout(const EnvironmentLookup& lookup, const char* name,
                                        std::chrono::milliseconds fallback);
 
+// With how many threads this process computes: OMP_NUM_THREADS, which the launcher sets; 1 when it
+// is not set or no number.
+std::uint32_t compute_threads(const EnvironmentLookup& lookup);
+
 }  // namespace hvdrun

@@ -8,16 +8,21 @@
 namespace hvdrun {
 
 Engine::Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout,
-               std::function<void(const hvd::Error&)> on_failed)
-    : communicator_(std::move(communicator)), timeout_(timeout), on_failed_(std::move(on_failed)) {}
+               std::function<void(const hvd::Error&)> on_failed, const CoreShare& share)
+    : communicator_(std::move(communicator)),
+      timeout_(timeout),
+      on_failed_(std::move(on_failed)),
+      share_(share) {}
 
 Engine::~Engine() { shutdown(); }
 
 void Engine::run(const Operation& operation) {
   check(operation, *communicator_);
+  bool may_spin = false;
   {
     const MutexLock lock(mutex_);
     check_open();
+    may_spin = share_.fits(thread_.joinable() ? 1 : 0);
     if (running_ || !queue_.empty()) {
       const std::shared_ptr<Entry> entry = enqueue(operation);
       wait_done(*entry);
@@ -26,10 +31,10 @@ void Engine::run(const Operation& operation) {
     }
     running_ = true;
   }
-  execute_here(operation);
+  execute_here(operation, may_spin);
 }
 
-void Engine::execute_here(const Operation& operation) {
+void Engine::execute_here(const Operation& operation, bool may_spin) {
   struct Release {
     Engine& engine;
     ~Release() {
@@ -40,7 +45,7 @@ void Engine::execute_here(const Operation& operation) {
     }
   };
   const Release release{*this};
-  execute_and_tell(operation, true);
+  execute_and_tell(operation, may_spin);
 }
 
 void Engine::execute_and_tell(const Operation& operation, bool may_spin) {

@@ -14,6 +14,7 @@
 
 #include "common/mutex.h"
 #include "worker/comm/communicator.h"
+#include "worker/engine/core_share.h"
 #include "worker/engine/operation.h"
 
 namespace hvdrun {
@@ -21,9 +22,10 @@ namespace hvdrun {
 class Engine {
  public:
   // `on_failed` is told the error of every operation that fails in the communicator, on the thread
-  // that ran it, before anybody sees it.
+  // that ran it, before anybody sees it. Callers of run() spin while they wait when `share` has a
+  // core for each thread; the engine's own thread never does.
   Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout,
-         std::function<void(const hvd::Error&)> on_failed = {});
+         std::function<void(const hvd::Error&)> on_failed = {}, const CoreShare& share = {});
   // shutdown()
   ~Engine();
   Engine(const Engine&) = delete;
@@ -52,7 +54,7 @@ class Engine {
 
   std::shared_ptr<Entry> enqueue(const Operation& operation) HVD_REQUIRES(mutex_);
   void wait_done(const Entry& entry) HVD_REQUIRES(mutex_);
-  void execute_here(const Operation& operation) HVD_EXCLUDES(mutex_);
+  void execute_here(const Operation& operation, bool may_spin) HVD_EXCLUDES(mutex_);
   void execute_and_tell(const Operation& operation, bool may_spin) HVD_EXCLUDES(mutex_);
   void loop() HVD_EXCLUDES(mutex_);
   void check_open() HVD_REQUIRES(mutex_);
@@ -60,6 +62,7 @@ class Engine {
   const std::unique_ptr<Communicator> communicator_;
   const std::chrono::milliseconds timeout_;
   const std::function<void(const hvd::Error&)> on_failed_;
+  const CoreShare share_;
 
   Mutex mutex_;
   CondVar work_;                                 // the thread has something to do

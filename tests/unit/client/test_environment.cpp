@@ -99,3 +99,17 @@ TEST_CASE("time limits are seconds", "[client]") {
     CHECK_THROWS_AS(read(bad), hvd::Error);
   }
 }
+
+TEST_CASE("a rank's compute threads are OpenMP's", "[client]") {
+  const auto read = [](const std::string& text) {
+    return compute_threads(lookup({{"OMP_NUM_THREADS", text}}));
+  };
+  CHECK(compute_threads(lookup({})) == 1);
+  CHECK(read("1") == 1);
+  CHECK(read("12") == 12);
+  CHECK(read("4,2") == 4);
+  for (const char* bad : {"", "0", "-3", "many", "99999999999"}) {
+    CAPTURE(bad);
+    CHECK(read(bad) == 1);
+  }
+}

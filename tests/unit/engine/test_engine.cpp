@@ -79,7 +79,8 @@ class FakeCommunicator final : public Communicator {
 
 struct Fixture {
   FakeCommunicator* fake = new FakeCommunicator;  // owned by the engine
-  Engine engine{std::unique_ptr<Communicator>(fake), milliseconds(5000)};
+  CoreShare share{};
+  Engine engine{std::unique_ptr<Communicator>(fake), milliseconds(5000), {}, share};
   float data[64] = {};
 
   Operation allreduce(std::size_t count) {
@@ -100,6 +101,25 @@ TEST_CASE("a blocking call with nothing under way runs on its caller's thread", 
   REQUIRE(f.fake->calls().size() == 1);
   CHECK(f.fake->calls()[0].thread == std::this_thread::get_id());
   CHECK(f.fake->calls()[0].may_spin);
+}
+
+TEST_CASE("a caller spins only while every thread of the job has a core", "[engine]") {
+  using Threads = std::pair<CoreShare, std::pair<bool, bool>>;
+  // Cores, ranks, compute threads; without and with the engine's own threads.
+  for (const auto& [share, spins] :
+       {Threads{{2, 2, 1}, {true, false}}, Threads{{4, 2, 1}, {true, true}},
+        Threads{{4, 2, 2}, {true, false}}, Threads{{6, 2, 2}, {true, true}},
+        Threads{{2, 2, 2}, {false, false}}, Threads{{2, 4, 1}, {false, false}}}) {
+    CAPTURE(share.cores, share.ranks, share.compute_threads);
+    Fixture f{.share = share};
+    f.engine.run(f.allreduce(1));
+    CHECK(f.fake->calls().back().may_spin == spins.first);
+    f.engine.synchronize(f.engine.submit(f.allreduce(1)));
+    CHECK_FALSE(f.fake->calls().back().may_spin);
+    f.engine.run(f.allreduce(1));
+    CHECK(f.fake->calls().back().thread == std::this_thread::get_id());
+    CHECK(f.fake->calls().back().may_spin == spins.second);
+  }
 }
 
 TEST_CASE("operations run in the order of submission, a blocking one last", "[engine]") {
