@@ -38,10 +38,10 @@ CORES = len(os.sched_getaffinity(0))
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def rounds_of(size, ranks):
-    """Rounds within one program: enough of the short ones, few of the long ones. Who spins while
-    another needs the core takes milliseconds for each, whatever the size."""
-    return max(7, min(2000 if ranks <= CORES else 200, (256 * MIB) // (size + 64 * KIB)))
+def rounds_of(size):
+    """Rounds within one program: enough of the short ones, few of the long ones. It makes fewer when
+    they take too long."""
+    return max(7, min(2000, (256 * MIB) // (size + 64 * KIB)))
 
 
 def programs(build):
@@ -82,16 +82,16 @@ def best_gloo(command, operation, ranks, size):
         if setting == "polling" and (not few or size > POLLING_LIMIT):
             continue
         environment = {"HVD_BENCH_GLOO": setting}
-        tried[run(command, environment, operation, size, ranks) or LIMIT] = (environment, note)
+        tried[run(command, environment, operation, size) or LIMIT] = (environment, note)
     return tried[min(tried)]
 
 
-def run(command, environment, operation, size, ranks):
+def run(command, environment, operation, size):
     """Seconds, or None when the program did not give any."""
     try:
         with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
             done = subprocess.run(
-                [*command, operation, str(size), str(rounds_of(size, ranks))],
+                [*command, operation, str(size), str(rounds_of(size))],
                 env={**os.environ, **environment, "HVD_BENCH_FOLDER": folder},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -123,10 +123,10 @@ def measure_operation(operation, build, rounds, report):
             for turn in range(rounds):
                 report(f"{operation} np={ranks} bytes={size}: round {turn + 1} of {rounds}")
                 for name, (command, environment, _) in peers.items():
-                    times[name].append(run(command(ranks), environment, operation, size, ranks))
+                    times[name].append(run(command(ranks), environment, operation, size))
                 if operation == "allreduce" and size >= 4 * MIB:
                     command, environment, _ = peers["heap"]
-                    floors.append(run(command(ranks), environment, "floor", size, ranks))
+                    floors.append(run(command(ranks), environment, "floor", size))
             median = {
                 name: statistics.median(good) if (good := [t for t in found if t]) else None
                 for name, found in times.items()

@@ -12,6 +12,15 @@ def element(rank, round_, count):
     return ((rank * 7 + round_ + torch.arange(count)) % 16).float()
 
 
+WARM_UP, LIMIT, FEWEST = 0.1, 1.5, 7  # as in collective_timing.h
+
+
+def passed(begin, seconds):
+    early = torch.tensor([1.0 if time.perf_counter() - begin < seconds else 0.0])
+    dist.all_reduce(early, dist.ReduceOp.MAX)
+    return early.item() == 0
+
+
 def main():
     operation, size_bytes, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
@@ -24,7 +33,16 @@ def main():
     out = torch.empty(whole)
     parts = list(out.view(ranks, -1).unbind(0)) if whole == part * ranks else []
     seconds = []
-    for round_ in range(rounds + 2):
+    warm = False
+    start = time.perf_counter()
+    round_ = -1
+    while len(seconds) < rounds:
+        round_ += 1
+        if not warm and round_ >= 2 and passed(start, WARM_UP):
+            warm = True
+            start = time.perf_counter()
+        if len(seconds) >= FEWEST and round_ % 16 == 0 and passed(start, LIMIT):
+            break
         values.copy_(element(rank, round_, whole))
         dist.barrier()
         begin = time.perf_counter()
@@ -38,7 +56,7 @@ def main():
             raise SystemExit(f"gloo has no {operation} here")
         elapsed = time.perf_counter() - begin
         dist.barrier()
-        if round_ >= 2:
+        if warm:
             seconds.append(elapsed)
         if operation == "allreduce":
             want = sum(element(r, round_, whole) for r in range(ranks))
