@@ -60,7 +60,7 @@ class ShmCommunicator final : public Communicator {
   }
 
  private:
-  static constexpr auto everybody = [](std::size_t /*rank*/) { return true; };
+  static constexpr auto kEverybody = [](std::size_t /*rank*/) { return true; };
 
   // Slices begin at cache lines: no line is written by two ranks.
   struct Slices {
@@ -74,7 +74,7 @@ class ShmCommunicator final : public Communicator {
     return {count, ((count + size_ - 1) / size_ + per_line - 1) / per_line * per_line};
   }
 
-  // Small or of two ranks: everybody reduces everything.
+  // Small or of two ranks: kEverybody reduces everything.
   void reduce_whole(const std::byte* input, std::byte* output, std::size_t count,
                     const Reduction& reduction, bool in_line);
   void reduce_shared(std::size_t count, const Reduction& reduction);
@@ -118,7 +118,7 @@ void ShmCommunicator::allreduce(const void* input, void* output, std::size_t cou
   const Staging::Opening opening = staging_.open(staging_.asks(total), from, total, to, total);
   const auto size_at = [&](std::size_t done) { return std::min(step, total - done); };
   const bool shared = staging_.move(
-      opening, step, everybody,
+      opening, step, kEverybody,
       [&](std::size_t done) {
         if (whole)
           copy_bytes(staging_.slot(rank_), from + done, size_at(done));
@@ -282,7 +282,7 @@ void ShmCommunicator::reducescatter(const void* input, void* output, const std::
     return std::min(step, counts[rank] * width - std::min(counts[rank] * width, done));
   };
   const bool shared = staging_.move(
-      opening, step, everybody,
+      opening, step, kEverybody,
       [&](std::size_t done) {
         std::size_t begin = 0;
         for (std::size_t reader = 0; reader < size_; ++reader) {
@@ -362,7 +362,7 @@ void ShmCommunicator::alltoall(const void* input, const std::size_t* send_counts
       to += bytes;
     }
   }
-  // Whoever finds that the counts differ has told everybody before anybody returns.
+  // Whoever finds that the counts differ has told kEverybody before anybody returns.
   if (shared || most <= step) meeting_.meet();
 }
 
