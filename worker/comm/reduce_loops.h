@@ -268,23 +268,53 @@ void reduce_pair(const Call& call) {
   }
 }
 
-template <class T>
-bool reduces_as_pair(const Call& call, hvd::ReduceOp op) {
-  if (call.ranks != 2 || call.output_count > 2 || call.prescale != 1 || call.postscale != 1)
-    return false;
-  if (op == hvd::ReduceOp::average) {
-    reduce_pair<T, true>(call);
+// The same of four ranks, added in their order.
+template <class T, bool kAverage, std::size_t kOutputs>
+void reduce_four(const Call& call) {
+  const Raw<T>* from[4];
+  Raw<T>* to[kOutputs];
+  for (std::size_t i = 0; i < 4; ++i) from[i] = reinterpret_cast<const Raw<T>*>(call.sources[i]);
+  for (std::size_t i = 0; i < kOutputs; ++i) to[i] = reinterpret_cast<Raw<T>*>(call.outputs[i]);
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < call.count; ++i) {
+    T value = from[0][i].value + from[1][i].value;
+    value = value + from[2][i].value;
+    value = value + from[3][i].value;
+    if (kAverage) value = value * T(0.25);
+    for (std::size_t output = 0; output < kOutputs; ++output) to[output][i].value = value;
+  }
+}
+
+template <class T, bool kAverage>
+bool reduces_in_one_pass(const Call& call) {
+  if (call.ranks == 2 && call.output_count <= 2) {
+    reduce_pair<T, kAverage>(call);
     return true;
   }
-  if (op != hvd::ReduceOp::sum) return false;
-  reduce_pair<T, false>(call);
+  if (call.ranks != 4) return false;
+  if (call.output_count == 1) {
+    reduce_four<T, kAverage, 1>(call);
+  } else if (call.output_count == 2) {
+    reduce_four<T, kAverage, 2>(call);
+  } else if (call.output_count == 4) {
+    reduce_four<T, kAverage, 4>(call);
+  } else {
+    return false;
+  }
   return true;
+}
+
+template <class T>
+bool reduces_in_one_pass(const Call& call, hvd::ReduceOp op) {
+  if (call.prescale != 1 || call.postscale != 1) return false;
+  if (op == hvd::ReduceOp::average) return reduces_in_one_pass<T, true>(call);
+  return op == hvd::ReduceOp::sum && reduces_in_one_pass<T, false>(call);
 }
 
 template <class Codec, class Acc>
 void reduce_floats(const Call& call, hvd::ReduceOp op) {
   if constexpr (sizeof(typename Codec::Stored) == sizeof(Acc))
-    if (reduces_as_pair<Acc>(call, op)) return;
+    if (reduces_in_one_pass<Acc>(call, op)) return;
   switch (op) {
     case hvd::ReduceOp::average:
     case hvd::ReduceOp::sum:

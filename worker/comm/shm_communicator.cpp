@@ -74,7 +74,7 @@ class ShmCommunicator final : public Communicator {
     return {count, ((count + size_ - 1) / size_ + per_line - 1) / per_line * per_line};
   }
 
-  // Small or of two ranks: kEverybody reduces everything.
+  // Small or of two ranks: everybody reduces everything.
   void reduce_whole(const std::byte* input, std::byte* output, std::size_t count,
                     const Reduction& reduction, bool in_line);
   void reduce_shared(std::size_t count, const Reduction& reduction);
