@@ -94,7 +94,10 @@ inline int time_collective(Collectives& c, int argc, char** argv) {
     if (operation == "allgather") c.allgather(input, output, part);
     if (operation == "reducescatter") c.reducescatter(input, output, part);
     if (operation == "alltoall") c.alltoall(input, output, part);
-    if (operation == "floor") rewrite(input, whole);
+    if (operation == "floor") {
+      rewrite(input, whole);
+      c.barrier();  // on a shared core another's part is waited for, too
+    }
     const auto end = std::chrono::steady_clock::now();
     // On a shared core a rank that is through would check and fill while another waits for the core
     // to see that it is through as well.

@@ -41,7 +41,7 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 def rounds_of(size):
     """Rounds within one program: enough of the short ones, few of the long ones. It makes fewer when
     they take too long."""
-    return max(7, min(2000, (256 * MIB) // (size + 64 * KIB)))
+    return max(25, min(2000, (256 * MIB) // (size + 64 * KIB)))
 
 
 def programs(build):
