@@ -3,87 +3,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "coordinator/job.h"
+#include "tests/unit/coordinator/job_fixture.h"
 
 namespace hvdrun {
 namespace {
 
 using namespace std::chrono_literals;
 using Target = Job::Action::Target;
-
-// A job on two hosts (a:2, b:1) that is stepped by hand.
-struct JobFixture {
-  JobFixture() : job(make_spec(), now) {}
-
-  static JobSpec make_spec() {
-    JobSpec spec;
-    spec.job_id = "job";
-    spec.hosts = {{"a", 2}, {"b", 2}};
-    spec.np = 3;
-    spec.argv = {"train"};
-    spec.env = {"A=b"};
-    spec.cwd = "/tmp";
-    spec.env_compat.mpi_ids = false;
-    spec.horovod_port = 5999;
-    spec.start_timeout = 30s;
-    spec.ladder = {{SIGTERM, 5000}};
-    spec.init_timeout = 60s;
-    return spec;
-  }
-
-  struct Sent {
-    Target target;
-    std::uint32_t host;
-    Frame frame;
-  };
-  std::vector<Sent> take() {
-    std::vector<Sent> sent;
-    for (auto& action : job.take_actions()) {
-      FrameDecoder decoder;
-      decoder.feed(action.frame);
-      std::error_code ec;
-      sent.push_back({action.target, action.host, decoder.next(ec).value()});
-    }
-    return sent;
-  }
-  // The messages of type M among what is sent now, to that target.
-  template <class M>
-  std::vector<std::pair<std::uint32_t, M>> take_all(Target target = Target::agent) {
-    std::vector<std::pair<std::uint32_t, M>> found;
-    for (const Sent& sent : take()) {
-      if (sent.target != target || sent.frame.type != M::kType) continue;
-      M message;
-      REQUIRE_FALSE(decode(sent.frame.payload, message));
-      found.emplace_back(sent.host, message);
-    }
-    return found;
-  }
-  template <class M>
-  Errc from_agent(std::uint32_t host, const M& message, std::uint32_t epoch = 1) {
-    return job.agent_frame(host, Frame{M::kType, epoch, encode(message)}, now);
-  }
-  template <class M>
-  Errc from_driver(const M& message) {
-    return job.driver_frame(Frame{M::kType, 0, encode(message)}, now);
-  }
-  void ready(std::uint32_t host, std::uint16_t port) {
-    job.agent_connected(host);
-    REQUIRE(from_agent(host, AgentReady{100 + host, 4, port}) == Errc::ok);
-  }
-  void run() {
-    ready(1, 5001);
-    ready(0, 5000);
-    for (std::uint32_t rank = 0; rank < 3; ++rank)
-      REQUIRE(from_agent(rank / 2, RankStarted{rank, 1000 + rank}) == Errc::ok);
-    take();
-  }
-  Errc exit(std::uint32_t rank, ExitKind kind, std::uint32_t value, bool after_kill = false) {
-    return from_agent(rank / 2, RankExited{rank, 1000 + rank, kind, value, after_kill, false, {}});
-  }
-
-  TimePoint now{};
-  Job job;
-};
 
 TEST_CASE_METHOD(JobFixture, "ranks are launched once all hosts are there, and not before",
                  "[job]") {
@@ -321,91 +247,6 @@ TEST_CASE_METHOD(JobFixture, "progress is told when it changes for all", "[job]"
   const auto progress = take_all<JobProgress>(Target::driver);
   REQUIRE(progress.size() == 1);
   CHECK(progress[0].second.joined == 3);
-}
-
-TEST_CASE_METHOD(JobFixture, "a rank that ends well while others wait in init is the cause",
-                 "[job]") {
-  run();
-  from_agent(0, FenceEnter{0, {0, 1}, ""});
-  CHECK(exit(2, ExitKind::exited, 0) == Errc::ok);
-  CHECK(job.state() == JobState::ending);
-  exit(0, ExitKind::exited, 1, true);
-  exit(1, ExitKind::exited, 1, true);
-  const JobEnded verdict = job.verdict();
-  CHECK(verdict.cause == EndCause::early_exit);
-  CHECK(verdict.rank == 2);
-  CHECK(verdict.exit_code == 81);
-  CHECK(verdict.text == "waited for in hvd::init by rank 0, 1");
-}
-
-TEST_CASE_METHOD(JobFixture, "who waits in init for whom is said, and ends the job in time",
-                 "[job]") {
-  run();
-  from_agent(0, FenceEnter{0, {0, 1}, ""});
-  REQUIRE(job.next_deadline());
-  CHECK(*job.next_deadline() == now + 10s);
-  job.tick(now + 10s);
-  const auto warnings = take_all<Log>(Target::driver);
-  REQUIRE(warnings.size() == 1);
-  CHECK(warnings[0].second.text == "2 ranks wait in hvd::init since 10 s for rank 2");
-  job.tick(now + 19s);
-  CHECK(take_all<Log>(Target::driver).empty());
-  job.tick(now + 60s);
-  CHECK(job.state() == JobState::ending);
-  CHECK(job.verdict().cause == EndCause::never_joined);
-  CHECK(job.verdict().exit_code == 80);
-  CHECK(job.verdict().text == "rank 2 never reached hvd::init");
-}
-
-TEST_CASE_METHOD(JobFixture, "a Horovod rank that never comes to init is the cause", "[job]") {
-  run();
-  job.horovod_gathering({0, 1}, {2}, now);
-  job.tick(now + 10s);
-  const auto warnings = take_all<Log>(Target::driver);
-  REQUIRE(warnings.size() == 1);
-  CHECK(warnings[0].second.text == "2 ranks wait in hvd.init since 10 s for rank 2");
-  SECTION("found out by Horovod's own time-out in those that waited") {
-    from_agent(0, RankTrouble{1, Errc::timeout, "Wait timeout after 30 seconds"});
-    CHECK(exit(1, ExitKind::signaled, SIGABRT) == Errc::ok);
-    CHECK(job.state() == JobState::ending);
-    CHECK(job.verdict().cause == EndCause::never_joined);
-    CHECK(job.verdict().exit_code == 80);
-    CHECK(job.verdict().text == "rank 2 never reached hvd.init");
-  }
-  SECTION("who has come is not missing") {
-    job.horovod_gathering({}, {}, now + 20s);
-    from_agent(0, RankTrouble{1, Errc::timeout, "Wait timeout after 30 seconds"});
-    CHECK(exit(1, ExitKind::signaled, SIGABRT) == Errc::ok);
-    CHECK(job.verdict().cause == EndCause::rank_failed);
-    CHECK(job.verdict().rank == 1);
-  }
-  SECTION("it ends well meanwhile") {
-    CHECK(exit(2, ExitKind::exited, 0) == Errc::ok);
-    CHECK(job.state() == JobState::ending);
-    CHECK(job.verdict().cause == EndCause::early_exit);
-    CHECK(job.verdict().rank == 2);
-    CHECK(job.verdict().text == "waited for in hvd.init by rank 0, 1");
-  }
-}
-
-TEST_CASE_METHOD(JobFixture, "a Horovod rank that ended before the others met is the cause",
-                 "[job]") {
-  run();
-  CHECK(exit(2, ExitKind::exited, 0) == Errc::ok);
-  CHECK(job.state() == JobState::running);
-  job.horovod_gathering({0}, {1, 2}, now);
-  CHECK(job.state() == JobState::ending);
-  CHECK(job.verdict().cause == EndCause::early_exit);
-  CHECK(job.verdict().rank == 2);
-}
-
-TEST_CASE_METHOD(JobFixture, "a released fence is watched no longer", "[job]") {
-  run();
-  from_agent(0, FenceEnter{0, {0, 1}, ""});
-  from_agent(1, FenceEnter{0, {2}, ""});
-  CHECK_FALSE(job.next_deadline());
-  job.tick(now + 100s);
-  CHECK(job.state() == JobState::running);
 }
 
 TEST_CASE_METHOD(JobFixture, "the time of the whole job", "[job]") {
