@@ -12,6 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "cli/event_log.h"
+#include "cli/host_opener.h"
 #include "cli/job_report.h"
 #include "cli/last_lines.h"
 #include "cli/log.h"
@@ -48,12 +49,16 @@ class Driver {
   struct Host {
     std::uint32_t index = 0;
     OpenHost open;
+    bool remote = false;                                 // the opener has it, not `open`
     std::optional<asio::posix::stream_descriptor> exit;  // on the guard's pidfd
     bool gone = false;
   };
 
+  HostOpener::Callbacks opener_callbacks();
   void watch_hosts();
-  void watch_guard(Host& host);
+  void watch_guard(Host& host, const Process& guard);
+  void on_guard_ended(Host& host, const ExitStatus& status);
+  void end_hosts();
   void watch_signals();
   void on_signal(int signal);
   void on_coordinator(const Frame& frame);
@@ -84,6 +89,7 @@ class Driver {
   StderrTail stderr_tail_;
   LastLines last_lines_;
   Viewer viewer_;
+  HostOpener opener_;  // of other machines
   std::shared_ptr<FrameChannel> coordinator_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::optional<int> exit_code_;     // the verdict is in
@@ -102,7 +108,8 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
       started_(started),
       viewer_(io_, plan_.spec.job_id, plan_.output,
               {plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
-              std::move(opened_.files), [this](int error) { on_output_broken(error); }) {
+              std::move(opened_.files), [this](int error) { on_output_broken(error); }),
+      opener_(io_, plan_.ssh, plan_.spec.start_timeout, opener_callbacks()) {
   for (const HandledSignal& row : kSignalTable) {
     struct sigaction now {};
     if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
@@ -132,7 +139,7 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
 
 int Driver::run() {
   io_.run();
-  for (const auto& host : hosts_) host->open.lease.reset();
+  end_hosts();
   // What is still there after all this time has been asked often enough.
   kill_descendants_and_wait();
   // Only if it takes them at once: whoever interrupts twice does not want to wait for a reader.
@@ -140,6 +147,27 @@ int Driver::run() {
   if (!last_words_.empty() && ::poll(&err, 1, 0) > 0 && (err.revents & POLLOUT) != 0)
     (void)!::write(STDERR_FILENO, last_words_.data(), last_words_.size());
   return exit_code_.value_or(exit_code::kInternal);
+}
+
+HostOpener::Callbacks Driver::opener_callbacks() {
+  HostOpener::Callbacks callbacks;
+  callbacks.say = [this](const std::string& text) { viewer_.say(text); };
+  callbacks.started = [this](std::uint32_t index, const Process& client) {
+    for (const auto& host : hosts_)
+      if (host->index == index) watch_guard(*host, client);
+  };
+  callbacks.is_connected = [this](std::uint32_t index) { return viewer_.is_connected(index); };
+  callbacks.gone = [this](std::uint32_t index) {
+    viewer_.forget(index);
+    for (const auto& host : hosts_)
+      if (host->index == index) host->gone = true;
+  };
+  callbacks.failed = [this](const std::vector<std::string>& lines) {
+    if (exit_code_) return;
+    for (const std::string& line : lines) viewer_.say(line);
+    fail(exit_code::kHost, "nothing was started");
+  };
+  return callbacks;
 }
 
 void Driver::watch_hosts() {
@@ -150,33 +178,52 @@ void Driver::watch_hosts() {
     host->open = std::move(opened.open);
     viewer_.expect(host->index);
     if (opened.viewer_end) viewer_.attach(host->index, std::move(opened.viewer_end));
-    if (opened.fault) {
+    if (opened.remote) {
+      host->remote = true;
+      opener_.add(host->index, plan_.spec.hosts[host->index].name, opened_.agent_image,
+                  std::move(opened.job));
+    } else if (opened.fault) {
       host->gone = true;
       viewer_.forget(host->index);
       tell_coordinator(HostFailed{host->index, "no agent: " + opened.fault.message()});
     } else {
-      watch_guard(*host);
+      watch_guard(*host, host->open.guard);
     }
     hosts_.push_back(std::move(host));
   }
+  opener_.open();
 }
 
-void Driver::watch_guard(Host& host) {
-  host.exit.emplace(io_, ::dup(host.open.guard.pidfd.get()));
-  host.exit->async_wait(host.exit->wait_read, [this, &host](const auto& ec) {
+// `guard`: the guard itself, or the ssh client that it lives on.
+void Driver::watch_guard(Host& host, const Process& guard) {
+  host.exit.emplace(io_, ::dup(guard.pidfd.get()));
+  host.exit->async_wait(host.exit->wait_read, [this, &host, &guard](const auto& ec) {
     if (ec) return;
     ExitStatus status;
-    try_reap(host.open.guard, status);
+    try_reap(guard, status);
     host.gone = true;
     host.exit.reset();
     viewer_.forget_unless_connected(host.index);
-    if (status.signaled || status.value != 0)
-      tell_coordinator(HostFailed{
-          host.index, status.signaled
-                          ? "its guard was killed by signal " + std::to_string(status.value)
-                          : "its guard ended with code " + std::to_string(status.value)});
+    on_guard_ended(host, status);
     finish_if_done();
   });
+}
+
+void Driver::on_guard_ended(Host& host, const ExitStatus& status) {
+  if (host.remote) {
+    if (const auto why = opener_.ended(host.index, status))
+      tell_coordinator(HostFailed{host.index, *why});
+  } else if (status.signaled || status.value != 0) {
+    tell_coordinator(HostFailed{
+        host.index, status.signaled
+                        ? "its guard was killed by signal " + std::to_string(status.value)
+                        : "its guard ended with code " + std::to_string(status.value)});
+  }
+}
+
+void Driver::end_hosts() {
+  for (const auto& host : hosts_) host->open.lease.reset();
+  opener_.end_all();
 }
 
 void Driver::watch_signals() {
@@ -304,6 +351,7 @@ void Driver::on_verdict(JobEnded verdict) {
   if (exit_code_) return;
   if (output_lost_ && verdict.exit_code == exit_code::kOk) verdict.exit_code = exit_code::kOutput;
   exit_code_ = static_cast<int>(verdict.exit_code);
+  opener_.end_unconnected();
   events_.job_ended(verdict);
   if (verdict.cause != EndCause::success) {
     verdict_ = verdict;
@@ -329,12 +377,12 @@ void Driver::fail(int exit_code, const std::string& text) {
   if (exit_code_) return;
   exit_code_ = exit_code;
   viewer_.say(text);
-  for (const auto& host : hosts_) host->open.lease.reset();
+  end_hosts();
   finish_if_done();
 }
 
 void Driver::end_now() {
-  for (const auto& host : hosts_) host->open.lease.reset();
+  end_hosts();
   io_.stop();
 }
 

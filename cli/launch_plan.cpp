@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,22 +21,21 @@ bool is_this_machine(const std::string& name, const std::string& hostname) {
   return name == "localhost" || name == hostname || name.starts_with("127.");
 }
 
-// All names of this machine are one host, under the first of them.
-std::vector<HostSlots> check_hosts(std::vector<HostSlots> hosts, const std::string& hostname) {
+// All names of this machine are one host, under the first of them; the others are opened by ssh.
+void split_hosts(LaunchPlan& plan, const std::string& hostname) {
   std::vector<HostSlots> merged;
-  for (HostSlots& host : hosts) {
-    if (!is_this_machine(host.name, hostname))
-      throw HostError("host '" + host.name +
-                      "' is not this machine, and this version starts ranks on this machine "
-                      "only; write -H localhost:" +
-                      std::to_string(std::max(1U, host.slots)));
-    if (merged.empty()) {
-      merged.push_back(std::move(host));
-    } else {
-      merged.front().slots += host.slots;
+  std::optional<std::size_t> here;
+  for (HostSlots& host : plan.spec.hosts) {
+    const bool remote = !is_this_machine(host.name, hostname);
+    if (!remote && here) {
+      merged[*here].slots += host.slots;
+      continue;
     }
+    if (!remote) here = merged.size();
+    merged.push_back(std::move(host));
+    plan.remote.push_back(remote);
   }
-  return merged;
+  plan.spec.hosts = std::move(merged);
 }
 
 // SIGKILL always comes last; it needs no step.
@@ -143,6 +143,10 @@ std::uint32_t count_slots() {
   return gpus > 0 ? gpus : usable_cores();
 }
 
+bool has_remote_hosts(const LaunchPlan& plan) {
+  return std::find(plan.remote.begin(), plan.remote.end(), true) != plan.remote.end();
+}
+
 LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   LaunchPlan plan;
   plan.control = options.control;
@@ -156,12 +160,14 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   const auto wanted = wanted_ranks(options);
   if (options.hosts || options.hostfile) {
     spec.hosts = read_hosts(options);
-    if (!options.every_host_local) spec.hosts = check_hosts(std::move(spec.hosts), here.hostname);
+    if (!options.every_host_local) split_hosts(plan, here.hostname);
     spec.np = place_ranks(options, wanted, spec.hosts);
   } else {
     spec.np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, here.count_slots());
     spec.hosts = {{"localhost", spec.np}};
   }
+  plan.remote.resize(spec.hosts.size(), false);
+  plan.ssh = options.ssh;
   if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np)
     throw UsageError("--stdin " + std::to_string(options.output.stdin_to.rank) +
                      ": no such rank; there are " + std::to_string(spec.np) +
@@ -185,6 +191,10 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
       set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
   spec.env_compat = options.env_compat;
+  if (has_remote_hosts(plan) && spec.env_compat.horovod) {
+    spec.env_compat.horovod = false;
+    plan.notes.emplace_back("Horovod's store is not served to other hosts in this version");
+  }
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);
   if (options.timeout) spec.timeout = *options.timeout;

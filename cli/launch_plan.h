@@ -18,6 +18,8 @@ class HostError : public std::runtime_error {
 
 struct LaunchPlan {
   JobSpec spec;
+  std::vector<bool> remote;  // for each host of spec: another machine, opened by ssh
+  SshOptions ssh;
   ControlTransport control{};
   bool verbose = false;
   OutputOptions output;
@@ -36,6 +38,8 @@ struct Surroundings {
 
 // GPUs (/dev/nvidia0, ...), or usable cores when there is none.
 std::uint32_t count_slots();
+
+bool has_remote_hosts(const LaunchPlan& plan);
 
 // Throws UsageError or HostError. Reads the files that options name; the job id is random.
 LaunchPlan make_plan(const Options& options, const Surroundings& here);

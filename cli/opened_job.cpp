@@ -1,12 +1,15 @@
 #include "cli/opened_job.h"
 
+#include <filesystem>
 #include <unistd.h>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 
 #include "cli/log.h"
+#include "common/host_addresses.h"
 #include "common/random.h"
 #include "common/unix_stream.h"
 #include "coordinator/daemon.h"
@@ -17,12 +20,51 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-UniqueFd listen_on_loopback(std::string& address) {
+// Who listens, and the addresses at which agents find it.
+struct Listener {
+  UniqueFd socket;
+  std::vector<std::string> addresses;
+};
+
+Listener listen_on_loopback() {
   asio::io_context io;
   tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  address = to_address(acceptor.local_endpoint());
+  const std::string address = to_address(acceptor.local_endpoint());
   // Asio made it non-blocking already; it goes on to a process of its own or to the viewer.
-  return UniqueFd(acceptor.release());
+  return {UniqueFd(acceptor.release()), {address}};
+}
+
+// For other hosts: at every address of this machine, since any of them may be the one that they can
+// reach. A stranger fails the TLS handshake.
+Listener listen_everywhere(const std::vector<std::string>& hosts) {
+  asio::io_context io;
+  tcp::acceptor acceptor(io);
+  boost::system::error_code no_v6;
+  acceptor.open(tcp::v6(), no_v6);
+  if (!no_v6) acceptor.set_option(asio::ip::v6_only(false), no_v6);
+  if (!no_v6) acceptor.bind(tcp::endpoint(tcp::v6(), 0), no_v6);
+  if (no_v6) {
+    acceptor = tcp::acceptor(io);
+    acceptor.open(tcp::v4());
+    acceptor.bind(tcp::endpoint(tcp::v4(), 0));
+  }
+  acceptor.listen();
+  const std::uint16_t port = acceptor.local_endpoint().port();
+  Listener listener;
+  for (const std::string& host : hosts)
+    listener.addresses.push_back(to_address({asio::ip::make_address(host), port}));
+  listener.socket.reset(acceptor.release());
+  return listener;
+}
+
+// Beside this program, as in the build folder, or where it is installed to, unless HVDRUN_AGENT
+// names another.
+std::string agent_for_other_hosts(const std::string& given) {
+  if (!given.empty()) return given;
+  std::error_code ignored;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  const auto installed = folder / "../libexec/hvdrun/hvd-agent";
+  return (std::filesystem::exists(installed, ignored) ? installed : folder / "hvd-agent").string();
 }
 
 InputFor input_for(const StdinTo& to) {
@@ -37,7 +79,8 @@ InputFor input_for(const StdinTo& to) {
   return InputFor::nobody;
 }
 
-Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::uint32_t host) {
+Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::uint32_t host,
+                         const Listener& control, const Listener& output) {
   Bootstrap bootstrap;
   bootstrap.job_id = plan.spec.job_id;
   bootstrap.secret = opened.secret;
@@ -48,9 +91,9 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::u
   bootstrap.isolation = plan.isolation;
   bootstrap.input = input_for(plan.output.stdin_to);
   bootstrap.input_rank = plan.output.stdin_to.rank;
-  if (!opened.control_address.empty()) {
-    bootstrap.control.addresses = {opened.control_address};
-    bootstrap.output.addresses = {opened.viewer_address};
+  if (plan.control == ControlTransport::tcp || plan.remote[host]) {
+    bootstrap.control.addresses = control.addresses;
+    bootstrap.output.addresses = output.addresses;
   }
   return bootstrap;
 }
@@ -66,12 +109,35 @@ OpenedJob open_job(const LaunchPlan& plan) {
   opened.secret = random_bytes(kSecretBytes);
   Membership members(plan.spec.hosts);
   members.assign(plan.spec.np);
+  bool any_remote = false;
   for (const std::uint32_t index : members.hosts_used()) {
     opened.hosts.emplace_back();
     opened.hosts.back().index = index;
+    opened.hosts.back().remote = plan.remote[index];
+    any_remote = any_remote || plan.remote[index];
   }
   ServerOptions options;
   options.spec = plan.spec;
+  Listener control;
+  Listener output;
+  if (any_remote) {
+    opened.agent_image = std::make_shared<const AgentImage>(
+        read_agent_image(agent_for_other_hosts(opened.agent_program)));
+    const std::vector<std::string> addresses = host_addresses();
+    if (addresses.empty())
+      throw HostError("this machine has no network address that another host could call back");
+    control = listen_everywhere(addresses);
+    output = listen_everywhere(addresses);
+    if (!plan.remote[members.hosts_used().front()]) options.spec.master_addr = addresses.front();
+  } else if (plan.control == ControlTransport::tcp) {
+    control = listen_on_loopback();
+    output = listen_on_loopback();
+  }
+  if (control.socket) {
+    options.listener = std::move(control.socket);
+    options.secret = opened.secret;
+    opened.viewer_listener = std::move(output.socket);
+  }
   options.driver_pid = static_cast<std::uint32_t>(::getpid());
   if (plan.spec.env_compat.horovod)
     options.horovod = open_horovod_listener(options.spec.horovod_port);
@@ -79,25 +145,25 @@ OpenedJob open_job(const LaunchPlan& plan) {
   opened.coordinator_end = std::move(driver_line.first);
   options.driver = std::move(driver_line.second);
   std::vector<LocalConnections> connections(opened.hosts.size());
-  if (plan.control == ControlTransport::tcp) {
-    options.listener = listen_on_loopback(opened.control_address);
-    options.secret = opened.secret;
-    opened.viewer_listener = listen_on_loopback(opened.viewer_address);
-  } else {
-    for (std::size_t i = 0; i < opened.hosts.size(); ++i) {
-      auto control = make_socket_pair();
-      auto output = make_socket_pair();
-      connections[i].control = std::move(control.first);
-      connections[i].output = std::move(output.first);
-      options.agents.push_back(std::move(control.second));
-      opened.hosts[i].viewer_end = std::move(output.second);
-    }
+  for (std::size_t i = 0; i < opened.hosts.size(); ++i) {
+    if (opened.hosts[i].remote || plan.control == ControlTransport::tcp) continue;
+    auto to_control = make_socket_pair();
+    auto to_viewer = make_socket_pair();
+    connections[i].control = std::move(to_control.first);
+    connections[i].output = std::move(to_viewer.first);
+    options.agents.push_back(std::move(to_control.second));
+    opened.hosts[i].viewer_end = std::move(to_viewer.second);
   }
   opened.coordinator = start_coordinator(std::move(options));
   log_line(LogLevel::debug, "coordinator is process " + std::to_string(opened.coordinator.pid));
   for (std::size_t i = 0; i < opened.hosts.size(); ++i) {
     OpenedJob::Host& host = opened.hosts[i];
-    host.fault = open_local_host(opened.agent_program, make_bootstrap(plan, opened, host.index),
+    Bootstrap bootstrap = make_bootstrap(plan, opened, host.index, control, output);
+    if (host.remote) {
+      host.job = encode_frame(bootstrap);
+      continue;
+    }
+    host.fault = open_local_host(opened.agent_program, std::move(bootstrap),
                                  std::move(connections[i]), host.open);
     if (!host.fault)
       log_line(LogLevel::debug, "guard on " + plan.spec.hosts[host.index].name + " is process " +

@@ -1,5 +1,6 @@
 // The processes of a job that the driver forks: the coordinator and, on this machine, the guards,
-// with the driver's ends of their lines. They must be forked before there is an io_context.
+// with the driver's ends of their lines. They must be forked before there is an io_context. For
+// other hosts all is prepared.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "cli/launch_plan.h"
 #include "cli/local_transport.h"
 #include "cli/output_files.h"
+#include "cli/remote_start.h"
 
 namespace hvdrun {
 
@@ -19,17 +21,18 @@ struct OpenedJob {
   std::unique_ptr<OutputFiles> files;  // with --output-filename
   struct Host {
     std::uint32_t index = 0;
+    bool remote = false;  // not opened yet: that needs an io_context
+    std::string job;      // for a remote guard: its first frame
     OpenHost open;
     std::error_code fault;  // it could not be opened
     UniqueFd viewer_end;    // none with TCP
   };
   std::string agent_program;
+  std::shared_ptr<const AgentImage> agent_image;  // for remote hosts
   EventLog events;
   std::string secret;
   std::vector<Host> hosts;   // those that get a rank
   UniqueFd viewer_listener;  // with TCP
-  std::string viewer_address;
-  std::string control_address;
   UniqueFd coordinator_end;
   Process coordinator;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 #include <signal.h>
+#include <sstream>
 #include <string_view>
 
 #include <string.h>
@@ -93,6 +94,14 @@ std::chrono::milliseconds to_duration(const OptionUse& use) {
   const auto duration = parse_duration(use.value());
   if (!duration) throw bad_value(use, "seconds are needed, as in 10 or 1.5, or 500ms, 2m, 1h");
   return *duration;
+}
+
+std::vector<std::string> to_words(const OptionUse& use) {
+  std::istringstream text(to_text(use));
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(std::move(word));
+  if (words.empty()) throw bad_value(use, "no word in it");
+  return words;
 }
 
 std::string to_text(const OptionUse& use) {

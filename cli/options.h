@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/ssh_command.h"
 #include "common/base_messages.h"
 #include "common/environment.h"
 #include "common/limits.h"
@@ -75,8 +76,7 @@ struct Options {
   OutputOptions output;
   std::string events_file;  // --events; empty: none
   std::string folder;       // --chdir; empty: where hvdrun is
-  std::optional<std::uint16_t> ssh_port;
-  std::string ssh_identity_file;
+  SshOptions ssh;
   std::string config_file;
   bool allow_mpi = false;  // start a program linked with MPI all the same
   bool dry_run = false;

@@ -45,6 +45,11 @@ void Viewer::open_input(const StdinTo& to) {
       [this](const std::string& trouble) { say(trouble + "; the ranks read the end of it"); });
 }
 
+bool Viewer::is_connected(std::uint32_t host) const {
+  const auto found = hosts_.find(host);
+  return found != hosts_.end() && found->second;
+}
+
 void Viewer::forget(std::uint32_t host) {
   hosts_.erase(host);
   if (input_)

@@ -8,8 +8,9 @@ std::vector<Launch> make_launches(const JobSpec& spec, const Membership& members
                                   std::uint16_t master_port) {
   const auto& used = membership.hosts_used();
   // One machine: rank 0 is reached over loopback. Else by the name that the user gave its host.
-  const std::string master_addr =
-      used.size() == 1 ? "127.0.0.1" : membership.hosts()[used.front()].name;
+  const std::string& first =
+      spec.master_addr.empty() ? membership.hosts()[used.front()].name : spec.master_addr;
+  const std::string master_addr = used.size() == 1 ? "127.0.0.1" : first;
   std::vector<Launch> launches(used.size());
   std::uint32_t node = 0;
   for (const RankRecord& record : membership.ranks()) {

@@ -126,8 +126,41 @@ TEST_CASE("plans that cannot be carried out are refused before anything starts",
                                                                  Catch::Contains("localhost:5"));
   CHECK_THROWS_WITH(plan({"-H", "localhost:0"}), Catch::Contains("no slots"));
   CHECK_THROWS_WITH(plan({"-H", "a:b"}), Catch::Contains("'a:b'"));
-  CHECK_THROWS_AS(plan({"-np", "1", "-H", "gpu1:1"}), HostError);
-  CHECK_THROWS_WITH(plan({"-np", "1", "-H", "gpu1:1"}), Catch::Contains("'gpu1'"));
+}
+
+TEST_CASE("hosts that are not this machine are opened by ssh", "[plan]") {
+  const LaunchPlan mixed =
+      plan({"-np", "6", "-H", "gpu1:1,localhost:2,gpu2:2,127.0.0.1:1", "-p", "77", "--ssh",
+            "ssh -4", "--ssh-args", "-o  User=me", "-i", "key"});
+  CHECK(mixed.remote == std::vector<bool>{true, false, true});
+  CHECK(mixed.spec.hosts[1].slots == 3);
+  CHECK_FALSE(mixed.spec.env_compat.horovod);
+  CHECK(ssh_command(mixed.ssh, "gpu1", std::chrono::milliseconds(1500), "run it") ==
+        std::vector<std::string>{"ssh",
+                                 "-4",
+                                 "-T",
+                                 "-o",
+                                 "BatchMode=yes",
+                                 "-o",
+                                 "ClearAllForwardings=yes",
+                                 "-o",
+                                 "ControlMaster=no",
+                                 "-o",
+                                 "ControlPath=none",
+                                 "-o",
+                                 "ConnectTimeout=2",
+                                 "-p",
+                                 "77",
+                                 "-i",
+                                 "key",
+                                 "-o",
+                                 "User=me",
+                                 "--",
+                                 "gpu1",
+                                 "run it"});
+  CHECK(ssh_by_hand(mixed.ssh, "gpu1") == "ssh -4 -p 77 -i key -o User=me gpu1 true");
+  CHECK_FALSE(has_remote_hosts(plan({"-np", "2", "-H", "localhost:2"})));
+  CHECK_THROWS_WITH(plan({"--ssh-args", " ", "-np", "1"}), Catch::Contains("--ssh-args"));
 }
 
 }  // namespace

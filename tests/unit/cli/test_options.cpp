@@ -262,8 +262,8 @@ TEST_CASE("words of mpirun and horovodrun that need nothing are taken", "[option
   CHECK(options.np == 3U);
   CHECK(options.hosts == "a,b:2");
   CHECK(options.oversubscribe);
-  CHECK(options.ssh_port == 22);
-  CHECK(options.ssh_identity_file == "id");
+  CHECK(options.ssh.port == 22);
+  CHECK(options.ssh.identity_file == "id");
   CHECK(options.command == Words{"./train", "--gloo"});
   REQUIRE(options.notes.size() == 5);
   CHECK(options.notes[1].find("-mca pml ob1: a setting of Open MPI") == 0);

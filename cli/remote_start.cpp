@@ -1,0 +1,99 @@
+#include "cli/remote_start.h"
+
+#include <fstream>
+#include <iterator>
+
+#include <openssl/evp.h>
+
+#include "cli/launch_plan.h"
+#include "common/random.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kHave = "hvdrun: have";
+constexpr std::string_view kNeed = "hvdrun: need";
+constexpr std::string_view kBad = "hvdrun: bad";
+constexpr std::string_view kStart = "hvdrun: start";
+
+}  // namespace
+
+AgentImage read_agent_image(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  AgentImage image;
+  image.bytes.assign(std::istreambuf_iterator<char>(file), {});
+  if (!file || image.bytes.empty())
+    throw HostError("cannot read " + path +
+                    ", the agent for other hosts; it belongs beside hvdrun");
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  if (EVP_Digest(image.bytes.data(), image.bytes.size(), digest, &size, EVP_sha256(), nullptr) != 1)
+    throw HostError("no SHA-256 in OpenSSL, which checks the agent on other hosts");
+  image.sha256 = to_hex({reinterpret_cast<const char*>(digest), size});
+  return image;
+}
+
+// Within single quotes of whatever shell: no quote, no backslash, no exclamation mark, one line.
+// A folder that is not the user's own is not used: others could have put an agent there.
+std::string remote_script(const AgentImage& image) {
+  const std::string check = "echo \"" + image.sha256 + "  $f\" | sha256sum -c >/dev/null 2>&1";
+  return "exec sh -c 'umask 077; "
+         "for d in \"${XDG_CACHE_HOME:-$HOME/.cache}/hvdrun\" \"${TMPDIR:-/tmp}/hvdrun-$(id -u)\"; "
+         "do "
+         "if mkdir -p \"$d\" 2>/dev/null && [ -O \"$d\" ] && [ -w \"$d\" ]; then break; fi; d=; "
+         "done; "
+         "if [ -z \"$d\" ]; then "
+         "echo \"neither ~/.cache nor /tmp can be written there\" >&2; exit 93; fi; "
+         "a=$d/agent-" +
+         image.sha256.substr(0, 32) +
+         "; f=$a; "
+         "if [ -x \"$f\" ] && " +
+         check +
+         "; then echo hvdrun: have; else "
+         "echo hvdrun: need; f=$a.$$; "
+         "if head -c " +
+         std::to_string(image.bytes.size()) + " >\"$f\" && " + check +
+         " && chmod 700 \"$f\" && mv -f \"$f\" \"$a\"; then :; else "
+         "rm -f \"$f\"; echo hvdrun: bad; "
+         "echo \"hvd-agent could not be stored in $d (disk full, or no sha256sum)\" >&2; exit 93; "
+         "fi; fi; echo hvdrun: start; exec \"$a\" guard'";
+}
+
+RemoteStart::Send RemoteStart::feed(std::string_view bytes) {
+  line_ += bytes;
+  for (std::size_t end = line_.find('\n'); end != std::string::npos; end = line_.find('\n')) {
+    std::string line = line_.substr(0, end);
+    line_.erase(0, end + 1);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    // A prompt or a greeting without a line end may stand before.
+    const std::string_view text = line;
+    if (text.ends_with(kNeed) && stage_ == Stage::connect) {
+      stage_ = Stage::deploy;
+      return Send::agent;
+    }
+    if (text.ends_with(kHave) && stage_ == Stage::connect) stage_ = Stage::deploy;
+    if (text.ends_with(kBad)) stage_ = Stage::failed;
+    if (text.ends_with(kStart) && stage_ == Stage::deploy) {
+      stage_ = Stage::start;
+      return Send::job;
+    }
+  }
+  if (line_.size() > kMaxLine) line_.erase(0, line_.size() - kMaxLine);
+  return Send::nothing;
+}
+
+const char* describe(RemoteStart::Stage stage) {
+  switch (stage) {
+    case RemoteStart::Stage::connect:
+      return "connecting";
+    case RemoteStart::Stage::deploy:
+      return "sending hvd-agent";
+    case RemoteStart::Stage::start:
+      return "waiting for its agent to call back";
+    case RemoteStart::Stage::failed:
+      return "storing hvd-agent";
+  }
+  return "";
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,34 @@
+// Hosts as network namespaces with an sshd each (scripts/cluster), for the life of a test.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+
+class Cluster {
+ public:
+  // Throws std::runtime_error with what scripts/cluster said.
+  explicit Cluster(int hosts);
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  // Why there can be none here; empty: there can.
+  static std::string missing();
+
+  // The words that run a program on a host, in front of its own.
+  std::vector<std::string> on(const std::string& host, std::vector<std::string> args) const;
+  RunResult run_on(const std::string& host, std::vector<std::string> args) const;
+  // build/hvdrun there.
+  RunResult hvdrun_on(const std::string& host, std::vector<std::string> args) const;
+  // The home of root there.
+  std::string home(const std::string& host) const { return folder_ + "/" + host + "/home"; }
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace hvdrun::test
