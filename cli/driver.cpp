@@ -162,9 +162,16 @@ HostOpener::Callbacks Driver::opener_callbacks() {
     for (const auto& host : hosts_)
       if (host->index == index) host->gone = true;
   };
-  callbacks.failed = [this](const std::vector<std::string>& lines) {
+  callbacks.failed = [this](const std::vector<HostOpener::Refusal>& refusals) {
     if (exit_code_) return;
-    for (const std::string& line : lines) viewer_.say(line);
+    for (const HostOpener::Refusal& refusal : refusals)
+      for (const std::string& line : refusal.lines) viewer_.say(line);
+    JobEnded verdict;
+    verdict.cause = EndCause::host_lost;
+    verdict.exit_code = exit_code::kHost;
+    verdict.host = refusals.front().host;
+    verdict.text = refusals.front().why;
+    events_.job_ended(verdict);
     fail(exit_code::kHost, "nothing was started");
   };
   return callbacks;

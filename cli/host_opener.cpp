@@ -80,10 +80,14 @@ std::optional<std::string> HostOpener::ended(std::uint32_t index, const ExitStat
 void HostOpener::refuse(Host& host, const std::string& why) {
   callbacks_.gone(host.index);
   if (ending_) return;  // as it was told to
-  refusals_.push_back("host " + host.name + " (" + describe(host.ssh.stage()) + "): " + why);
+  Refusal refusal;
+  refusal.host = host.name;
+  refusal.why = std::string(describe(host.ssh.stage())) + ": " + why;
+  refusal.lines.push_back("host " + host.name + " (" + describe(host.ssh.stage()) + "): " + why);
   std::string advice = "  to see it by hand: " + ssh_by_hand(options_, host.name);
   if (is_unknown_host_key(why)) advice += "; or trust new hosts with --accept-new-host-keys";
-  refusals_.push_back(std::move(advice));
+  refusal.lines.push_back(std::move(advice));
+  refusals_.push_back(std::move(refusal));
 }
 
 // The user wants to know of all hosts that cannot be used, not of one after the other.

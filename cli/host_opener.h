@@ -22,6 +22,11 @@ namespace hvdrun {
 
 class HostOpener {
  public:
+  struct Refusal {
+    std::string host;
+    std::string why;                 // stage and what ssh said
+    std::vector<std::string> lines;  // for the user
+  };
   struct Callbacks {
     std::function<void(const std::string&)> say;
     // The client for this host runs; whoever reaps it calls ended().
@@ -30,8 +35,8 @@ class HostOpener {
     std::function<bool(std::uint32_t host)> is_connected;
     // No agent will come from this host.
     std::function<void(std::uint32_t host)> gone;
-    // Every host was tried, and some cannot be used: lines for the user, two for each.
-    std::function<void(const std::vector<std::string>&)> failed;
+    // Every host was tried, and some cannot be used.
+    std::function<void(const std::vector<Refusal>&)> failed;
   };
 
   HostOpener(boost::asio::io_context& io, SshOptions options, std::chrono::milliseconds limit,
@@ -70,7 +75,7 @@ class HostOpener {
   boost::asio::steady_timer timer_;
   std::map<std::uint32_t, std::unique_ptr<Host>> hosts_;
   std::deque<Host*> waiting_;
-  std::vector<std::string> refusals_;
+  std::vector<Refusal> refusals_;
   bool ending_ = false;
 };
 

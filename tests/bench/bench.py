@@ -11,6 +11,7 @@ import sys
 import collectives
 import http_store
 import init
+import instructions
 import kill
 import launch
 import memory
@@ -20,7 +21,7 @@ import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, peer_copy, step, training)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, training)
 }
 
 

@@ -69,9 +69,15 @@ inline int time_collective(Collectives& c, int argc, char** argv) {
   const std::size_t count = std::strtoull(argv[2], nullptr, 10) / sizeof(float);
   const std::size_t part = std::max<std::size_t>(count / ranks, 1);
   const std::size_t rounds = std::strtoull(argv[3], nullptr, 10);
-  const bool two = operation != "allreduce" && operation != "broadcast" && operation != "floor";
+  const bool two = operation != "allreduce" && operation != "broadcast" && operation != "floor" &&
+                   operation != "instructions";
   const std::size_t whole = two ? part * ranks : count;
   float* const input = c.allocate(whole);
+  if (operation == "instructions") {  // for a count of them: nothing but allreduces of zeros
+    std::fill_n(input, count, 0.0F);
+    for (std::size_t round = 0; round < rounds; ++round) c.allreduce(input, count);
+    return 0;
+  }
   float* const output = two ? c.allocate(whole) : input;
   constexpr double kWarmUp = 0.1;
   constexpr double kLimit = 1.5;

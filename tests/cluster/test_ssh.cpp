@@ -111,8 +111,9 @@ TEST_CASE("hosts that cannot be used are all named, with what ssh said", "[clust
                 "sed 's/^node2,[^ ]*/node3/; t; d' " + cluster.home("node1") +
                     "/../../known_hosts > " + known + "; grep ^node2, " + cluster.home("node1") +
                     "/../../known_hosts | sed 's/^node2,[^ ]*/node2/' >> " + known}});
-  const RunResult result = cluster.hvdrun_on(
-      "node1", {"-np", "4", "-H", "node1:1,nowhere:1,node3:1,node2:1", "sh", "-c", "echo started"});
+  const RunResult result =
+      cluster.hvdrun_on("node1", {"--events", cluster.home("node1") + "/events", "-np", "4", "-H",
+                                  "node1:1,nowhere:1,node3:1,node2:1", "sh", "-c", "echo started"});
   CAPTURE(result.err);
   CHECK(result.exit_code == 69);
   CHECK_FALSE(contains(result.out, "started"));
@@ -121,6 +122,8 @@ TEST_CASE("hosts that cannot be used are all named, with what ssh said", "[clust
   CHECK(contains(result.err, "Host key for node3 has changed"));
   CHECK(contains(result.err, "to see it by hand: ssh node3 true"));
   CHECK_FALSE(contains(result.err, "host node2"));
+  CHECK(contains(run({.args = {"tail", "-n", "1", cluster.home("node1") + "/events"}}).out,
+                 "host_lost"));
   CHECK(gone_from(cluster, "node2", "hvd-agent", 2s));
 
   // A key that nobody knows, and a host that ssh does not know yet.
@@ -168,4 +171,24 @@ TEST_CASE("nothing survives on another host, whoever is killed", "[cluster]") {
       CHECK(gone_from(cluster, host, "^ssh -T", 2s));
     }
   }
+}
+
+TEST_CASE("an unmodified PyTorch program trains across hosts", "[cluster]") {
+  NEEDS_CLUSTER();
+  if (run({.args = {"/usr/bin/python3", "-c", "import torch"}}).exit_code != 0) {
+    WARN("left out: no /usr/bin/python3 with torch (Debian's python3-torch)");
+    return;
+  }
+  const Cluster cluster(2);
+  const RunResult result =
+      cluster.hvdrun_on("node1", {"-np", "2", "-H", "node2:1,node1:1", "--tag-output", "off",
+                                  "/usr/bin/python3", source_path("tests/integration/ddp.py")});
+  CAPTURE(result.err, result.out);
+  CHECK(result.exit_code == 0);
+  // Loss and weights of both, the same since gradients are averaged.
+  const std::set<std::string> lines = lines_of(result.out);
+  CHECK(lines.size() >= 1);
+  std::set<std::string> weights;
+  for (const std::string& line : lines) weights.insert(line.substr(line.find("weight ")));
+  CHECK(weights.size() == 1);
 }
