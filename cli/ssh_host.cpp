@@ -47,7 +47,7 @@ std::error_code SshHost::start(std::function<void()> on_stage,
   on_line_ = std::move(on_line);
   SpawnOptions options;
   options.argv = request_.argv;
-  const char* const path = std::getenv("PATH");
+  const char* const path = ::secure_getenv("PATH");
   if (const std::error_code ec =
           find_program(options.argv.front(),
                        path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", "/", options.path))
