@@ -128,6 +128,7 @@ void EventLog::job_ended(const JobEnded& verdict) {
   if (verdict.cause != EndCause::success) fields += field("text", describe_cause(verdict));
   if (verdict.out_of_memory) fields += ",\"out_of_memory\":true";
   write("job_ended", fields);
+  file_.reset();  // the last line: ranks that end afterwards are no news
 }
 
 int EventLog::take_fault() { return std::exchange(fault_, 0); }

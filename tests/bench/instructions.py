@@ -11,7 +11,7 @@ from collectives import AS_ROOT, programs
 NAME = "instructions"
 TITLE = "instructions of rank 0 for one allreduce of float32, two ranks, counted by valgrind"
 SIZES = [4, 1024, 4096]
-FEW, MANY = 1000, 3000  # allreduces; start and end of the program cancel out
+FEW, MANY = 10_000, 50_000  # allreduces; start and end of the program cancel out
 LIMIT = 120
 
 # Only rank 0 is counted. It runs so slowly that the other one always waits for it.
