@@ -39,8 +39,12 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
     ++worker.node_count;
     last = std::max(last, other.host);
   }
-  const std::string& first = spec.hosts[places.front().host].name;
-  worker.master_addr = last == places.front().host ? "127.0.0.1" : first;
+  const std::uint32_t first = places.front().host;
+  // An address of this machine, which the others are told, is known once they are opened.
+  const bool here = !plan.remote[first] && starts_ranks(plan, true);
+  worker.master_addr = last == first ? "127.0.0.1"
+                       : here        ? std::string(kAtStart)
+                                     : spec.hosts[first].name;
   Environment result;
   for (std::string& entry : worker_environment(spec.env, worker)) {
     const auto equals = entry.find('=');

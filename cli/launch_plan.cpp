@@ -143,8 +143,10 @@ std::uint32_t count_slots() {
   return gpus > 0 ? gpus : usable_cores();
 }
 
-bool has_remote_hosts(const LaunchPlan& plan) {
-  return std::find(plan.remote.begin(), plan.remote.end(), true) != plan.remote.end();
+bool starts_ranks(const LaunchPlan& plan, bool remote) {
+  const std::vector<RankPlace> places = assign_ranks(plan.spec.hosts, plan.spec.np);
+  return std::any_of(places.begin(), places.end(),
+                     [&](const RankPlace& place) { return plan.remote[place.host] == remote; });
 }
 
 LaunchPlan make_plan(const Options& options, const Surroundings& here) {
@@ -191,9 +193,12 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
       set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
   spec.env_compat = options.env_compat;
-  if (has_remote_hosts(plan) && spec.env_compat.horovod) {
+  if (spec.env_compat.horovod && starts_ranks(plan, true)) {
+    // Each rank of a Horovod program would take itself for the only one, without a word.
     spec.env_compat.horovod = false;
-    plan.notes.emplace_back("Horovod's store is not served to other hosts in this version");
+    plan.warnings.emplace_back(
+        "programs of Horovod do not meet across hosts in this version, each rank would be alone; "
+        "for others --env-compat torch,mpi-ids leaves this line out");
   }
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);

@@ -39,7 +39,9 @@ struct Surroundings {
 // GPUs (/dev/nvidia0, ...), or usable cores when there is none.
 std::uint32_t count_slots();
 
-bool has_remote_hosts(const LaunchPlan& plan);
+// Whether a rank is started on another machine, or (`remote` false) on this one. Hosts that get no
+// rank do not count.
+bool starts_ranks(const LaunchPlan& plan, bool remote);
 
 // Throws UsageError or HostError. Reads the files that options name; the job id is random.
 LaunchPlan make_plan(const Options& options, const Surroundings& here);

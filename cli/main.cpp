@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -69,9 +68,8 @@ int run(const std::vector<std::string>& args) {
   LaunchPlan plan = make_plan(options, here);
   for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
   for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
-  const bool starts_here =
-      std::find(plan.remote.begin(), plan.remote.end(), false) != plan.remote.end();
-  if (const auto problem = starts_here ? preflight(plan.spec, options.allow_mpi) : std::nullopt) {
+  if (const auto problem =
+          starts_ranks(plan, false) ? preflight(plan.spec, options.allow_mpi) : std::nullopt) {
     std::fprintf(stderr, "hvdrun: %s\n", problem->text.c_str());
     return problem->exit_code;
   }

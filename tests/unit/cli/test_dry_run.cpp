@@ -9,6 +9,7 @@ namespace {
 LaunchPlan two_hosts() {
   LaunchPlan plan;
   plan.spec.hosts = {{"gpu1", 2}, {"gpu2", 1}};
+  plan.remote = {true, true};
   plan.spec.np = 3;
   plan.spec.argv = {"./train", "--name", "it's"};
   plan.spec.programs = {{2, {"./b"}}};

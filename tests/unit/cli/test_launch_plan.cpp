@@ -159,7 +159,16 @@ TEST_CASE("hosts that are not this machine are opened by ssh", "[plan]") {
                                  "gpu1",
                                  "run it"});
   CHECK(ssh_by_hand(mixed.ssh, "gpu1") == "ssh -4 -p 77 -i key -o User=me gpu1 true");
-  CHECK_FALSE(has_remote_hosts(plan({"-np", "2", "-H", "localhost:2"})));
+  CHECK(mixed.warnings.size() == 1);
+  CHECK(starts_ranks(mixed, true));
+  CHECK(starts_ranks(mixed, false));
+  // Hosts without a rank change nothing.
+  const LaunchPlan unused = plan({"-np", "2", "-H", "localhost:2,gpu1:2"});
+  CHECK_FALSE(starts_ranks(unused, true));
+  CHECK(unused.spec.env_compat.horovod);
+  CHECK(unused.warnings.empty());
+  CHECK_FALSE(starts_ranks(plan({"-np", "1", "-H", "gpu1:1,localhost:1"}), false));
+  CHECK(plan({"--env-compat", "torch", "-np", "1", "-H", "gpu1:1"}).warnings.empty());
   CHECK_THROWS_WITH(plan({"--ssh-args", " ", "-np", "1"}), Catch::Contains("--ssh-args"));
 }
 
