@@ -245,63 +245,69 @@ void reduce_floats(const Call& call) {
   }
 }
 
-// The sum or average of two ranks in one pass, which is what most reductions are. An output may be
-// an input: each element is read before it is written.
-template <class T, bool kAverage>
-void reduce_pair(const Call& call) {
-  const auto* a = reinterpret_cast<const Raw<T>*>(call.sources[0]);
-  const auto* b = reinterpret_cast<const Raw<T>*>(call.sources[1]);
-  auto* first = reinterpret_cast<Raw<T>*>(call.outputs[0]);
-  auto* last = reinterpret_cast<Raw<T>*>(call.outputs[call.output_count - 1]);
-  // Halves are exact: the same bits as a division by 2.
-  const auto sum = [](T x, T y) { return kAverage ? (x + y) * T(0.5) : x + y; };
-  if (call.output_count == 1) {
-#pragma GCC ivdep
-    for (std::size_t i = 0; i < call.count; ++i) first[i].value = sum(a[i].value, b[i].value);
-    return;
-  }
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < call.count; ++i) {
-    const T value = sum(a[i].value, b[i].value);
-    first[i].value = value;
-    last[i].value = value;
-  }
+// A register full of elements, wherever they stand.
+template <class T>
+struct Vector {
+#if defined(__AVX512F__)
+  static constexpr std::size_t kBytes = 64;
+#elif defined(__AVX2__)
+  static constexpr std::size_t kBytes = 32;
+#else
+  static constexpr std::size_t kBytes = 16;
+#endif
+  typedef T type __attribute__((vector_size(kBytes), aligned(1), may_alias));
+};
+
+// The sum or average of two or four ranks in one pass, which is what most reductions are. An output
+// may be an input: each element is read before it is written. Vectors by hand, because whether the
+// compiler makes them depends on what it takes for the likely branch.
+template <class V, class T, bool kAverage, std::size_t kRanks, std::size_t kOutputs>
+inline void reduce_at(const std::byte* const* sources, std::byte* const* outputs, std::size_t at) {
+  V value = *reinterpret_cast<const V*>(sources[0] + at);
+  for (std::size_t rank = 1; rank < kRanks; ++rank)
+    value = value + *reinterpret_cast<const V*>(sources[rank] + at);
+  // Of a power of two: the same bits as a division.
+  if (kAverage) value = value * (T(1) / T(kRanks));
+  for (std::size_t i = 0; i < kOutputs; ++i) *reinterpret_cast<V*>(outputs[i] + at) = value;
 }
 
-// The same of four ranks, added in their order.
-template <class T, bool kAverage, std::size_t kOutputs>
-void reduce_four(const Call& call) {
-  const Raw<T>* from[4];
-  Raw<T>* to[kOutputs];
-  for (std::size_t i = 0; i < 4; ++i) from[i] = reinterpret_cast<const Raw<T>*>(call.sources[i]);
-  for (std::size_t i = 0; i < kOutputs; ++i) to[i] = reinterpret_cast<Raw<T>*>(call.outputs[i]);
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < call.count; ++i) {
-    T value = from[0][i].value + from[1][i].value;
-    value = value + from[2][i].value;
-    value = value + from[3][i].value;
-    if (kAverage) value = value * T(0.25);
-    for (std::size_t output = 0; output < kOutputs; ++output) to[output][i].value = value;
+template <class T, bool kAverage, std::size_t kRanks, std::size_t kOutputs>
+void reduce_few(const Call& call) {
+  using Full = typename Vector<T>::type;
+  typedef T Single __attribute__((aligned(1), may_alias));
+  const std::byte* sources[kRanks];
+  std::byte* outputs[kOutputs];
+  for (std::size_t i = 0; i < kRanks; ++i) sources[i] = call.sources[i];
+  for (std::size_t i = 0; i < kOutputs; ++i) outputs[i] = call.outputs[i];
+  const std::size_t bytes = call.count * sizeof(T);
+  std::size_t at = 0;
+  for (; at + sizeof(Full) <= bytes; at += sizeof(Full))
+    reduce_at<Full, T, kAverage, kRanks, kOutputs>(sources, outputs, at);
+  for (; at < bytes; at += sizeof(T))
+    reduce_at<Single, T, kAverage, kRanks, kOutputs>(sources, outputs, at);
+}
+
+template <class T, bool kAverage, std::size_t kRanks>
+bool reduces_in_one_pass(const Call& call) {
+  switch (call.output_count) {
+    case 1:
+      reduce_few<T, kAverage, kRanks, 1>(call);
+      return true;
+    case 2:
+      reduce_few<T, kAverage, kRanks, 2>(call);
+      return true;
+    case 4:
+      reduce_few<T, kAverage, kRanks, 4>(call);
+      return true;
+    default:
+      return false;
   }
 }
 
 template <class T, bool kAverage>
 bool reduces_in_one_pass(const Call& call) {
-  if (call.ranks == 2 && call.output_count <= 2) {
-    reduce_pair<T, kAverage>(call);
-    return true;
-  }
-  if (call.ranks != 4) return false;
-  if (call.output_count == 1) {
-    reduce_four<T, kAverage, 1>(call);
-  } else if (call.output_count == 2) {
-    reduce_four<T, kAverage, 2>(call);
-  } else if (call.output_count == 4) {
-    reduce_four<T, kAverage, 4>(call);
-  } else {
-    return false;
-  }
-  return true;
+  if (call.ranks == 2) return reduces_in_one_pass<T, kAverage, 2>(call);
+  return call.ranks == 4 && reduces_in_one_pass<T, kAverage, 4>(call);
 }
 
 template <class T>
