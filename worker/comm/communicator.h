@@ -10,6 +10,7 @@
 
 #include <hvd/hvd.h>
 
+#include "worker/comm/descriptor.h"
 #include "worker/comm/reduce.h"
 
 namespace hvdrun {
@@ -19,6 +20,8 @@ struct CallOptions {
   std::chrono::milliseconds timeout{1'800'000};
   // The caller's own thread runs the operation and has nothing better to do than to spin.
   bool may_spin = false;
+  // What the caller called, when this operation is only a step of it: errors name that.
+  const Descriptor* step_of = nullptr;
 };
 
 class Communicator {
@@ -52,6 +55,16 @@ class Communicator {
   // Rank `rank` takes part in nothing any more: operations that it has not done its part of throw
   // this error, those that it has still complete.
   virtual void peer_gone(int rank, const hvd::Error& reason) = 0;
+};
+
+// One for the ranks of a host, of which operations across hosts are made.
+class HostCommunicator : public Communicator {
+ public:
+  // A barrier that compares what the ranks are about to call.
+  virtual void compare(const Descriptor& operation, const CallOptions& options) = 0;
+  // This rank comes no more, and the others are told why: their pending operation throws. On the
+  // thread of the operations; every later one here throws too.
+  virtual void give_up(const hvd::Error& reason) = 0;
 };
 
 // Bytes of one element; 0 for a type that there is not.

@@ -108,4 +108,22 @@ std::string describe(const Descriptor& descriptor) {
   return "unknown operation";
 }
 
+std::string seconds_text(std::chrono::milliseconds time) {
+  std::string text = std::to_string(time.count() / 1000);
+  if (time.count() % 1000 != 0) {
+    std::string decimals = std::to_string(1000 + time.count() % 1000).substr(1);
+    decimals.erase(decimals.find_last_not_of('0') + 1);
+    text += '.';
+    text += decimals;
+  }
+  return text + " s";
+}
+
+std::string counts_differ(std::size_t sender, std::uint64_t sent, std::size_t receiver,
+                          std::uint64_t expected) {
+  return "alltoall: rank " + std::to_string(sender) + " sends " + std::to_string(sent) +
+         " elements to rank " + std::to_string(receiver) + ", which expects " +
+         std::to_string(expected);
+}
+
 }  // namespace hvdrun

@@ -1,6 +1,7 @@
 // What a rank says it is calling, so that the ranks can compare.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -42,5 +43,10 @@ std::uint32_t counts_fingerprint(const std::size_t* counts, std::size_t ranks);
 
 // "allreduce(float32, 8 elements, average)"
 std::string describe(const Descriptor& descriptor);
+// "0.3 s"
+std::string seconds_text(std::chrono::milliseconds time);
+// What is wrong when the two sides of an alltoall disagree.
+std::string counts_differ(std::size_t sender, std::uint64_t sent, std::size_t receiver,
+                          std::uint64_t expected);
 
 }  // namespace hvdrun

@@ -34,17 +34,6 @@ void relax() {
 #endif
 }
 
-std::string seconds_text(std::chrono::milliseconds time) {
-  std::string text = std::to_string(time.count() / 1000);
-  if (time.count() % 1000 != 0) {
-    std::string decimals = std::to_string(1000 + time.count() % 1000).substr(1);
-    decimals.erase(decimals.find_last_not_of('0') + 1);
-    text += '.';
-    text += decimals;
-  }
-  return text + " s";
-}
-
 }  // namespace
 
 std::size_t Meeting::control_bytes(std::size_t size) {
@@ -52,12 +41,14 @@ std::size_t Meeting::control_bytes(std::size_t size) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-Meeting::Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin)
+Meeting::Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin,
+                 std::size_t first_rank)
     : header_(*reinterpret_cast<MeetingHeader*>(control)),
       blocks_(reinterpret_cast<MeetingBlock*>(control + sizeof(MeetingHeader))),
       rank_(rank),
       size_(size),
       may_spin_(may_spin),
+      first_rank_(first_rank),
       gone_(size) {
   assert(rank < size);
 }
@@ -66,12 +57,13 @@ void Meeting::begin(const Descriptor& operation, const CallOptions& options) {
   operation_ = operation;
   operation_.sequence = sequence_++;
   options_ = options;
+  caller_.reset();
+  if (options.step_of != nullptr) caller_ = *options.step_of;
   deadline_.reset();
   compared_ = false;
   if (broken_) {
-    throw hvd::Error(
-        broken_->code(),
-        describe(operation_) + ": no collective can run after one that failed: " + broken_->what());
+    throw hvd::Error(broken_->code(),
+                     words() + ": no collective can run after one that failed: " + broken_->what());
   }
   if (alarm_.load(std::memory_order_acquire)) {
     std::optional<hvd::Error> aborted;
@@ -173,10 +165,10 @@ void Meeting::look_for_trouble() {
     const auto code = static_cast<hvd::ErrorCode>(block.code);
     const std::size_t bytes = std::min<std::size_t>(block.text_bytes, MeetingBlock::kMaxText);
     const std::string text(block.text, bytes);
-    // A lost rank is the same news from whomever we hear it.
-    reason = code == hvd::ErrorCode::peer_lost
+    // A lost rank or a mismatch is the same news from whomever we hear it.
+    reason = code == hvd::ErrorCode::peer_lost || code == hvd::ErrorCode::mismatch
                  ? hvd::Error(code, text)
-                 : hvd::Error(code, "rank " + std::to_string(rank) + " gave up: " + text);
+                 : hvd::Error(code, name_of(rank) + " gave up: " + text);
   }
   std::size_t next = 0;
   if (reason && !all_arrived(next)) fail(*reason);
@@ -189,8 +181,8 @@ void Meeting::compare() {
     const Descriptor& other = line(rank).descriptor;
     if (other == first) continue;
     // Everybody compares with rank 0 in the same order, so everybody throws the same words.
-    fail({hvd::ErrorCode::mismatch, "rank 0 called " + describe(first) + ", but rank " +
-                                        std::to_string(rank) + " called " + describe(other)});
+    fail({hvd::ErrorCode::mismatch, name_of(0) + " called " + describe(first) + ", but " +
+                                        name_of(rank) + " called " + describe(other)});
   }
 }
 
@@ -199,7 +191,7 @@ std::string Meeting::missing_ranks() const {
   std::size_t missing = 0;
   for (std::size_t rank = 0; rank < size_; ++rank) {
     if (has_arrived(rank)) continue;
-    if (missing < kMaxNamed) text += (missing == 0 ? "" : ", ") + ("rank " + std::to_string(rank));
+    if (missing < kMaxNamed) text += (missing == 0 ? "" : ", ") + name_of(rank);
     ++missing;
   }
   if (missing > kMaxNamed) text += " and " + std::to_string(missing - kMaxNamed) + " more";
@@ -207,7 +199,23 @@ std::string Meeting::missing_ranks() const {
 }
 
 void Meeting::fail(const hvd::Error& reason) {
-  // The others must not wait for us: tell them why we come no more.
+  tell(reason);
+  // A mismatch names the operation itself, on both sides.
+  const std::string what = reason.code() == hvd::ErrorCode::mismatch
+                               ? std::string(reason.what())
+                               : words() + ": " + reason.what();
+  broken_.emplace(reason.code(), what);
+  throw hvd::Error(*broken_);
+}
+
+void Meeting::break_off(const hvd::Error& reason) {
+  if (broken_) return;
+  tell(reason);
+  broken_ = reason;
+}
+
+// The others must not wait for us: tell them why we come no more.
+void Meeting::tell(const hvd::Error& reason) {
   MeetingBlock& own = blocks_[rank_];
   const std::string text = reason.what();
   own.code = static_cast<std::uint32_t>(reason.code());
@@ -217,11 +225,6 @@ void Meeting::fail(const hvd::Error& reason) {
   at_sync_point();
   own.failed.store(1, std::memory_order_seq_cst);
   ring();
-  // A mismatch names the operation itself, on both sides.
-  const std::string what =
-      reason.code() == hvd::ErrorCode::mismatch ? text : describe(operation_) + ": " + text;
-  broken_.emplace(reason.code(), what);
-  throw hvd::Error(*broken_);
 }
 
 void Meeting::ring() {

@@ -62,7 +62,9 @@ class Meeting {
 
   // `control` is zeroed memory that all ranks share, aligned to a page. `may_spin`: the threads of
   // all ranks fit the cores.
-  Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin);
+  // Words call the ranks `first_rank` and on.
+  Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin,
+          std::size_t first_rank = 0);
 
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
@@ -72,6 +74,8 @@ class Meeting {
   // This rank cannot go on with the operation: the others, who wait for it, are told why. Throws
   // the error; only between meetings.
   [[noreturn]] void give_up(const hvd::Error& reason) { fail(reason); }
+  // The same without an operation of its own; does not throw.
+  void break_off(const hvd::Error& reason);
   // Room of this rank for a few bytes that travel with its next arrival.
   std::byte* own_data() { return blocks_[rank_].lines[(count_ + 1) % 2].data; }
   // Arrives and waits for all. The first one of an operation compares the descriptors.
@@ -97,6 +101,12 @@ class Meeting {
   void compare();
   void ring();
   std::string missing_ranks() const;
+  std::string name_of(std::size_t rank) const {
+    return "rank " + std::to_string(first_rank_ + rank);
+  }
+  // The operation in the words of whoever called it.
+  std::string words() const { return describe(caller_ ? *caller_ : operation_); }
+  void tell(const hvd::Error& reason);
   [[noreturn]] void fail(const hvd::Error& reason);
 
   MeetingHeader& header_;
@@ -104,11 +114,13 @@ class Meeting {
   const std::size_t rank_;
   const std::size_t size_;
   const bool may_spin_;
+  const std::size_t first_rank_;
 
   std::uint64_t count_ = 0;     // the barrier that this rank is in or has last left
   std::uint32_t sequence_ = 0;  // operations begun
   Descriptor operation_;
   CallOptions options_;
+  std::optional<Descriptor> caller_;  // of the operation that this one is a step of
   bool compared_ = false;
   std::optional<std::chrono::steady_clock::time_point> deadline_;  // set by the first long wait
   std::optional<hvd::Error> broken_;

@@ -2,10 +2,11 @@
 
 namespace hvdrun {
 
-#define HVD_DECLARE_VARIANT(name)                                                               \
-  namespace name {                                                                              \
-  void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,            \
-              const Reduction& reduction, std::byte* const* outputs, std::size_t output_count); \
+#define HVD_DECLARE_VARIANT(name)                                                              \
+  namespace name {                                                                             \
+  void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,           \
+              const Reduction& reduction, std::byte* const* outputs, std::size_t output_count, \
+              const PartOfReduction& part);                                                    \
   }
 HVD_DECLARE_VARIANT(reduce_generic)  // on aarch64 this is NEON, which no test has run
 #if defined(__x86_64__)
@@ -38,9 +39,41 @@ decltype(&reduce) best_variant() {
 }  // namespace
 
 void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,
-            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count) {
+            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count,
+            const PartOfReduction& part) {
   static const auto best = best_variant();
-  best(sources, ranks, count, reduction, outputs, output_count);
+  best(sources, ranks, count, reduction, outputs, output_count, part);
+}
+
+// As the loops choose their accumulators.
+std::size_t accumulator_bytes(const Reduction& reduction) {
+  switch (reduction.type) {
+    case hvd::DataType::float16:
+    case hvd::DataType::bfloat16:
+      return sizeof(float);
+    case hvd::DataType::float32:
+    case hvd::DataType::float64:
+    case hvd::DataType::int64:
+    case hvd::DataType::boolean:
+      return hvd::detail::element_size(reduction.type);
+    case hvd::DataType::uint8:
+    case hvd::DataType::int8:
+    case hvd::DataType::uint16:
+    case hvd::DataType::int16:
+    case hvd::DataType::int32:
+      break;
+  }
+  switch (reduction.op) {
+    case hvd::ReduceOp::average:
+      return sizeof(std::int64_t);
+    case hvd::ReduceOp::sum:
+    case hvd::ReduceOp::product:
+      return sizeof(std::uint32_t);
+    case hvd::ReduceOp::min:
+    case hvd::ReduceOp::max:
+      break;
+  }
+  return hvd::detail::element_size(reduction.type);
 }
 
 }  // namespace hvdrun

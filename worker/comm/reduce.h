@@ -23,10 +23,22 @@ struct Reduction {
 // element where the two compare equal or not at all (NaN). A bool is 0 or 1, any other byte counts
 // as 1; sum and max are "or", product and min are "and".
 //
+// A reduction whose ranks are not all here: those before have been combined already, or others
+// follow. What passes between the parts are accumulators, of accumulator_bytes() each; in the order
+// of the ranks the parts together give the same bits as one call for all.
+struct PartOfReduction {
+  const std::byte* prefix = nullptr;  // accumulators of the ranks before; null: these are the first
+  bool unfinished = false;            // more ranks follow: the outputs are accumulators
+  std::size_t ranks = 0;              // of the whole reduction; 0: those of this call
+};
+std::size_t accumulator_bytes(const Reduction& reduction);
+
 // `sources` has an element for each rank, `outputs` at least one; none needs alignment. An output
-// may be one of the sources, or must not overlap them.
+// may be one of the sources, or the prefix where the widths are the same; else they must not
+// overlap.
 void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,
-            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count);
+            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count,
+            const PartOfReduction& part = {});
 
 // The same for each instruction set that this processor has; the first is for any processor, the
 // last is the one that reduce() takes. Their results are the same bits, but for which of two NaNs

@@ -154,7 +154,21 @@ struct Call {
   bool average;
   double prescale;
   double postscale;
+  const std::byte* prefix;  // accumulators of the ranks before these; may be null
+  bool unfinished;          // the outputs are accumulators too
+  std::size_t divisor;      // ranks of the whole reduction
 };
+
+template <class Acc>
+void load_accumulators(const std::byte* from, std::size_t start, std::size_t size, Acc* acc) {
+  __builtin_memcpy(acc, from + start * sizeof(Acc), size * sizeof(Acc));
+}
+
+template <class Acc>
+void store_accumulators(const Call& call, std::size_t start, std::size_t size, const Acc* acc) {
+  for (std::size_t i = 0; i < call.output_count; ++i)
+    __builtin_memcpy(call.outputs[i] + start * sizeof(Acc), acc, size * sizeof(Acc));
+}
 
 // --- loading and storing a block
 
@@ -211,14 +225,18 @@ void reduce_floats(const Call& call) {
   constexpr std::size_t kWidth = sizeof(typename Codec::Stored);
   const Acc prescale = static_cast<Acc>(call.prescale);
   const Acc postscale = static_cast<Acc>(call.postscale);
-  const Acc divisor = static_cast<Acc>(call.ranks);
+  const Acc divisor = static_cast<Acc>(call.divisor);
+  const std::size_t first = call.prefix != nullptr ? 0 : 1;  // rank that is combined, not loaded
   for (std::size_t start = 0; start < call.count; start += kBlock) {
     const std::size_t left = call.count - start;
     const std::size_t size = left < kBlock ? left : kBlock;
     const auto source = [&](std::size_t rank) { return call.sources[rank] + start * kWidth; };
-    load_block<Codec>(source(0), size, acc);
+    if (call.prefix != nullptr)
+      load_accumulators(call.prefix, start, size, acc);
+    else
+      load_block<Codec>(source(0), size, acc);
     if (call.prescale == 1) {
-      for (std::size_t rank = 1; rank < call.ranks; ++rank) {
+      for (std::size_t rank = first; rank < call.ranks; ++rank) {
         if constexpr (sizeof(Acc) == kWidth) {
           combine_block<Codec, Op>(source(rank), size, acc);
         } else {
@@ -228,12 +246,17 @@ void reduce_floats(const Call& call) {
         }
       }
     } else {
-      for (std::size_t i = 0; i < size; ++i) acc[i] = acc[i] * prescale;
-      for (std::size_t rank = 1; rank < call.ranks; ++rank) {
+      if (first == 1)
+        for (std::size_t i = 0; i < size; ++i) acc[i] = acc[i] * prescale;
+      for (std::size_t rank = first; rank < call.ranks; ++rank) {
         load_block<Codec>(source(rank), size, next);
         for (std::size_t i = 0; i < size; ++i)
           acc[i] = Op::template combine<Acc>(acc[i], next[i] * prescale);
       }
+    }
+    if (call.unfinished) {
+      store_accumulators(call, start, size, acc);
+      continue;
     }
     if (call.average)
       for (std::size_t i = 0; i < size; ++i) acc[i] = acc[i] / divisor;
@@ -312,9 +335,21 @@ bool reduces_in_one_pass(const Call& call) {
 
 template <class T>
 bool reduces_in_one_pass(const Call& call, hvd::ReduceOp op) {
-  if (call.prescale != 1 || call.postscale != 1) return false;
-  if (op == hvd::ReduceOp::average) return reduces_in_one_pass<T, true>(call);
-  return op == hvd::ReduceOp::sum && reduces_in_one_pass<T, false>(call);
+  const bool average = op == hvd::ReduceOp::average && !call.unfinished;
+  if ((op != hvd::ReduceOp::sum && op != hvd::ReduceOp::average) || call.prescale != 1 ||
+      (call.postscale != 1 && !call.unfinished))
+    return false;
+  // The sum so far is of the elements' type: the first of the sources.
+  if (call.prefix != nullptr) {
+    if (call.ranks != 1 || average) return false;
+    const std::byte* const both[] = {call.prefix, call.sources[0]};
+    Call pair = call;
+    pair.sources = both;
+    pair.ranks = 2;
+    return reduces_in_one_pass<T, false>(pair);
+  }
+  if (average) return call.divisor == call.ranks && reduces_in_one_pass<T, true>(call);
+  return reduces_in_one_pass<T, false>(call);
 }
 
 template <class Codec, class Acc>
@@ -346,6 +381,7 @@ void reduce_integers(const Call& call) {
   for (std::size_t start = 0; start < call.count; start += kBlock) {
     const std::size_t left = call.count - start;
     const std::size_t size = left < kBlock ? left : kBlock;
+    if (call.prefix != nullptr) load_accumulators(call.prefix, start, size, acc);
     for (std::size_t rank = 0; rank < call.ranks; ++rank) {
       const std::byte* from = call.sources[rank] + start * sizeof(T);
       if (scaled) {
@@ -354,14 +390,18 @@ void reduce_integers(const Call& call) {
           result[i] = truncated<T>(static_cast<double>(source[i].value) * call.prescale);
         from = reinterpret_cast<const std::byte*>(result);
       }
-      if (rank == 0) {
+      if (rank == 0 && call.prefix == nullptr) {
         load_block<Codec>(from, size, acc);
       } else {
         combine_block<Codec, Op>(from, size, acc);
       }
     }
+    if (call.unfinished) {
+      store_accumulators(call, start, size, acc);
+      continue;
+    }
     if (call.average) {
-      const auto divisor = static_cast<std::int64_t>(call.ranks);
+      const auto divisor = static_cast<std::int64_t>(call.divisor);
       for (std::size_t i = 0; i < size; ++i)
         acc[i] = static_cast<Acc>(static_cast<std::int64_t>(acc[i]) / divisor);
     }
@@ -402,7 +442,8 @@ void reduce_bools(const Call& call, hvd::ReduceOp op) {
 }  // namespace
 
 void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,
-            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count) {
+            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count,
+            const PartOfReduction& part) {
   const hvd::ReduceOp op = reduction.op;
   const Call call{sources,
                   ranks,
@@ -411,7 +452,10 @@ void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t coun
                   output_count,
                   op == hvd::ReduceOp::average,
                   reduction.prescale,
-                  reduction.postscale};
+                  reduction.postscale,
+                  part.prefix,
+                  part.unfinished,
+                  part.ranks == 0 ? ranks : part.ranks};
   switch (reduction.type) {
     case hvd::DataType::uint8:
       return reduce_integers<std::uint8_t, std::uint32_t>(call, op);

@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-class SelfCommunicator final : public Communicator {
+class SelfCommunicator final : public HostCommunicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
@@ -44,6 +44,11 @@ class SelfCommunicator final : public Communicator {
   }
   void barrier(const CallOptions& /*options*/) override { check(); }
 
+  void compare(const Descriptor& /*operation*/, const CallOptions& /*options*/) override {
+    check();
+  }
+  void give_up(const hvd::Error& reason) override { abort(reason); }
+
   void abort(const hvd::Error& reason) override {
     const MutexLock lock(mutex_);
     if (!aborted_) aborted_ = reason;
@@ -66,7 +71,7 @@ class SelfCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_self_communicator() {
+std::unique_ptr<HostCommunicator> make_self_communicator() {
   return std::make_unique<SelfCommunicator>();
 }
 

@@ -1,4 +1,4 @@
-// The communicator of a job with one rank.
+// The communicator of a job with one rank, or of a host with one.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,6 @@
 
 namespace hvdrun {
 
-std::unique_ptr<Communicator> make_self_communicator();
+std::unique_ptr<HostCommunicator> make_self_communicator();
 
 }  // namespace hvdrun

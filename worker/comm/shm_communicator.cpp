@@ -24,13 +24,14 @@ std::size_t sum_of(const std::size_t* counts, std::size_t ranks) {
   return sum;
 }
 
-class ShmCommunicator final : public Communicator {
+class ShmCommunicator final : public HostCommunicator {
  public:
   ShmCommunicator(std::shared_ptr<const Mapping> mapping, const ShmOptions& options)
       : staging_(std::move(mapping), options),
         meeting_(staging_.meeting()),
         rank_(staging_.rank()),
         size_(staging_.size()),
+        first_rank_(static_cast<std::size_t>(options.first_rank)),
         sources_(size_),
         targets_(size_) {}
 
@@ -52,6 +53,12 @@ class ShmCommunicator final : public Communicator {
     meeting_.begin(Descriptor{.kind = OpKind::barrier}, options);
     meeting_.meet();
   }
+
+  void compare(const Descriptor& operation, const CallOptions& options) override {
+    meeting_.begin(operation, options);
+    meeting_.meet();
+  }
+  void give_up(const hvd::Error& reason) override { meeting_.break_off(reason); }
 
   void abort(const hvd::Error& reason) override { meeting_.abort(reason); }
   void peer_gone(int rank, const hvd::Error& reason) override {
@@ -92,6 +99,7 @@ class ShmCommunicator final : public Communicator {
   Meeting& meeting_;
   const std::size_t rank_;
   const std::size_t size_;
+  const std::size_t first_rank_;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
 };
@@ -388,10 +396,8 @@ std::size_t ShmCommunicator::agree_on_counts(const std::size_t* receive_counts) 
     most = std::max(most, most_sent(rank));
     if (sent(rank, rank_) != receive_counts[rank])
       meeting_.give_up(
-          {hvd::ErrorCode::mismatch, "alltoall: rank " + std::to_string(rank) + " sends " +
-                                         std::to_string(sent(rank, rank_)) + " elements to rank " +
-                                         std::to_string(rank_) + ", which expects " +
-                                         std::to_string(receive_counts[rank])});
+          {hvd::ErrorCode::mismatch, counts_differ(first_rank_ + rank, sent(rank, rank_),
+                                                   first_rank_ + rank_, receive_counts[rank])});
   }
   return most;
 }
@@ -400,8 +406,8 @@ std::size_t ShmCommunicator::agree_on_counts(const std::size_t* receive_counts) 
 
 std::size_t shm_segment_bytes(std::size_t ranks) { return Staging::mapping_bytes(ranks); }
 
-std::unique_ptr<Communicator> make_shm_communicator(std::shared_ptr<const Mapping> mapping,
-                                                    const ShmOptions& options) {
+std::unique_ptr<HostCommunicator> make_shm_communicator(std::shared_ptr<const Mapping> mapping,
+                                                        const ShmOptions& options) {
   return std::make_unique<ShmCommunicator>(std::move(mapping), options);
 }
 

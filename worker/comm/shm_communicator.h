@@ -24,8 +24,10 @@ inline constexpr std::size_t kMaxShmRanks = 4096;  // of one host
 std::size_t shm_segment_bytes(std::size_t ranks);
 
 struct ShmOptions {
-  int rank = 0;
+  int rank = 0;  // on this host
   int size = 1;
+  // The job's number of this host's rank 0, for words and for SharedMemory.
+  int first_rank = 0;
   // The threads of all ranks fit the cores, so that a waiting one may spin.
   bool may_spin = false;
   // This rank's; every rank has one, or none has.
@@ -34,7 +36,7 @@ struct ShmOptions {
 
 // `mapping` is zeroed memory of shm_segment_bytes(size) that all ranks share and that carries one
 // communicator in its life.
-std::unique_ptr<Communicator> make_shm_communicator(std::shared_ptr<const Mapping> mapping,
-                                                    const ShmOptions& options);
+std::unique_ptr<HostCommunicator> make_shm_communicator(std::shared_ptr<const Mapping> mapping,
+                                                        const ShmOptions& options);
 
 }  // namespace hvdrun

@@ -30,7 +30,8 @@ Staging::Staging(std::shared_ptr<const Mapping> mapping, const ShmOptions& optio
       size_(static_cast<std::size_t>(options.size)),
       slots_(mapping_->data() + Meeting::control_bytes(size_)),
       slot_bytes_(slot_bytes(size_)),
-      meeting_(mapping_->data(), rank_, size_, options.may_spin),
+      first_rank_(static_cast<std::size_t>(options.first_rank)),
+      meeting_(mapping_->data(), rank_, size_, options.may_spin, first_rank_),
       memory_(options.memory),
       places_(size_) {
   assert(size_ <= kMaxShmRanks);
@@ -59,7 +60,7 @@ void Staging::read_places() {
 
 std::byte* Staging::mapped(std::size_t rank, const SharedPlace& place, std::size_t bytes) {
   try {
-    return memory_->map(rank, place, bytes);
+    return memory_->map(first_rank_ + rank, place, bytes);
   } catch (const hvd::Error& error) {
     meeting_.give_up(error);
   }

@@ -124,6 +124,7 @@ class Staging {
   const std::size_t size_;
   std::byte* const slots_;
   const std::size_t slot_bytes_;
+  const std::size_t first_rank_;
   Meeting meeting_;
   std::uint64_t stage_ = 0;  // counts the uses of the slots, across operations
   const std::shared_ptr<SharedMemory> memory_;

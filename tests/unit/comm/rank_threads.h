@@ -49,6 +49,25 @@ class ThreadSegments final : public SegmentSource {
   std::map<std::string, std::shared_ptr<const Mapping>> all_;
 };
 
+// Each rank in a thread of its own.
+inline RankErrors run_ranks(const std::vector<std::unique_ptr<Communicator>>& ranks,
+                            const std::function<void(Communicator&)>& body) {
+  RankErrors errors(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      errors[rank] = error_of([&] { body(*ranks[rank]); });
+      // A wrong result: the others must not wait for this rank.
+      if (errors[rank] && !errors[rank]->code) {
+        for (const auto& communicator : ranks)
+          communicator->abort(hvd::Error(hvd::ErrorCode::internal, errors[rank]->text));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
 class RankThreads {
  public:
   explicit RankThreads(int size, bool may_spin = false) {
@@ -73,20 +92,7 @@ class RankThreads {
   std::unique_ptr<Communicator> take(int rank) { return std::move(communicators_[unsigned(rank)]); }
 
   RankErrors run(const std::function<void(Communicator&)>& body) {
-    RankErrors errors(communicators_.size());
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < communicators_.size(); ++rank) {
-      threads.emplace_back([&, rank] {
-        errors[rank] = error_of([&] { body(*communicators_[rank]); });
-        // A wrong result: the others must not wait for this rank.
-        if (errors[rank] && !errors[rank]->code) {
-          for (auto& communicator : communicators_)
-            communicator->abort(hvd::Error(hvd::ErrorCode::internal, errors[rank]->text));
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return errors;
+    return run_ranks(communicators_, body);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
+#include "tests/unit/comm/conformance.h"
 #include "tests/unit/comm/disturbance.h"
 #include "tests/unit/comm/random_cases.h"
 #include "tests/unit/comm/rank_threads.h"
@@ -12,75 +13,12 @@
 using namespace hvdrun;
 using namespace hvdrun::test;
 
-namespace {
-
-// A sanitizer makes the plain reference, which most of the time goes into, up to forty times
-// slower; the paths depend on bytes only.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kThorough = false;
-#else
-constexpr bool kThorough = true;
-#endif
-
-// Around the inline bytes, the small path's end for 1 to 8 ranks, the 256 KiB chunk, and several
-// chunks: those for one type of each size, since a path depends on bytes only. Many ranks on few
-// cores take long, so the edges are for few.
-std::vector<std::size_t> counts_of(hvd::DataType type, bool thorough) {
-  std::vector<std::size_t> counts{0, 1, 2, 3, 5, 8, 9, 33, 1000};
-  if (type != hvd::DataType::uint8 && type != hvd::DataType::float16 &&
-      type != hvd::DataType::float32 && type != hvd::DataType::int64)
-    return counts;
-  const std::size_t chunk = (256U << 10) / element_size(type);
-  if (!thorough) {
-    if (type == hvd::DataType::float32) counts.insert(counts.end(), {chunk / 8 + 1, chunk + 1});
-    return counts;
-  }
-  const std::vector<std::size_t> edges{chunk / 32, chunk / 8, chunk / 4, chunk};
-  for (const std::size_t edge : edges)
-    for (const std::size_t count : {edge - 1, edge, edge + 1}) counts.push_back(count);
-  if (element_size(type) > 1) counts.push_back(2 * chunk + 7);
-  return counts;
-}
-
-std::vector<Case> table(int size) {
-  std::vector<Case> cases;
-  std::uint64_t round = 0;
-  for (const hvd::DataType type : kTypes) {
-    for (const std::size_t count : counts_of(type, kThorough && size <= 3)) {
-      for (const OpKind kind : kKinds) {
-        for (const bool in_place : {false, true}) {
-          Case c;
-          c.kind = kind;
-          c.reduction.type = type;
-          c.count = count;
-          c.in_place = in_place;
-          c.misalign = in_place ? 1 : 0;
-          c.round = ++round;
-          c.uneven = round % 3 == 0;
-          c.root = static_cast<int>(round) % size;
-          choose_reduction(c, round);
-          cases.push_back(c);
-          if (count < 1000) continue;
-          c.memory = Case::Memory::shared;
-          cases.push_back(c);
-          c.memory = Case::Memory::mixed;
-          cases.push_back(c);
-        }
-      }
-    }
-    cases.push_back(Case{});
-  }
-  return cases;
-}
-
-}  // namespace
-
 TEST_CASE("every collective gives the serial result", "[comm]") {
   const int size = GENERATE(1, 2, 3, 4, 5, 6, 7, 8);
   if (!kThorough && size > 4) return;
   CAPTURE(size);
   RankThreads ranks(size, size <= 2);
-  const std::vector<Case> cases = table(size);
+  const std::vector<Case> cases = conformance_cases(size);
   CHECK(first_error(ranks.run([&](Communicator& communicator) {
           for (const Case& c : cases)
             check_collective(c, communicator, {.may_spin = true},
@@ -90,7 +28,7 @@ TEST_CASE("every collective gives the serial result", "[comm]") {
 
 TEST_CASE("a communicator of one rank gives the serial result", "[comm]") {
   const auto self = make_self_communicator();
-  for (const Case& c : table(1))
+  for (const Case& c : conformance_cases(1))
     CHECK_FALSE(error_of([&] { check_collective(c, *self, {}); }).has_value());
 }
 

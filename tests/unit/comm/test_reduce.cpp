@@ -29,9 +29,10 @@ std::vector<ReduceVariant> variants() {
 
 using Bytes = std::vector<std::byte>;
 
+// `at_once` ranks in a call, as when they stand on several hosts; 0: all.
 std::vector<Bytes> run_variant(const ReduceVariant& variant, const std::vector<Bytes>& inputs,
                                std::size_t count, const Reduction& reduction, std::size_t outputs,
-                               std::size_t misalign) {
+                               std::size_t misalign, std::size_t at_once = 0) {
   const std::size_t bytes = count * element_size(reduction.type);
   std::vector<const std::byte*> sources;
   std::vector<Bytes> shifted;
@@ -43,7 +44,20 @@ std::vector<Bytes> run_variant(const ReduceVariant& variant, const std::vector<B
   std::vector<Bytes> results(outputs, Bytes(bytes + misalign + 1, std::byte{0x5a}));
   std::vector<std::byte*> targets;
   for (Bytes& result : results) targets.push_back(result.data() + misalign);
-  variant.function(sources.data(), sources.size(), count, reduction, targets.data(), outputs);
+  Bytes prefix;
+  PartOfReduction part{.ranks = sources.size()};
+  std::size_t done = 0;
+  for (; at_once > 0 && done + at_once < sources.size(); done += at_once) {
+    Bytes next(count * accumulator_bytes(reduction) + misalign);
+    std::byte* const target = next.data() + misalign;
+    part.unfinished = true;
+    variant.function(sources.data() + done, at_once, count, reduction, &target, 1, part);
+    prefix = std::move(next);
+    part.prefix = prefix.data() + misalign;
+  }
+  part.unfinished = false;
+  variant.function(sources.data() + done, sources.size() - done, count, reduction, targets.data(),
+                   outputs, part);
   for (Bytes& result : results) {
     CHECK(result.back() == std::byte{0x5a});
     result = Bytes(result.begin() + static_cast<std::ptrdiff_t>(misalign), result.end() - 1);
@@ -69,7 +83,7 @@ template <class T>
 void check_against_reference(const ReduceVariant& variant, const Reduction& reduction,
                              std::size_t ranks, std::size_t count, std::uint64_t round) {
   const auto results = run_variant(variant, inputs_of<T>(round, ranks, count), count, reduction,
-                                   1 + round % 4, round / 4 % 4);
+                                   1 + round % 4, round / 4 % 4, round / 7 % 3);
   for (const Bytes& result : results) {
     for (std::size_t i = 0; i < count; ++i) {
       T got;

@@ -1,0 +1,222 @@
+// Data connections between hosts: who may make one, and what comes over it.
+#include <arpa/inet.h>
+#include <chrono>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/unique_fd.h"
+#include "tests/unit/comm/errors.h"
+#include "worker/comm/endpoint.h"
+#include "worker/comm/link.h"
+#include "worker/comm/link_handshake.h"
+#include "worker/comm/link_set.h"
+
+using namespace hvdrun;
+using namespace hvdrun::test;
+using std::chrono::milliseconds;
+using State = LinkHandshake::State;
+
+namespace {
+
+const std::string kKey(32, 'k');
+const std::string kNonceA(16, 'a');
+const std::string kNonceB(16, 'b');
+
+// Both sides until neither has anything to say.
+void converse(LinkHandshake& connecting, LinkHandshake& accepting) {
+  for (int turn = 0; turn < 4; ++turn) {
+    if (const std::string said = connecting.take_output(); !said.empty()) accepting.feed(said);
+    if (const std::string said = accepting.take_output(); !said.empty()) connecting.feed(said);
+  }
+}
+
+std::pair<UniqueFd, UniqueFd> socket_pair() {
+  int fds[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+}  // namespace
+
+TEST_CASE("two ranks of one job prove it to each other", "[links]") {
+  auto connecting = LinkHandshake::connecting(kKey, {1, 2, 3}, 4, kNonceA);
+  auto accepting = LinkHandshake::accepting(kKey, {1, 2, 4}, kNonceB);
+  converse(connecting, accepting);
+  CHECK(connecting.state() == State::done);
+  CHECK(accepting.state() == State::done);
+  CHECK(accepting.peer() == 3);
+  CHECK(connecting.peer() == 4);
+}
+
+TEST_CASE("who is not of this job is refused", "[links]") {
+  const auto refused = [](const std::string& key, LinkIdentity own, std::uint32_t peer) {
+    auto connecting = LinkHandshake::connecting(key, own, peer, kNonceA);
+    auto accepting = LinkHandshake::accepting(kKey, {1, 2, 4}, kNonceB);
+    converse(connecting, accepting);
+    // Another key shows at the connecting side first, anything else at the accepting one.
+    return accepting.state() != State::done && connecting.state() != State::done;
+  };
+  CHECK_FALSE(refused(kKey, {1, 2, 3}, 4));
+  CHECK(refused(std::string(32, 'x'), {1, 2, 3}, 4));
+  CHECK(refused(kKey, {9, 2, 3}, 4));
+  CHECK(refused(kKey, {1, 9, 3}, 4));
+  CHECK(refused(kKey, {1, 2, 3}, 5));
+}
+
+TEST_CASE("a proof of another conversation, or a changed one, is refused", "[links]") {
+  auto connecting = LinkHandshake::connecting(kKey, {1, 2, 3}, 4, kNonceA);
+  auto accepting = LinkHandshake::accepting(kKey, {1, 2, 4}, kNonceB);
+  const std::string hello = connecting.take_output();
+  accepting.feed(hello);
+  connecting.feed(accepting.take_output());
+  const std::string proof = connecting.take_output();
+  auto other = LinkHandshake::accepting(kKey, {1, 2, 4}, std::string(16, 'c'));
+  other.feed(hello);
+  static_cast<void>(other.take_output());
+  other.feed(proof);
+  CHECK(other.state() == State::refused);
+  for (std::size_t at = 0; at < proof.size(); ++at) {
+    auto fresh = LinkHandshake::accepting(kKey, {1, 2, 4}, kNonceB);
+    fresh.feed(hello);
+    static_cast<void>(fresh.take_output());
+    std::string changed = proof;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    fresh.feed(changed);
+    CHECK(fresh.state() == State::refused);
+  }
+}
+
+TEST_CASE("messages come whole, in order, whatever their sizes", "[links]") {
+  auto [a, b] = socket_pair();
+  Link left(std::move(a), 1);
+  Link right(std::move(b), 0);
+  std::vector<std::vector<char>> sent;
+  std::vector<std::vector<char>> received;
+  for (const std::size_t bytes : {0, 1, 15, 16, 8191, 8192, 8193, 100'000, 3'000'000, 0, 7}) {
+    sent.emplace_back(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) sent.back()[i] = static_cast<char>(i * 31 + bytes);
+    received.emplace_back(bytes, 'x');
+  }
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    left.send(static_cast<std::uint32_t>(i), sent[i].data(), sent[i].size());
+    // Some are there before anybody wants them.
+    if (i >= 3)
+      right.receive(static_cast<std::uint32_t>(i - 3), received[i - 3].data(),
+                    received[i - 3].size());
+    left.progress();
+    right.progress();
+  }
+  for (std::size_t i = sent.size() - 3; i < sent.size(); ++i)
+    right.receive(static_cast<std::uint32_t>(i), received[i].data(), received[i].size());
+  for (int turn = 0; turn < 100'000 && right.unreceived() > 0; ++turn) {
+    left.progress();
+    right.progress();
+  }
+  CHECK(left.unsent() == 0);
+  CHECK(right.unreceived() == 0);
+  CHECK(sent == received);
+}
+
+TEST_CASE("what does not fit is an error that says so", "[links]") {
+  auto [a, b] = socket_pair();
+  Link left(std::move(a), 1);
+  char data[8] = {};
+  const auto wrong = [&](std::uint32_t sequence, std::size_t bytes) {
+    left.receive(7, data, sizeof data);
+    Link right(std::move(b), 0);
+    right.send(sequence, data, bytes);
+    right.progress();
+    return error_of([&] { left.progress(); });
+  };
+  SECTION("another size") {
+    CHECK(wrong(7, 4)->text ==
+          "rank 1 sent 4 bytes in its operation 7, this rank expects 8 in its "
+          "operation 7");
+  }
+  SECTION("another operation") { CHECK(wrong(8, 8)->code == hvd::ErrorCode::mismatch); }
+  SECTION("noise") {
+    left.receive(7, data, sizeof data);
+    const std::string noise(64, '\xa5');
+    REQUIRE(::send(b.get(), noise.data(), noise.size(), 0) == 64);
+    CHECK(error_of([&] { left.progress(); })->text == "rank 1 sent what is no message");
+  }
+  SECTION("the end, in a message") {
+    left.receive(7, data, sizeof data);
+    REQUIRE(::send(b.get(), "HVDD", 4, 0) == 4);
+    b.reset();
+    left.progress();
+    CHECK(left.lost());
+  }
+}
+
+TEST_CASE("last words come even when nobody waits for a message", "[links]") {
+  auto [a, b] = socket_pair();
+  Link left(std::move(a), 1);
+  Link right(std::move(b), 0);
+  right.give_up({hvd::ErrorCode::timeout, "waited 3 s for rank 2"});
+  left.progress();
+  REQUIRE(left.failure().has_value());
+  CHECK(left.failure()->code() == hvd::ErrorCode::timeout);
+  CHECK(left.failure()->what() == std::string("waited 3 s for rank 2"));
+}
+
+TEST_CASE("strangers at a rank's port change nothing", "[links]") {
+  std::vector<std::unique_ptr<LinkSet>> sets;
+  std::vector<std::string> endpoints;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    sets.push_back(std::make_unique<LinkSet>(LinkSet::Options{{1, 0, rank}, kKey, "127.0.0.1"}));
+    endpoints.push_back(sets.back()->endpoint());
+  }
+  const Endpoint target = Endpoint::parse(endpoints[1]);
+  std::vector<UniqueFd> strangers;
+  for (const std::string& words : {std::string(), std::string("GET / HTTP/1.1\r\n\r\n"),
+                                   std::string(40, 'x'), std::string(100'000, 'y')}) {
+    strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int fd = strangers.back().get();
+    REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&target.address), target.bytes) == 0);
+    static_cast<void>(::send(fd, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  }
+  for (auto& set : sets) set->set_peers(HostLayout({1, 1}), endpoints);
+  int answer = 0;
+  std::thread accepting([&] {
+    sets[1]->begin(0, {.timeout = milliseconds(20'000)});
+    sets[1]->connect({0});
+    sets[1]->receive(0, &answer, sizeof answer);
+    sets[1]->wait_all();
+  });
+  const int question = 42;
+  sets[0]->begin(0, {.timeout = milliseconds(20'000)});
+  sets[0]->connect({1});
+  sets[0]->send(1, &question, sizeof question);
+  sets[0]->wait_all();
+  accepting.join();
+  CHECK(answer == 42);
+}
+
+TEST_CASE("a rank that cannot be reached is named with its address", "[links]") {
+  LinkSet set(LinkSet::Options{{1, 0, 0}, kKey, "127.0.0.1"});
+  // A port that was free a moment ago.
+  std::string endpoint;
+  {
+    const LinkSet other(LinkSet::Options{{1, 0, 1}, kKey, "127.0.0.1"});
+    endpoint = other.endpoint();
+  }
+  set.set_peers(HostLayout({1, 1}), {set.endpoint(), endpoint});
+  set.begin(0, {.timeout = milliseconds(20'000)});
+  const auto error = error_of([&] { set.connect({1}); });
+  REQUIRE(error.has_value());
+  CHECK(error->code == hvd::ErrorCode::unavailable);
+  CHECK(error->text.find("no connection to rank 1 at " + endpoint + ": Connection refused") == 0);
+}
+
+TEST_CASE("addresses are numeric, of either family", "[links]") {
+  CHECK(Endpoint::parse("10.1.2.3:4711").text() == "10.1.2.3:4711");
+  CHECK(Endpoint::parse("[fd00::1]:4711").text() == "[fd00::1]:4711");
+  CHECK(Endpoint::of("::1", 7).text() == "[::1]:7");
+  for (const char* const wrong : {"", "host:1", "10.1.2.3", "10.1.2.3:", "10.1.2.3:0", "1.2.3.4:x",
+                                  "10.1.2.3:70000", "[::1:5", ":5"})
+    CHECK(error_of([&] { Endpoint::parse(wrong); })->code == hvd::ErrorCode::unavailable);
+}

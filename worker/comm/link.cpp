@@ -1,0 +1,198 @@
+#include "worker/comm/link.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "headers travel as they are in memory");
+
+constexpr std::uint32_t kData = 0x44445648;     // "HVDD"
+constexpr std::uint32_t kFailure = 0x46445648;  // "HVDF"
+constexpr std::size_t kMaxFailure = 1024;       // bytes of code and text
+constexpr std::size_t kMaxBatch = 16;           // messages in one call
+
+bool is_end(int error) { return error != EAGAIN && error != EWOULDBLOCK && error != EINTR; }
+
+}  // namespace
+
+Link::Link(UniqueFd socket, std::size_t rank) : socket_(std::move(socket)), rank_(rank) {}
+
+void Link::send(std::uint32_t sequence, const void* data, std::size_t bytes) {
+  sends_.push_back({{kData, sequence, bytes}, static_cast<const std::byte*>(data)});
+}
+
+void Link::receive(std::uint32_t sequence, void* data, std::size_t bytes) {
+  receives_.push_back({sequence, static_cast<std::byte*>(data), bytes});
+}
+
+bool Link::progress() {
+  const bool sent = progress_sends();
+  return progress_receives() || sent;
+}
+
+bool Link::progress_sends() {
+  bool moved = false;
+  while (!closed_ && !sends_.empty()) {
+    iovec parts[2 * kMaxBatch];
+    std::size_t count = 0;
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < std::min(sends_.size(), kMaxBatch); ++i) {
+      Send& send = sends_[i];
+      const std::size_t head = std::min(send.done, sizeof send.header);
+      const std::size_t body = send.done - head;
+      if (head < sizeof send.header)
+        parts[count++] = {reinterpret_cast<char*>(&send.header) + head, sizeof send.header - head};
+      if (send.header.bytes > body)
+        parts[count++] = {const_cast<std::byte*>(send.data) + body, send.header.bytes - body};
+    }
+    for (std::size_t i = 0; i < count; ++i) all += parts[i].iov_len;
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = count;
+    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      // What the other end has said before may still be there to be read.
+      if (is_end(errno)) closed_ = true;
+      return moved;
+    }
+    moved = true;
+    for (auto left = static_cast<std::size_t>(sent); !sends_.empty();) {
+      Send& send = sends_.front();
+      const std::size_t part = std::min(left, sizeof send.header + send.header.bytes - send.done);
+      send.done += part;
+      left -= part;
+      if (send.done < sizeof send.header + send.header.bytes) break;
+      sends_.pop_front();
+      if (left == 0) break;
+    }
+    if (static_cast<std::size_t>(sent) < all) return moved;
+  }
+  return moved;
+}
+
+std::size_t Link::read_some(std::byte* direct, std::size_t bytes) {
+  if (direct == nullptr) {
+    std::copy(buffer_ + begin_, buffer_ + end_, buffer_);
+    end_ -= begin_;
+    begin_ = 0;
+    direct = buffer_ + end_;
+    bytes = kBufferBytes - end_;
+    const ssize_t got = ::recv(socket_.get(), direct, bytes, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && is_end(errno))) ended_ = true;
+    if (got <= 0) return 0;
+    end_ += static_cast<std::size_t>(got);
+    return static_cast<std::size_t>(got);
+  }
+  const ssize_t got = ::recv(socket_.get(), direct, bytes, MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && is_end(errno))) ended_ = true;
+  return got > 0 ? static_cast<std::size_t>(got) : 0;
+}
+
+bool Link::progress_receives() {
+  bool moved = false;
+  while (!failure_) {
+    if (!header_) {
+      if (!take_header()) {
+        if (ended_ || read_some(nullptr, 0) == 0) return moved;
+        moved = true;
+        continue;
+      }
+    }
+    if (header_->kind == kFailure) {
+      if (buffered() >= header_->bytes) {
+        take_failure();
+        return true;
+      }
+      if (ended_ || read_some(nullptr, 0) == 0) return moved;
+      moved = true;
+      continue;
+    }
+    held_ = receives_.empty();
+    if (held_) return moved;
+    if (!take_data(moved)) return moved;
+    moved = true;  // out of the buffer, perhaps
+  }
+  return moved;
+}
+
+bool Link::take_header() {
+  if (buffered() < sizeof(LinkHeader)) return false;
+  LinkHeader header;
+  std::memcpy(&header, buffer_ + begin_, sizeof header);
+  begin_ += sizeof header;
+  const bool known = header.kind == kData ||
+                     (header.kind == kFailure && header.bytes >= 4 && header.bytes <= kMaxFailure);
+  if (!known)
+    throw hvd::Error(hvd::ErrorCode::internal,
+                     "rank " + std::to_string(rank_) + " sent what is no message");
+  header_ = header;
+  return true;
+}
+
+void Link::take_failure() {
+  std::uint32_t code = 0;
+  std::memcpy(&code, buffer_ + begin_, sizeof code);
+  const std::string text(reinterpret_cast<const char*>(buffer_ + begin_) + sizeof code,
+                         header_->bytes - sizeof code);
+  const bool known = code <= static_cast<std::uint32_t>(hvd::ErrorCode::internal);
+  failure_.emplace(known ? static_cast<hvd::ErrorCode>(code) : hvd::ErrorCode::internal, text);
+}
+
+// False: nothing more at the moment.
+bool Link::take_data(bool& moved) {
+  Receive& receive = receives_.front();
+  if (header_->sequence != receive.sequence || header_->bytes != receive.bytes)
+    throw hvd::Error(hvd::ErrorCode::mismatch,
+                     "rank " + std::to_string(rank_) + " sent " + std::to_string(header_->bytes) +
+                         " bytes in its operation " + std::to_string(header_->sequence) +
+                         ", this rank expects " + std::to_string(receive.bytes) +
+                         " in its operation " + std::to_string(receive.sequence));
+  while (receive.done < receive.bytes) {
+    const std::size_t left = receive.bytes - receive.done;
+    if (buffered() > 0) {
+      const std::size_t part = std::min(left, buffered());
+      std::memcpy(receive.data + receive.done, buffer_ + begin_, part);
+      begin_ += part;
+      receive.done += part;
+      continue;
+    }
+    if (ended_) return false;
+    // What is small comes with what follows it in one read.
+    const bool direct = left >= kBufferBytes;
+    const std::size_t got =
+        direct ? read_some(receive.data + receive.done, left) : read_some(nullptr, 0);
+    if (got == 0) return false;
+    if (direct) receive.done += got;
+    moved = true;
+  }
+  receives_.pop_front();
+  header_.reset();
+  return true;
+}
+
+void Link::give_up(const hvd::Error& reason) {
+  const bool between = sends_.empty() || sends_.front().done == 0;
+  if (between && !closed_) {
+    const auto code = static_cast<std::uint32_t>(reason.code());
+    std::string words(reinterpret_cast<const char*>(&code), sizeof code);
+    words += reason.what();
+    words.resize(std::min(words.size(), kMaxFailure));
+    LinkHeader header{kFailure, 0, words.size()};
+    words.insert(0, reinterpret_cast<const char*>(&header), sizeof header);
+    // What does not fit into an empty socket's buffer is not worth waiting for.
+    ::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  sends_.clear();
+  receives_.clear();
+  closed_ = true;
+  ::shutdown(socket_.get(), SHUT_WR);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,196 @@
+// How LinkSet comes to its connections.
+#include <algorithm>
+#include <cerrno>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <utility>
+
+#include "worker/comm/link_set.h"
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kBacklog = 1024;
+// Strangers that connect and say nothing: so many, so long.
+constexpr std::size_t kMaxPending = 1024;
+constexpr milliseconds kHandshakeTime{10'000};
+
+std::string error_text(int error) { return std::system_category().message(error); }
+
+[[noreturn]] void unavailable(const std::string& what) {
+  throw hvd::Error(hvd::ErrorCode::unavailable, what);
+}
+
+std::string nonce() {
+  std::string bytes(LinkHandshake::kNonceBytes, '\0');
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    unavailable("the kernel gives no random bytes: " + error_text(errno));
+  return bytes;
+}
+
+UniqueFd new_socket(const Endpoint& endpoint) {
+  UniqueFd socket(
+      ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) unavailable("cannot make a socket: " + error_text(errno));
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return socket;
+}
+
+const sockaddr* raw(const Endpoint& endpoint) {
+  return reinterpret_cast<const sockaddr*>(&endpoint.address);
+}
+
+}  // namespace
+
+LinkSet::LinkSet(Options options)
+    : options_(std::move(options)),
+      endpoint_(Endpoint::of(options_.address)),
+      listener_(new_socket(endpoint_)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!wake_) unavailable("cannot make an eventfd: " + error_text(errno));
+  if (::bind(listener_.get(), raw(endpoint_), endpoint_.bytes) != 0 ||
+      ::listen(listener_.get(), kBacklog) != 0)
+    unavailable("cannot listen at " + options_.address + ": " + error_text(errno));
+  endpoint_.bytes = sizeof endpoint_.address;
+  ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint_.address), &endpoint_.bytes);
+}
+
+LinkSet::~LinkSet() = default;
+
+void LinkSet::set_peers(HostLayout layout, std::vector<std::string> endpoints) {
+  const MutexLock lock(mutex_);
+  gone_.resize(layout.hosts());
+  links_.resize(layout.size());
+  endpoints_ = std::move(endpoints);
+  layout_ = std::move(layout);
+}
+
+bool LinkSet::misses(const std::vector<std::size_t>& ranks) const {
+  return std::any_of(ranks.begin(), ranks.end(), [&](std::size_t rank) { return !links_[rank]; });
+}
+
+void LinkSet::connect(const std::vector<std::size_t>& ranks) {
+  if (!misses(ranks)) return;
+  connecting_to_ = ranks;
+  for (const std::size_t rank : ranks)
+    if (!links_[rank] && rank > options_.identity.rank) start_connecting(rank);
+  while (misses(ranks)) {
+    accept_all();
+    step_pendings();
+    progress();
+    if (!misses(ranks)) break;
+    look_for_trouble();
+    block();
+  }
+  connecting_to_.clear();
+}
+
+void LinkSet::cannot_connect(std::size_t rank, const std::string& why) const {
+  unavailable("no connection to rank " + std::to_string(rank) + " at " + endpoints_[rank] + ": " +
+              why + " (ranks on different hosts must reach each other's ports)");
+}
+
+void LinkSet::start_connecting(std::size_t rank) {
+  const Endpoint target = Endpoint::parse(endpoints_[rank]);
+  auto pending = std::make_unique<Pending>(
+      Pending{new_socket(target),
+              LinkHandshake::connecting(options_.key, options_.identity,
+                                        static_cast<std::uint32_t>(rank), nonce()),
+              rank,
+              false,
+              {},
+              {},
+              Clock::now()});
+  if (::connect(pending->socket.get(), raw(target), target.bytes) != 0 && errno != EINPROGRESS)
+    cannot_connect(rank, error_text(errno));
+  pendings_.push_back(std::move(pending));
+}
+
+void LinkSet::accept_all() {
+  while (true) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if (errno == EMFILE || errno == ENFILE)
+        unavailable("cannot accept a connection from another host: " + error_text(errno));
+      return;
+    }
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (pendings_.size() >= kMaxPending) continue;
+    pendings_.push_back(std::make_unique<Pending>(
+        Pending{std::move(socket),
+                LinkHandshake::accepting(options_.key, options_.identity, nonce()),
+                std::nullopt,
+                true,
+                {},
+                {},
+                Clock::now()}));
+  }
+}
+
+void LinkSet::step_pendings() {
+  for (auto at = pendings_.begin(); at != pendings_.end();) {
+    const Outcome outcome = step(**at);
+    if (outcome == Outcome::ready) adopt(**at);
+    at = outcome == Outcome::busy ? at + 1 : pendings_.erase(at);
+  }
+}
+
+LinkSet::Outcome LinkSet::step(Pending& pending) {
+  const auto dropped = [&](const std::string& why) {
+    if (pending.target) cannot_connect(*pending.target, why);
+    return Outcome::dropped;
+  };
+  if (!pending.connected) {
+    pollfd polled{pending.socket.get(), POLLOUT, 0};
+    if (::poll(&polled, 1, 0) == 0) return Outcome::busy;
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    ::getsockopt(pending.socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+    if (error != 0) return dropped(error_text(error));
+    pending.connected = true;
+  }
+  while (true) {
+    pending.output += pending.handshake.take_output();
+    if (!pending.output.empty()) {
+      const ssize_t sent = ::send(pending.socket.get(), pending.output.data(),
+                                  pending.output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0 && errno != EAGAIN) return dropped(error_text(errno));
+      if (sent > 0) pending.output.erase(0, static_cast<std::size_t>(sent));
+      if (!pending.output.empty()) return Outcome::busy;
+    }
+    if (pending.handshake.state() == LinkHandshake::State::done) return Outcome::ready;
+    const std::size_t wanted = pending.handshake.wanted();
+    std::string part(wanted - pending.input.size(), '\0');
+    const ssize_t got = ::recv(pending.socket.get(), part.data(), part.size(), MSG_DONTWAIT);
+    if (got == 0) return dropped("the connection was closed");
+    if (got < 0 && errno != EAGAIN) return dropped(error_text(errno));
+    if (got < 0)
+      return !pending.target && Clock::now() - pending.begun > kHandshakeTime ? Outcome::dropped
+                                                                              : Outcome::busy;
+    pending.input.append(part, 0, static_cast<std::size_t>(got));
+    if (pending.input.size() < wanted) continue;
+    pending.handshake.feed(std::exchange(pending.input, {}));
+    if (pending.handshake.state() == LinkHandshake::State::refused)
+      return dropped("what answers there is no rank of this job");
+  }
+}
+
+// Only ranks of lower numbers connect to this one, each once.
+void LinkSet::adopt(Pending& pending) {
+  const std::size_t rank = pending.handshake.peer();
+  const bool expected = rank < links_.size() && !links_[rank] &&
+                        (pending.target || rank < options_.identity.rank) &&
+                        layout_->host_of(rank) != layout_->host_of(options_.identity.rank);
+  if (!expected) return;
+  links_[rank] = std::make_unique<Link>(std::move(pending.socket), rank);
+  connected_.push_back(links_[rank].get());
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,192 @@
+#include "worker/comm/link_set.h"
+
+#include <algorithm>
+#include <sys/eventfd.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A waiting rank with nothing better to do asks the sockets this long before it sleeps: a message
+// between two hosts takes about as long as waking up does.
+constexpr std::chrono::microseconds kSpin{30};
+// How long the launcher may take to say why a connection ended.
+constexpr milliseconds kReasonWait{1000};
+// How long a rank may send nothing after one of its host has left or died: it may have had its part
+// before, or fails itself.
+constexpr milliseconds kSilence{5000};
+constexpr std::size_t kMaxNamed = 8;
+
+}  // namespace
+
+void LinkSet::begin(std::uint32_t sequence, const CallOptions& options) {
+  sequence_ = sequence;
+  call_ = options;
+  deadline_ = Clock::now() + options.timeout;
+  lost_since_.reset();
+  if (alarm_.load(std::memory_order_acquire)) {
+    const MutexLock lock(mutex_);
+    if (aborted_) throw hvd::Error(*aborted_);
+  }
+}
+
+void LinkSet::send(std::size_t rank, const void* data, std::size_t bytes) {
+  links_[rank]->send(sequence_, data, bytes);
+}
+
+void LinkSet::receive(std::size_t rank, void* data, std::size_t bytes) {
+  links_[rank]->receive(sequence_, data, bytes);
+}
+
+void LinkSet::wait_received(std::size_t rank, std::size_t but) {
+  const Link& link = *links_[rank];
+  wait_until([&] { return link.unreceived() <= but; });
+}
+
+void LinkSet::wait_sent(std::size_t rank, std::size_t but) {
+  const Link& link = *links_[rank];
+  wait_until([&] { return link.unsent() <= but; });
+}
+
+void LinkSet::wait_all() {
+  wait_until([&] {
+    return std::all_of(connected_.begin(), connected_.end(), [](const Link* link) {
+      return link->unreceived() == 0 && link->unsent() == 0;
+    });
+  });
+}
+
+template <class Done>
+void LinkSet::wait_until(const Done& done) {
+  std::optional<Clock::time_point> idle_since;
+  while (!done()) {
+    if (progress()) {
+      idle_since.reset();
+      lost_since_.reset();
+      continue;
+    }
+    look_for_trouble();
+    if (call_.may_spin) {
+      const auto now = Clock::now();
+      if (!idle_since) idle_since = now;
+      if (now - *idle_since < kSpin) continue;
+    }
+    block();
+  }
+}
+
+bool LinkSet::progress() {
+  bool moved = false;
+  for (Link* const link : connected_)
+    if (link->wants_output() || link->wants_input()) moved = link->progress() || moved;
+  return moved;
+}
+
+void LinkSet::block() {
+  std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
+  for (const Link* const link : connected_) {
+    const int events = (link->wants_input() ? POLLIN : 0) | (link->wants_output() ? POLLOUT : 0);
+    if (events != 0) polled.push_back({link->fd(), static_cast<short>(events), 0});
+  }
+  if (!connecting_to_.empty()) {
+    polled.push_back({listener_.get(), POLLIN, 0});
+    for (const auto& pending : pendings_) {
+      const bool writes = !pending->connected || !pending->output.empty();
+      polled.push_back({pending->socket.get(), static_cast<short>(writes ? POLLOUT : POLLIN), 0});
+    }
+  }
+  auto until = deadline_;
+  if (lost_since_) until = std::min(until, *lost_since_ + kReasonWait);
+  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
+  constexpr std::int64_t kLongest = 60'000;
+  ::poll(polled.data(), polled.size(),
+         static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongest)));
+  if ((polled[0].revents & POLLIN) != 0) {
+    eventfd_t count = 0;
+    ::eventfd_read(wake_.get(), &count);
+  }
+}
+
+// Throws when this wait cannot end well.
+void LinkSet::look_for_trouble() {
+  const auto now = Clock::now();
+  for (const Link* const link : connected_) {
+    if (!link->failure()) continue;
+    const hvd::Error& said = *link->failure();
+    // A lost rank or a mismatch is the same news from whomever we hear it.
+    if (said.code() == hvd::ErrorCode::peer_lost || said.code() == hvd::ErrorCode::mismatch)
+      throw hvd::Error(said);
+    throw hvd::Error(said.code(),
+                     "rank " + std::to_string(link->rank()) + " gave up: " + said.what());
+  }
+  // Whose bytes or place is needed, and cannot come.
+  std::optional<std::size_t> lost;
+  std::optional<std::size_t> needed;
+  const MutexLock lock(mutex_);
+  if (aborted_) throw hvd::Error(*aborted_);
+  const auto look_at = [&](std::size_t rank, bool ended) {
+    if (ended) lost = rank;
+    if (gone_[layout_->host_of(rank)]) needed = rank;
+  };
+  for (const Link* const link : connected_)
+    if (link->unreceived() > 0 || link->unsent() > 0) look_at(link->rank(), link->lost());
+  for (const std::size_t rank : connecting_to_)
+    if (!links_[rank]) look_at(rank, false);
+  if (lost || needed) {
+    if (!lost_since_) lost_since_ = now;
+    const std::size_t rank = lost ? *lost : *needed;
+    const std::optional<hvd::Error>& reason = gone_[layout_->host_of(rank)];
+    if (lost && reason) throw hvd::Error(*reason);
+    if (now - *lost_since_ >= (lost ? kReasonWait : kSilence)) {
+      if (reason) throw hvd::Error(*reason);
+      throw hvd::Error(hvd::ErrorCode::peer_lost,
+                       "rank " + std::to_string(rank) + " is lost: its connection ended");
+    }
+  } else {
+    lost_since_.reset();
+  }
+  if (now >= deadline_)
+    throw hvd::Error(hvd::ErrorCode::timeout,
+                     "waited " + seconds_text(call_.timeout) + " for " + awaited());
+}
+
+std::string LinkSet::awaited() const {
+  std::vector<std::size_t> ranks;
+  for (const Link* const link : connected_)
+    if (link->unreceived() > 0 || link->unsent() > 0) ranks.push_back(link->rank());
+  for (const std::size_t rank : connecting_to_)
+    if (!links_[rank]) ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxNamed); ++i)
+    text += (i == 0 ? "rank " : ", rank ") + std::to_string(ranks[i]);
+  if (ranks.size() > kMaxNamed)
+    text += " and " + std::to_string(ranks.size() - kMaxNamed) + " more";
+  return text;
+}
+
+void LinkSet::give_up(const hvd::Error& reason) {
+  for (Link* const link : connected_) link->give_up(reason);
+}
+
+void LinkSet::abort(const hvd::Error& reason) {
+  {
+    const MutexLock lock(mutex_);
+    if (!aborted_) aborted_ = reason;
+    alarm_.store(true, std::memory_order_release);
+  }
+  ::eventfd_write(wake_.get(), 1);
+}
+
+void LinkSet::peer_gone(std::size_t rank, const hvd::Error& reason) {
+  {
+    const MutexLock lock(mutex_);
+    auto& gone = gone_[layout_->host_of(rank)];
+    if (!gone) gone = reason;
+    alarm_.store(true, std::memory_order_release);
+  }
+  ::eventfd_write(wake_.get(), 1);
+}
+
+}  // namespace hvdrun

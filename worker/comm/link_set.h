@@ -1,0 +1,119 @@
+// The data connections of one rank to ranks of other hosts, and the waiting for them. Connections
+// are made when an operation first needs them: the lower rank connects, the higher accepts.
+//
+// One thread runs operations; abort() and peer_gone() come from any. Every wait ends: with what was
+// waited for, at the operation's deadline, or with the reason why it cannot come.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+#include "common/mutex.h"
+#include "common/unique_fd.h"
+#include "worker/comm/communicator.h"
+#include "worker/comm/endpoint.h"
+#include "worker/comm/host_layout.h"
+#include "worker/comm/link.h"
+#include "worker/comm/link_handshake.h"
+
+namespace hvdrun {
+
+class LinkSet {
+ public:
+  struct Options {
+    LinkIdentity identity;
+    std::string key;      // the job's data key
+    std::string address;  // numeric; where other hosts reach this one
+  };
+
+  // Listens at a port of its own. Throws hvd::Error(unavailable).
+  explicit LinkSet(Options options);
+  ~LinkSet();
+  LinkSet(const LinkSet&) = delete;
+  LinkSet& operator=(const LinkSet&) = delete;
+
+  std::string endpoint() const { return endpoint_.text(); }
+  // Once, before the first connection: where all ranks are, by rank.
+  void set_peers(HostLayout layout, std::vector<std::string> endpoints);
+
+  // An operation begins: its number and deadline hold for everything until the next.
+  void begin(std::uint32_t sequence, const CallOptions& options);
+  // Until there are connections to all of them. Ranks of this host need none.
+  void connect(const std::vector<std::size_t>& ranks);
+
+  void send(std::size_t rank, const void* data, std::size_t bytes);
+  void receive(std::size_t rank, void* data, std::size_t bytes);
+  // Until every message from (to) this rank, or all but the last `but` of them, has come (gone).
+  void wait_received(std::size_t rank, std::size_t but = 0);
+  void wait_sent(std::size_t rank, std::size_t but = 0);
+  void wait_all();
+
+  // All connected ranks are told why this one comes no more.
+  void give_up(const hvd::Error& reason);
+
+  void abort(const hvd::Error& reason) HVD_EXCLUDES(mutex_);
+  void peer_gone(std::size_t rank, const hvd::Error& reason) HVD_EXCLUDES(mutex_);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // A connection that has not proved itself.
+  struct Pending {
+    UniqueFd socket;
+    LinkHandshake handshake;
+    std::optional<std::size_t> target;  // whom this rank connects to
+    bool connected = false;
+    std::string input;
+    std::string output;
+    Clock::time_point begun;
+  };
+  enum class Outcome { busy, ready, dropped };
+
+  template <class Done>
+  void wait_until(const Done& done);
+  bool progress();
+  void block();
+  void look_for_trouble() HVD_EXCLUDES(mutex_);
+  std::string awaited() const;
+
+  void start_connecting(std::size_t rank);
+  void accept_all();
+  void step_pendings();
+  Outcome step(Pending& pending);
+  void adopt(Pending& pending);
+  [[noreturn]] void cannot_connect(std::size_t rank, const std::string& why) const;
+  bool misses(const std::vector<std::size_t>& ranks) const;
+
+  const Options options_;
+  Endpoint endpoint_;
+  UniqueFd listener_;
+  UniqueFd wake_;
+  std::optional<HostLayout> layout_;
+  std::vector<std::string> endpoints_;
+  std::vector<std::unique_ptr<Link>> links_;  // by rank
+  std::vector<Link*> connected_;
+  std::vector<std::unique_ptr<Pending>> pendings_;
+  std::vector<std::size_t> connecting_to_;  // what connect() waits for
+
+  std::uint32_t sequence_ = 0;
+  CallOptions call_;
+  Clock::time_point deadline_;
+  // Since when a connection is at its end that is still needed.
+  std::optional<Clock::time_point> lost_since_;
+
+  std::atomic<bool> alarm_{false};  // aborted_ or gone_ has something
+  Mutex mutex_;
+  std::optional<hvd::Error> aborted_ HVD_GUARDED_BY(mutex_);
+  std::vector<std::optional<hvd::Error>> gone_ HVD_GUARDED_BY(mutex_);  // by host, the first
+};
+
+}  // namespace hvdrun
