@@ -33,7 +33,7 @@ std::string nonce() {
   return bytes;
 }
 
-UniqueFd new_socket(const Endpoint& endpoint) {
+UniqueFd new_socket(const SocketAddress& endpoint) {
   UniqueFd socket(
       ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) unavailable("cannot make a socket: " + error_text(errno));
@@ -42,7 +42,7 @@ UniqueFd new_socket(const Endpoint& endpoint) {
   return socket;
 }
 
-const sockaddr* raw(const Endpoint& endpoint) {
+const sockaddr* raw(const SocketAddress& endpoint) {
   return reinterpret_cast<const sockaddr*>(&endpoint.address);
 }
 
@@ -50,7 +50,7 @@ const sockaddr* raw(const Endpoint& endpoint) {
 
 LinkSet::LinkSet(Options options)
     : options_(std::move(options)),
-      endpoint_(Endpoint::of(options_.address)),
+      endpoint_(SocketAddress::of(options_.address)),
       listener_(new_socket(endpoint_)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_) unavailable("cannot make an eventfd: " + error_text(errno));
@@ -97,7 +97,7 @@ void LinkSet::cannot_connect(std::size_t rank, const std::string& why) const {
 }
 
 void LinkSet::start_connecting(std::size_t rank) {
-  const Endpoint target = Endpoint::parse(endpoints_[rank]);
+  const SocketAddress target = SocketAddress::parse(endpoints_[rank]);
   auto pending = std::make_unique<Pending>(
       Pending{new_socket(target),
               LinkHandshake::connecting(options_.key, options_.identity,

@@ -20,10 +20,10 @@
 #include "common/mutex.h"
 #include "common/unique_fd.h"
 #include "worker/comm/communicator.h"
-#include "worker/comm/endpoint.h"
 #include "worker/comm/host_layout.h"
 #include "worker/comm/link.h"
 #include "worker/comm/link_handshake.h"
+#include "worker/comm/socket_address.h"
 
 namespace hvdrun {
 
@@ -94,7 +94,7 @@ class LinkSet {
   bool misses(const std::vector<std::size_t>& ranks) const;
 
   const Options options_;
-  Endpoint endpoint_;
+  SocketAddress endpoint_;
   UniqueFd listener_;
   UniqueFd wake_;
   std::optional<HostLayout> layout_;

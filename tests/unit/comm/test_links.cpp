@@ -9,10 +9,10 @@
 
 #include "common/unique_fd.h"
 #include "tests/unit/comm/errors.h"
-#include "worker/comm/endpoint.h"
 #include "worker/comm/link.h"
 #include "worker/comm/link_handshake.h"
 #include "worker/comm/link_set.h"
+#include "worker/comm/socket_address.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
@@ -170,7 +170,7 @@ TEST_CASE("strangers at a rank's port change nothing", "[links]") {
     sets.push_back(std::make_unique<LinkSet>(LinkSet::Options{{1, 0, rank}, kKey, "127.0.0.1"}));
     endpoints.push_back(sets.back()->endpoint());
   }
-  const Endpoint target = Endpoint::parse(endpoints[1]);
+  const SocketAddress target = SocketAddress::parse(endpoints[1]);
   std::vector<UniqueFd> strangers;
   for (const std::string& words : {std::string(), std::string("GET / HTTP/1.1\r\n\r\n"),
                                    std::string(40, 'x'), std::string(100'000, 'y')}) {
@@ -213,10 +213,10 @@ TEST_CASE("a rank that cannot be reached is named with its address", "[links]") 
 }
 
 TEST_CASE("addresses are numeric, of either family", "[links]") {
-  CHECK(Endpoint::parse("10.1.2.3:4711").text() == "10.1.2.3:4711");
-  CHECK(Endpoint::parse("[fd00::1]:4711").text() == "[fd00::1]:4711");
-  CHECK(Endpoint::of("::1", 7).text() == "[::1]:7");
+  CHECK(SocketAddress::parse("10.1.2.3:4711").text() == "10.1.2.3:4711");
+  CHECK(SocketAddress::parse("[fd00::1]:4711").text() == "[fd00::1]:4711");
+  CHECK(SocketAddress::of("::1", 7).text() == "[::1]:7");
   for (const char* const wrong : {"", "host:1", "10.1.2.3", "10.1.2.3:", "10.1.2.3:0", "1.2.3.4:x",
                                   "10.1.2.3:70000", "[::1:5", ":5"})
-    CHECK(error_of([&] { Endpoint::parse(wrong); })->code == hvd::ErrorCode::unavailable);
+    CHECK(error_of([&] { SocketAddress::parse(wrong); })->code == hvd::ErrorCode::unavailable);
 }

@@ -9,14 +9,14 @@
 
 namespace hvdrun {
 
-struct Endpoint {
+struct SocketAddress {
   sockaddr_storage address{};
   socklen_t bytes = 0;
 
   // "10.1.2.3", "fe80::1%eth0"; port 0 is any. Throws hvd::Error(unavailable) for anything else.
-  static Endpoint of(const std::string& address, std::uint16_t port = 0);
+  static SocketAddress of(const std::string& address, std::uint16_t port = 0);
   // As text() writes it.
-  static Endpoint parse(std::string_view text);
+  static SocketAddress parse(std::string_view text);
 
   std::uint16_t port() const;
   // "10.1.2.3:4711", "[fd00::1]:4711"

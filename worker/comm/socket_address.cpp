@@ -1,4 +1,4 @@
-#include "worker/comm/endpoint.h"
+#include "worker/comm/socket_address.h"
 
 #include <charconv>
 #include <cstring>
@@ -16,21 +16,21 @@ namespace {
 
 }  // namespace
 
-Endpoint Endpoint::of(const std::string& address, std::uint16_t port) {
+SocketAddress SocketAddress::of(const std::string& address, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   if (::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
     refuse(address);
-  Endpoint endpoint;
+  SocketAddress endpoint;
   endpoint.bytes = found->ai_addrlen;
   std::memcpy(&endpoint.address, found->ai_addr, found->ai_addrlen);
   ::freeaddrinfo(found);
   return endpoint;
 }
 
-Endpoint Endpoint::parse(std::string_view text) {
+SocketAddress SocketAddress::parse(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) refuse(text);
   std::string_view host = text.substr(0, colon);
@@ -43,7 +43,7 @@ Endpoint Endpoint::parse(std::string_view text) {
   return of(std::string(host), port);
 }
 
-std::uint16_t Endpoint::port() const {
+std::uint16_t SocketAddress::port() const {
   const auto* const raw = reinterpret_cast<const char*>(&address);
   in_port_t port = 0;
   const std::size_t at = address.ss_family == AF_INET6 ? offsetof(sockaddr_in6, sin6_port)
@@ -52,7 +52,7 @@ std::uint16_t Endpoint::port() const {
   return ntohs(port);
 }
 
-std::string Endpoint::text() const {
+std::string SocketAddress::text() const {
   char host[NI_MAXHOST] = "?";
   ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), bytes, host, sizeof host, nullptr, 0,
                 NI_NUMERICHOST);
