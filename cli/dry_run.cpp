@@ -11,10 +11,12 @@ namespace {
 
 constexpr std::string_view kAtStart = "(at start)";
 
-// What is known only once a job runs: its id, where its agent is, a free port, a host's cores.
+// What is known only once a job runs: its id, where its agent is, a free port, a host's cores, its
+// address and the interface that has it.
 bool known_at_start_only(std::string_view name) {
   return name == "HVD_JOB_ID" || name == "HVD_AGENT" || name == "MASTER_PORT" ||
-         name == "TORCHELASTIC_RUN_ID" || name == "OMP_NUM_THREADS";
+         name == "TORCHELASTIC_RUN_ID" || name == "OMP_NUM_THREADS" || name == "HVD_HOST_ADDRESS" ||
+         name == "GLOO_SOCKET_IFNAME" || name == "NCCL_SOCKET_IFNAME";
 }
 
 std::vector<RankPlace> places_of(const JobSpec& spec) { return assign_ranks(spec.hosts, spec.np); }
@@ -39,12 +41,9 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
     ++worker.node_count;
     last = std::max(last, other.host);
   }
-  const std::uint32_t first = places.front().host;
-  // An address of this machine, which the others are told, is known once they are opened.
-  const bool here = !plan.remote[first] && starts_ranks(plan, true);
-  worker.master_addr = last == first ? "127.0.0.1"
-                       : here        ? std::string(kAtStart)
-                                     : spec.hosts[first].name;
+  const bool several = last != places.front().host;
+  worker.master_addr = several ? kAtStart : "127.0.0.1";
+  if (several) worker.host_address = worker.interface = kAtStart;
   Environment result;
   for (std::string& entry : worker_environment(spec.env, worker)) {
     const auto equals = entry.find('=');

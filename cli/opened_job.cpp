@@ -123,12 +123,12 @@ OpenedJob open_job(const LaunchPlan& plan) {
   if (any_remote) {
     opened.agent_image = std::make_shared<const AgentImage>(
         read_agent_image(agent_for_other_hosts(opened.agent_program)));
-    const std::vector<std::string> addresses = host_addresses();
+    std::vector<std::string> addresses;
+    for (HostAddress& found : host_addresses()) addresses.push_back(std::move(found.address));
     if (addresses.empty())
       throw HostError("this machine has no network address that another host could call back");
     control = listen_everywhere(addresses);
     output = listen_everywhere(addresses);
-    if (!plan.remote[members.hosts_used().front()]) options.spec.master_addr = addresses.front();
   } else if (plan.control == ControlTransport::tcp) {
     control = listen_on_loopback();
     output = listen_on_loopback();

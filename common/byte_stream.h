@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/system/error_code.hpp>
@@ -26,6 +27,8 @@ class ByteStream {
   // The other side reads to the end of what was written, then the end of the stream.
   virtual void shutdown_send() = 0;
   virtual void close() = 0;
+  // This side's address: "10.0.0.1", "2001:db8::1". Empty when it is no network connection.
+  virtual std::string local_ip() const { return {}; }
 };
 
 }  // namespace hvdrun

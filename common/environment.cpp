@@ -27,6 +27,7 @@ constexpr auto kStaleNames = std::to_array<std::string_view>({
     "HVD_EPOCH",
     "HVD_AGENT",
     "HVD_HOSTNAME",
+    "HVD_HOST_ADDRESS",
     "HVD_RANK",
     "HVD_SIZE",
     "HVD_LOCAL_RANK",
@@ -119,6 +120,17 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
   set("HVD_LOCAL_SIZE", place.local_size);
   set("HVD_CROSS_RANK", place.cross_rank);
   set("HVD_CROSS_SIZE", place.cross_size);
+  if (!place.host_address.empty()) set("HVD_HOST_ADDRESS", place.host_address);
+  // Which network to use is the user's choice (--network-interfaces); else the one that was proved.
+  const auto set_interface = [&](std::string_view name, const std::string& value) {
+    if (!place.interface.empty() && find_variable(base, name) == nullptr) set(name, value);
+  };
+  const bool horovod = place.compat.horovod && place.horovod_port != 0;
+  const bool several = !place.host_address.empty();
+  if (several && place.compat.torch) set_interface("GLOO_SOCKET_IFNAME", place.interface);
+  // Without the sign NCCL takes it for the beginning of a name: eth1 for eth10 too.
+  if (horovod || (several && place.compat.torch))
+    set_interface("NCCL_SOCKET_IFNAME", "=" + place.interface);
 
   if (place.compat.torch) {
     set("RANK", place.rank);
@@ -150,7 +162,7 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
     set("MPI_LOCALNRANKS", place.local_size);
   }
 
-  if (place.compat.horovod && place.horovod_port != 0) {
+  if (horovod) {
     set("HOROVOD_RANK", place.rank);
     set("HOROVOD_SIZE", place.size);
     set("HOROVOD_LOCAL_RANK", place.local_rank);
@@ -162,9 +174,7 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
     set("HOROVOD_CPU_OPERATIONS", "gloo");
     set("HOROVOD_GLOO_RENDEZVOUS_ADDR", place.horovod_addr);
     set("HOROVOD_GLOO_RENDEZVOUS_PORT", place.horovod_port);
-    // Which network to use is the user's choice (--network-interfaces).
-    for (const char* name : {"HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME"})
-      if (find_variable(base, name) == nullptr) set(name, place.horovod_iface);
+    set_interface("HOROVOD_GLOO_IFACE", place.interface);
   }
 
   if (find_variable(base, "OMP_NUM_THREADS") == nullptr)

@@ -49,7 +49,8 @@ struct WorkerPlace {
   // because a Horovod program without its store would hang.
   std::string horovod_addr;
   std::uint16_t horovod_port = 0;
-  std::string horovod_iface;  // the network interface for its own connections
+  std::string host_address;  // that the other hosts use; empty: there are none
+  std::string interface;     // the network interface that has it; empty: not known
 };
 
 // The user's environment with the contract on top. OMP_NUM_THREADS is set to usable cores / local

@@ -38,6 +38,7 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
   // One frame with a copy of a descriptor attached (Unix sockets only).
   void send_with_fd(std::string frame, int fd);
   std::size_t queued() const { return queued_; }
+  std::string local_ip() const { return stream_->local_ip(); }
 
   // No callback comes after this.
   void close();

@@ -1,4 +1,4 @@
-// The addresses of this machine that other machines can use.
+// The addresses of this machine, and the network interfaces that have them.
 #pragma once
 
 #include <string>
@@ -6,8 +6,19 @@
 
 namespace hvdrun {
 
-// Without the loopback and link-local ones, IPv4 first: "10.0.0.1", "2001:db8::1". Empty when there
-// is no network.
-std::vector<std::string> host_addresses();
+struct HostAddress {
+  std::string interface;  // "eth0"
+  std::string address;    // "10.0.0.1", "2001:db8::1"
+};
+
+// Those that other machines can use: without the loopback and link-local ones, IPv4 first. Empty
+// when there is no network.
+std::vector<HostAddress> host_addresses();
+
+// The interface that has this address, the loopback one included; empty: none has.
+std::string interface_of(const std::string& address);
+
+// An IPv4 or IPv6 address in numbers.
+bool is_ip_address(const std::string& text);
 
 }  // namespace hvdrun

@@ -15,11 +15,13 @@ struct AgentReady {
   std::uint32_t pid = 0;
   std::uint32_t usable_cores = 0;
   std::uint16_t master_port = 0;  // a free TCP port that the agent holds for MASTER_PORT
+  std::string address;            // of this host: its side of the connection; empty: on no network
   template <class V>
   void visit(V& v) {
     v(pid);
     v(usable_cores);
     v(master_port);
+    v(address);
   }
 };
 
@@ -75,7 +77,7 @@ struct Launch {
   bool env_mpi_ids = true;
   std::string horovod_addr;        // of the store that answers Horovod's dialect
   std::uint16_t horovod_port = 0;  // 0: there is none
-  std::string horovod_iface;
+  std::string host_address;        // of this host, which the others use; empty: there is no other
   template <class V>
   void visit(V& v) {
     v(size);
@@ -92,7 +94,7 @@ struct Launch {
     v(env_mpi_ids);
     v(horovod_addr);
     v(horovod_port);
-    v(horovod_iface);
+    v(host_address);
   }
 };
 

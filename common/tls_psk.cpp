@@ -116,6 +116,15 @@ class TlsStream final : public ByteStream {
     boost::system::error_code ignored;
     socket_->next_layer().close(ignored);
   }
+  std::string local_ip() const override {
+    boost::system::error_code gone;
+    const asio::ip::address address = socket_->next_layer().local_endpoint(gone).address();
+    if (gone) return {};
+    // A listener for both families sees an IPv4 address in the clothes of the other.
+    if (address.is_v6() && address.to_v6().is_v4_mapped())
+      return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+    return address.to_string();
+  }
 
  private:
   std::shared_ptr<TlsContext> context_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/exit_code.h"
+#include "common/host_addresses.h"
 #include "common/limits.h"
 #include "common/rank_ranges.h"
 #include "coordinator/launch_messages.h"
@@ -74,6 +75,7 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
 Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now) {
   AgentReady message;
   if (decode(frame.payload, message)) return Errc::malformed;
+  if (!message.address.empty() && !is_ip_address(message.address)) return Errc::malformed;
   if (hosts_[host].ready) return Errc::unexpected_message;
   hosts_[host].ready = true;
   hosts_[host].info = message;
@@ -93,7 +95,13 @@ void Job::launch() {
   state_ = JobState::running;
   launched_ = true;
   const auto& used = membership_.hosts_used();
-  const auto launches = make_launches(spec_, membership_, hosts_[used.front()].info.master_port);
+  std::vector<std::string> addresses;
+  for (const std::uint32_t host : used) {
+    const std::string& own = hosts_[host].info.address;
+    addresses.push_back(own.empty() ? own_address_ : own);
+  }
+  const auto launches =
+      make_launches(spec_, membership_, addresses, hosts_[used.front()].info.master_port);
   for (std::size_t node = 0; node < used.size(); ++node) to_agent(used[node], launches[node]);
   send_progress();
 }

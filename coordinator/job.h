@@ -62,6 +62,8 @@ class Job {
   void horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
                          TimePoint now);
   void agent_connected(std::uint32_t host) { hosts_[host].connected = true; }
+  // The address at which an agent elsewhere has reached this machine: the others use it too.
+  void set_own_address(std::string address) { own_address_ = std::move(address); }
 
  private:
   struct Host {
@@ -120,6 +122,7 @@ class Job {
   std::vector<Action> actions_;
   InitWatch init_watch_;
   InitWatch horovod_watch_;
+  std::string own_address_ = "127.0.0.1";  // until somebody has come from elsewhere
   JobState state_ = JobState::waiting;
   bool launched_ = false;
   FirstCause causes_;

@@ -22,7 +22,6 @@ struct JobSpec {
   EnvCompat env_compat;
   std::uint16_t horovod_port = 0;  // of the store that answers Horovod's dialect; 0: none
   std::string cwd;
-  std::string master_addr;  // where rank 0 is reached from other hosts; empty: its host's name
   std::chrono::milliseconds start_timeout{};
   KillSteps ladder;
   std::chrono::milliseconds lease{};

@@ -5,12 +5,11 @@
 namespace hvdrun {
 
 std::vector<Launch> make_launches(const JobSpec& spec, const Membership& membership,
+                                  const std::vector<std::string>& addresses,
                                   std::uint16_t master_port) {
   const auto& used = membership.hosts_used();
-  // One machine: rank 0 is reached over loopback. Else by the name that the user gave its host.
-  const std::string& first =
-      spec.master_addr.empty() ? membership.hosts()[used.front()].name : spec.master_addr;
-  const std::string master_addr = used.size() == 1 ? "127.0.0.1" : first;
+  // A name in -H may be one that only ssh knows, so it is not the name that ranks are given.
+  const std::string master_addr = used.size() == 1 ? "127.0.0.1" : addresses.front();
   std::vector<Launch> launches(used.size());
   std::uint32_t node = 0;
   for (const RankRecord& record : membership.ranks()) {
@@ -35,8 +34,8 @@ std::vector<Launch> make_launches(const JobSpec& spec, const Membership& members
     if (spec.horovod_port != 0) {
       // All ranks are on this machine.
       message.horovod_addr = "127.0.0.1";
-      message.horovod_iface = "lo";
     }
+    if (used.size() > 1) message.host_address = addresses[node];
   }
   return launches;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/messages.h"
@@ -11,8 +12,9 @@
 namespace hvdrun {
 
 // One message for each host that has a rank, in the order of membership.hosts_used().
-// `master_port` is what the first of them offers for rank 0.
+// `addresses` has theirs; `master_port` is what the first of them offers for rank 0.
 std::vector<Launch> make_launches(const JobSpec& spec, const Membership& membership,
+                                  const std::vector<std::string>& addresses,
                                   std::uint16_t master_port);
 
 }  // namespace hvdrun

@@ -129,6 +129,7 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
           board_.answered(host, probes);
           return after_event();
         }
+        if (frame.type == MessageType::agent_ready) note_own_address(host);
         const Errc fault = job_.agent_frame(host, frame, now());
         if (fault != Errc::ok) lose_agent(host, make_error_code(fault).message());
         after_event();
@@ -137,6 +138,14 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
         lose_agent(host, ec == Errc::closed ? "its agent is gone" : ec.message());
         after_event();
       });
+}
+
+// Where an agent elsewhere has reached us is where others find this machine.
+void Server::note_own_address(std::uint32_t host) {
+  const std::string address = agents_[host].channel->local_ip();
+  if (address.empty() || own_address_known_) return;
+  own_address_known_ = true;
+  job_.set_own_address(address);
 }
 
 void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {

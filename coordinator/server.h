@@ -47,6 +47,7 @@ class Server {
   void handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver);
   void refuse(const std::shared_ptr<FrameChannel>& channel, Errc code, const std::string& reason);
   void adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host);
+  void note_own_address(std::uint32_t host);
   void adopt_driver(const std::shared_ptr<FrameChannel>& channel);
   void lose_agent(std::uint32_t host, const std::string& why);
   // Sends what the job wants sent, sets the timer anew, and ends when the job has.
@@ -67,6 +68,7 @@ class Server {
   std::optional<HorovodServer> horovod_;
   std::shared_ptr<FrameChannel> driver_;
   std::vector<Peer> agents_;  // by host index
+  bool own_address_known_ = false;
   std::set<std::shared_ptr<FrameChannel>> handshaking_;
   boost::asio::steady_timer timer_;
   TimePoint next_heartbeat_;

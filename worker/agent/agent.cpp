@@ -13,6 +13,7 @@
 
 #include "common/descriptor_limit.h"
 #include "common/environment.h"
+#include "common/host_addresses.h"
 #include "common/limits.h"
 #include "common/oom_count.h"
 #include "common/printable.h"
@@ -145,6 +146,7 @@ void Agent::serve(const Channel& control) {
                             control_.reset();
                           });
   AgentReady ready;
+  ready.address = control_->local_ip();
   ready.pid = static_cast<std::uint32_t>(::getpid());
   ready.usable_cores = cores_;
   master_socket_ = hold_free_port(ready.master_port);
@@ -214,6 +216,9 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
     if (control_) control_->send_bytes(std::move(frame));
   };
   const std::string name = options.name;
+  if (!message.host_address.empty())
+    debug("its address is " + message.host_address + ", on interface " +
+          interface_of(message.host_address));
   workers_server_ = std::make_unique<WorkerServer>(io_, std::move(options));
   if (!message.slots.empty()) pump_.set_ranks(message.slots.size());
   for (const SlotAssignment& slot : message.slots) start_worker(message, slot, name);
@@ -247,7 +252,8 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   place.compat.mpi_ids = message.env_mpi_ids;
   place.horovod_addr = message.horovod_addr;
   place.horovod_port = message.horovod_port;
-  place.horovod_iface = message.horovod_iface;
+  place.host_address = message.host_address;
+  place.interface = message.host_count > 1 ? interface_of(message.host_address) : "lo";
 
   SpawnOptions options;
   options.argv = argv_of(message.argv, message.programs, slot.rank);

@@ -27,7 +27,8 @@ WorkerPlace sample_place() {
   place.master_port = 4711;
   place.horovod_addr = "127.0.0.1";
   place.horovod_port = 4712;
-  place.horovod_iface = "lo";
+  place.host_address = "10.0.0.2";
+  place.interface = "eth1";
   return place;
 }
 
@@ -91,8 +92,10 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"HOROVOD_CPU_OPERATIONS", "gloo"},
       {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
       {"HOROVOD_GLOO_RENDEZVOUS_PORT", "4712"},
-      {"HOROVOD_GLOO_IFACE", "lo"},
-      {"NCCL_SOCKET_IFNAME", "lo"},
+      {"HOROVOD_GLOO_IFACE", "eth1"},
+      {"NCCL_SOCKET_IFNAME", "=eth1"},
+      {"GLOO_SOCKET_IFNAME", "eth1"},
+      {"HVD_HOST_ADDRESS", "10.0.0.2"},
       {"OMP_NUM_THREADS", "2"},
   };
   CHECK(env == expected);
@@ -107,9 +110,10 @@ std::ptrdiff_t count(const Environment& env, const std::vector<std::string>& pre
 }
 
 TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[environment]") {
-  const std::vector<std::string> horovod = {"HOROVOD_", "NCCL_"};
+  const std::vector<std::string> horovod = {"HOROVOD_"};
   const std::vector<std::string> torch = {"RANK=", "WORLD_", "LOCAL_",  "GROUP_",
-                                          "NODE_", "ROLE_",  "MASTER_", "TORCHELASTIC_"};
+                                          "NODE_", "ROLE_",  "MASTER_", "TORCHELASTIC_",
+                                          "GLOO_"};
   const std::vector<std::string> mpi_ids = {"OMPI_", "MPI_"};
   for (int mask = 0; mask < 8; ++mask) {
     CAPTURE(mask);
@@ -120,19 +124,30 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
         worker_environment({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
                             "OMPI_COMM_WORLD_RANK=9"},
                            place);
-    CHECK(count(env, {"HVD_"}) == 10);
-    CHECK(count(env, horovod) == (place.compat.horovod ? 13 : 0));
-    CHECK(count(env, torch) == (place.compat.torch ? 15 : 0));
+    CHECK(count(env, {"HVD_"}) == 11);
+    CHECK(count(env, horovod) == (place.compat.horovod ? 12 : 0));
+    CHECK(count(env, torch) == (place.compat.torch ? 16 : 0));
+    CHECK(count(env, {"NCCL_"}) == (place.compat.horovod || place.compat.torch ? 1 : 0));
     CHECK(count(env, mpi_ids) == (place.compat.mpi_ids ? 8 : 0));
     CHECK(count(env, {"OMP_NUM_THREADS="}) == 1);
   }
+}
+
+TEST_CASE("one host has no address that others use", "[environment]") {
+  WorkerPlace place = sample_place();
+  place.host_address.clear();
+  place.interface = "lo";
+  const auto env = as_map(worker_environment({"HVD_HOST_ADDRESS=x"}, place));
+  CHECK(env.count("HVD_HOST_ADDRESS") == 0);
+  CHECK(env.count("GLOO_SOCKET_IFNAME") == 0);
+  CHECK(env.at("NCCL_SOCKET_IFNAME") == "=lo");
 }
 
 TEST_CASE("without a store a worker finds nothing of Horovod", "[environment]") {
   WorkerPlace place = sample_place();
   place.horovod_port = 0;
   CHECK(count(worker_environment({"HOROVOD_GLOO_RENDEZVOUS_PORT=1"}, place),
-              {"HOROVOD_", "NCCL_"}) == 0);
+              {"HOROVOD_"}) == 0);
 }
 
 TEST_CASE("ranks of an outer job are overwritten or dropped", "[environment]") {
@@ -160,7 +175,7 @@ TEST_CASE("the user's own settings stay", "[environment]") {
   const auto env = as_map(worker_environment(
       {"OMP_NUM_THREADS=7", "OMPI_MCA_btl=self", "SLURM_JOB_ID=4", "HOROVOD_TIMELINE=f",
        "HVD_COLLECTIVE_TIMEOUT=5", "HOROVOD_GLOO_TIMEOUT_SECONDS=60", "NCCL_DEBUG=INFO",
-       "HOROVOD_GLOO_IFACE=eth1", "NCCL_SOCKET_IFNAME=eth0", "RANKING=1"},
+       "HOROVOD_GLOO_IFACE=eth7", "NCCL_SOCKET_IFNAME=eth0", "GLOO_SOCKET_IFNAME=eth8", "RANKING=1"},
       sample_place()));
   CHECK(env.at("OMP_NUM_THREADS") == "7");
   CHECK(env.at("OMPI_MCA_btl") == "self");
@@ -168,7 +183,8 @@ TEST_CASE("the user's own settings stay", "[environment]") {
   CHECK(env.at("HOROVOD_TIMELINE") == "f");
   CHECK(env.at("HVD_COLLECTIVE_TIMEOUT") == "5");
   CHECK(env.at("HOROVOD_GLOO_TIMEOUT_SECONDS") == "60");
-  CHECK(env.at("HOROVOD_GLOO_IFACE") == "eth1");
+  CHECK(env.at("HOROVOD_GLOO_IFACE") == "eth7");
+  CHECK(env.at("GLOO_SOCKET_IFNAME") == "eth8");
   CHECK(env.at("NCCL_SOCKET_IFNAME") == "eth0");
   CHECK(env.at("NCCL_DEBUG") == "INFO");
   CHECK(env.at("RANKING") == "1");

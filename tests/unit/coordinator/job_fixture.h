@@ -71,7 +71,7 @@ struct JobFixture {
   }
   void ready(std::uint32_t host, std::uint16_t port) {
     job.agent_connected(host);
-    REQUIRE(from_agent(host, AgentReady{100 + host, 4, port}) == Errc::ok);
+    REQUIRE(from_agent(host, AgentReady{100 + host, 4, port, {}}) == Errc::ok);
   }
   void run() {
     ready(1, 5001);

@@ -34,8 +34,8 @@ TEST_CASE_METHOD(JobFixture, "ranks are launched once all hosts are there, and n
   CHECK(b.slots[0].cross_size == 2);
   CHECK(b.node_rank == 1);
   CHECK(b.size == 3);
-  // Rank 0 runs on a: everybody is told a's name and the port that a's agent holds.
-  CHECK(b.master_addr == "a");
+  // Rank 0 runs on a: everybody is told a's address and the port that a's agent holds.
+  CHECK(b.master_addr == "127.0.0.1");
   CHECK(b.master_port == 5000);
   CHECK(b.argv == std::vector<std::string>{"train"});
   CHECK(b.env == Environment{"A=b"});
@@ -44,7 +44,22 @@ TEST_CASE_METHOD(JobFixture, "ranks are launched once all hosts are there, and n
   CHECK_FALSE(b.env_mpi_ids);
   CHECK(b.horovod_addr == "127.0.0.1");
   CHECK(b.horovod_port == 5999);
-  CHECK(b.horovod_iface == "lo");
+  CHECK(b.host_address == "127.0.0.1");
+}
+
+TEST_CASE_METHOD(JobFixture, "every host is told its address, as it was proved", "[job]") {
+  job.agent_connected(0);
+  job.agent_connected(1);
+  CHECK(from_agent(1, AgentReady{101, 4, 5001, "node2"}) == Errc::malformed);
+  CHECK(from_agent(1, AgentReady{101, 4, 5001, "2001:db8::2"}) == Errc::ok);
+  // The driver's own host has no connection over the network: it is where the other was let in.
+  job.set_own_address("2001:db8::1");
+  CHECK(from_agent(0, AgentReady{100, 4, 5000, ""}) == Errc::ok);
+  const auto launches = take_all<Launch>();
+  REQUIRE(launches.size() == 2);
+  CHECK(launches[0].second.host_address == "2001:db8::1");
+  CHECK(launches[1].second.host_address == "2001:db8::2");
+  CHECK(launches[1].second.master_addr == "2001:db8::1");
 }
 
 TEST_CASE_METHOD(JobFixture, "all ranks exit 0: success, and everybody is sent home", "[job]") {
