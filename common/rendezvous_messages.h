@@ -138,6 +138,8 @@ struct WorkerTopology {
   std::uint32_t cross_size = 0;
   std::uint32_t usable_cores = 0;          // of this host
   std::vector<std::uint32_t> local_ranks;  // the global ranks on this host, by local rank
+  std::string data_key;                    // what ranks of different hosts prove themselves with
+  std::string address;                     // of this host, for them; both empty on a single host
   template <class V>
   void visit(V& v) {
     v(rank);
@@ -148,6 +150,8 @@ struct WorkerTopology {
     v(cross_size);
     v(usable_cores);
     v(local_ranks);
+    v(data_key);
+    v(address);
   }
 };
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import collectives
+import hosts
 import http_store
 import init
 import instructions
@@ -21,7 +22,7 @@ import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, training)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, training, *hosts.BENCHES)
 }
 
 

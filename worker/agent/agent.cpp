@@ -13,6 +13,7 @@
 
 #include "common/descriptor_limit.h"
 #include "common/environment.h"
+#include "common/hmac_sha256.h"
 #include "common/host_addresses.h"
 #include "common/limits.h"
 #include "common/oom_count.h"
@@ -210,6 +211,11 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   options.epoch = epoch;
   options.size = message.size;
   options.usable_cores = cores_;
+  if (message.host_count > 1) {
+    // Workers never see the job's secret.
+    options.data_key = hmac_sha256(bootstrap_.secret, "data " + std::to_string(epoch));
+    options.host_address = message.host_address;
+  }
   for (const SlotAssignment& slot : message.slots)
     options.ranks.push_back({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size});
   options.send_up = [this](std::string frame) {

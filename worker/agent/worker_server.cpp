@@ -102,6 +102,8 @@ void WorkerServer::join(const Channel& channel, const Frame& frame) {
   topology.cross_rank = local.cross_rank;
   topology.cross_size = local.cross_size;
   topology.usable_cores = options_.usable_cores;
+  topology.data_key = options_.data_key;
+  topology.address = options_.host_address;
   for (const LocalRank& other : options_.ranks) topology.local_ranks.push_back(other.rank);
   channel->send(Welcome{}, options_.epoch);
   channel->send(topology, options_.epoch);

@@ -36,6 +36,8 @@ struct WorkerServerOptions {
   std::uint32_t epoch = 0;
   std::uint32_t size = 0;
   std::uint32_t usable_cores = 0;
+  std::string data_key;      // for connections between ranks of different hosts
+  std::string host_address;  // where other hosts reach this one
   std::vector<LocalRank> ranks;
   // Frames for the coordinator, of the current epoch.
   std::function<void(std::string)> send_up;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "worker/api/join_hosts.h"
 #include "worker/comm/self_communicator.h"
 #include "worker/comm/shm_communicator.h"
 
@@ -17,20 +18,6 @@ JobPlace place_of(const WorkerTopology& topology) {
   return {static_cast<int>(topology.rank),       static_cast<int>(topology.size),
           static_cast<int>(topology.local_rank), static_cast<int>(topology.local_size),
           static_cast<int>(topology.cross_rank), static_cast<int>(topology.cross_size)};
-}
-
-void require_one_host(const JobPlace& place) {
-  if (place.local_size == place.size) return;
-  // With unequal hosts only local rank 0 has a peer on every host.
-  const std::string hosts = place.cross_size > 1 && place.local_rank == 0
-                                ? std::to_string(place.cross_size) + " hosts"
-                                : std::string("several hosts");
-  throw hvd::Error(ErrorCode::unavailable,
-                   "hvd::init(): rank " + std::to_string(place.rank) + " of " +
-                       std::to_string(place.size) + " (local rank " +
-                       std::to_string(place.local_rank) + " of " +
-                       std::to_string(place.local_size) + "): this job has ranks on " + hosts +
-                       ": collectives between hosts are not in this version");
 }
 
 // How long the agent may take to hand out a segment while the job runs.
@@ -49,6 +36,12 @@ class AgentSegments final : public SegmentSource {
  private:
   AgentLine& line_;
 };
+
+[[noreturn]] void give_up(AgentLine& line, const hvd::Error& error) {
+  const hvd::Error named(error.code(), std::string("hvd::init(): ") + error.what());
+  line.report(named);
+  throw named;
+}
 
 }  // namespace
 
@@ -74,30 +67,12 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   auto line = std::make_unique<AgentLine>(environment, deadline);
   const WorkerTopology& topology = line->topology();
   place_ = place_of(topology);
-  require_one_host(place_);
   const CoreShare share{topology.usable_cores, topology.local_size, threads};
   std::unique_ptr<Communicator> communicator;
-  if (place_.size == 1) {
-    communicator = make_self_communicator();
-  } else {
-    if (topology.size > kMaxShmRanks)
-      throw hvd::Error(ErrorCode::unavailable, "hvd::init(): " + std::to_string(topology.size) +
-                                                   " ranks on one host; at most " +
-                                                   std::to_string(kMaxShmRanks) +
-                                                   " can share memory");
-    const std::size_t bytes = shm_segment_bytes(topology.size);
-    const UniqueFd segment =
-        line->segment("world/" + std::to_string(line->epoch()) + "/" + std::to_string(generation),
-                      bytes, deadline);
-    ShmOptions shm;
-    shm.rank = place_.rank;
-    shm.size = place_.size;
-    shm.may_spin = share.fits(0);
-    memory_ = std::make_shared<SharedMemory>(std::make_shared<AgentSegments>(*line),
-                                             static_cast<std::size_t>(place_.rank), generation);
-    shm.memory = memory_;
-    communicator = make_shm_communicator(
-        std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), shm);
+  try {
+    communicator = connect(*line, generation, share, deadline);
+  } catch (const hvd::Error& error) {
+    give_up(*line, error);
   }
   auto engine = std::make_unique<Engine>(
       std::move(communicator), collective_timeout,
@@ -105,9 +80,7 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   try {
     line->fence({}, deadline);
   } catch (const hvd::Error& error) {
-    const hvd::Error named(error.code(), std::string("hvd::init(): ") + error.what());
-    line->report(named);
-    throw named;
+    give_up(*line, error);
   }
   Communicator& shared = engine->communicator();
   line->set_events({[&shared](const PeerLost& lost) {
@@ -116,6 +89,36 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
                     [&shared](const hvd::Error& error) { shared.abort(error); }});
   line_ = std::move(line);
   engine_ = std::move(engine);
+}
+
+// That of this host's ranks, and with it that of all.
+std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t generation,
+                                           const CoreShare& share, AgentLine::Deadline deadline) {
+  const WorkerTopology& topology = line.topology();
+  if (place_.size == 1) return make_self_communicator();
+  if (topology.local_size > kMaxShmRanks)
+    throw hvd::Error(ErrorCode::unavailable,
+                     std::to_string(topology.local_size) + " ranks on one host; at most " +
+                         std::to_string(kMaxShmRanks) + " can share memory");
+  std::unique_ptr<HostCommunicator> local = make_self_communicator();
+  if (topology.local_size > 1) {
+    const std::size_t bytes = shm_segment_bytes(topology.local_size);
+    const UniqueFd segment =
+        line.segment("world/" + std::to_string(line.epoch()) + "/" + std::to_string(generation),
+                     bytes, deadline);
+    ShmOptions shm;
+    shm.rank = place_.local_rank;
+    shm.size = place_.local_size;
+    shm.first_rank = static_cast<int>(topology.local_ranks.front());
+    shm.may_spin = share.fits(0);
+    memory_ = std::make_shared<SharedMemory>(std::make_shared<AgentSegments>(line),
+                                             static_cast<std::size_t>(place_.rank), generation);
+    shm.memory = memory_;
+    local = make_shm_communicator(
+        std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), shm);
+  }
+  if (place_.local_size == place_.size) return local;
+  return join_hosts(line, std::move(local), generation, deadline);
 }
 
 Job::~Job() {

@@ -10,6 +10,7 @@
 #include "worker/client/agent_line.h"
 #include "worker/client/environment.h"
 #include "worker/comm/shared_memory.h"
+#include "worker/engine/core_share.h"
 #include "worker/engine/engine.h"
 
 namespace hvdrun {
@@ -35,7 +36,7 @@ class Job {
 
   const JobPlace& place() const { return place_; }
   Engine& engine() { return *engine_; }
-  // None in a job of one rank.
+  // None for a rank that is alone on its host.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   // See AgentLine. The object must be used no more.
   void abandon_in_child() noexcept;
@@ -44,6 +45,8 @@ class Job {
   void join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
             std::uint32_t generation, std::chrono::milliseconds collective_timeout,
             std::uint32_t compute_threads);
+  std::unique_ptr<Communicator> connect(AgentLine& line, std::uint32_t generation,
+                                        const CoreShare& share, AgentLine::Deadline deadline);
 
   JobPlace place_;
   std::unique_ptr<AgentLine> line_;  // none without a launcher

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/hmac_sha256.h"
+
 namespace hvdrun {
 
 Session::Session(const WorkerEnvironment& environment, std::uint32_t pid)
@@ -113,7 +115,8 @@ void Session::on_topology(const Frame& frame) {
                     place.local_rank < place.local_size && place.cross_rank < place.cross_size &&
                     place.cross_size <= place.size &&
                     place.local_ranks.size() == place.local_size &&
-                    place.local_ranks[place.local_rank] == place.rank;
+                    place.local_ranks[place.local_rank] == place.rank &&
+                    (place.data_key.empty() || place.data_key.size() == kSha256Bytes);
   if (!sane) return fault(Errc::malformed, "the agent gave this rank an impossible place");
   epoch_ = joined.epoch = frame.epoch;
   job_size_ = place.size;

@@ -65,7 +65,7 @@ LinkSet::~LinkSet() = default;
 
 void LinkSet::set_peers(HostLayout layout, std::vector<std::string> endpoints) {
   const MutexLock lock(mutex_);
-  gone_.resize(layout.hosts());
+  gone_.resize(layout.size());
   links_.resize(layout.size());
   endpoints_ = std::move(endpoints);
   layout_ = std::move(layout);

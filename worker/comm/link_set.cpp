@@ -11,8 +11,9 @@ using std::chrono::milliseconds;
 // A waiting rank with nothing better to do asks the sockets this long before it sleeps: a message
 // between two hosts takes about as long as waking up does.
 constexpr std::chrono::microseconds kSpin{30};
-// How long the launcher may take to say why a connection ended.
-constexpr milliseconds kReasonWait{1000};
+// How long the launcher may take to say why a connection ended, and what a dead rank has sent may
+// be on its way.
+constexpr milliseconds kReasonWait{500};
 // How long a rank may send nothing after one of its host has left or died: it may have had its part
 // before, or fails itself.
 constexpr milliseconds kSilence{5000};
@@ -97,7 +98,7 @@ void LinkSet::block() {
     }
   }
   auto until = deadline_;
-  if (lost_since_) until = std::min(until, *lost_since_ + kReasonWait);
+  if (lost_since_) until = std::min(until, *lost_since_ + patience_);
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
   constexpr std::int64_t kLongest = 60'000;
   ::poll(polled.data(), polled.size(),
@@ -120,31 +121,34 @@ void LinkSet::look_for_trouble() {
     throw hvd::Error(said.code(),
                      "rank " + std::to_string(link->rank()) + " gave up: " + said.what());
   }
-  // Whose bytes or place is needed, and cannot come.
-  std::optional<std::size_t> lost;
+  // A rank that is needed, and how long it may still be silent.
   std::optional<std::size_t> needed;
+  patience_ = kSilence;
+  std::optional<hvd::Error> reason;
   const MutexLock lock(mutex_);
   if (aborted_) throw hvd::Error(*aborted_);
-  const auto look_at = [&](std::size_t rank, bool ended) {
-    if (ended) lost = rank;
-    if (gone_[layout_->host_of(rank)]) needed = rank;
+  const auto look_at = [&](std::size_t rank, bool lost) {
+    const std::size_t host = layout_->host_of(rank);
+    std::optional<hvd::Error> why = gone_[rank];
+    for (std::size_t i = 0; i < layout_->count(host) && !why; ++i)
+      why = gone_[layout_->first(host) + i];
+    if (!lost && !why) return;
+    needed = rank;
+    patience_ = std::min(patience_, lost && why           ? milliseconds(0)
+                                    : lost || gone_[rank] ? kReasonWait
+                                                          : kSilence);
+    if (why) reason = why;
   };
   for (const Link* const link : connected_)
     if (link->unreceived() > 0 || link->unsent() > 0) look_at(link->rank(), link->lost());
   for (const std::size_t rank : connecting_to_)
     if (!links_[rank]) look_at(rank, false);
-  if (lost || needed) {
-    if (!lost_since_) lost_since_ = now;
-    const std::size_t rank = lost ? *lost : *needed;
-    const std::optional<hvd::Error>& reason = gone_[layout_->host_of(rank)];
-    if (lost && reason) throw hvd::Error(*reason);
-    if (now - *lost_since_ >= (lost ? kReasonWait : kSilence)) {
-      if (reason) throw hvd::Error(*reason);
-      throw hvd::Error(hvd::ErrorCode::peer_lost,
-                       "rank " + std::to_string(rank) + " is lost: its connection ended");
-    }
-  } else {
-    lost_since_.reset();
+  if (!needed) lost_since_.reset();
+  if (needed && !lost_since_) lost_since_ = now;
+  if (needed && now - *lost_since_ >= patience_) {
+    if (reason) throw hvd::Error(*reason);
+    throw hvd::Error(hvd::ErrorCode::peer_lost,
+                     "rank " + std::to_string(*needed) + " is lost: its connection ended");
   }
   if (now >= deadline_)
     throw hvd::Error(hvd::ErrorCode::timeout,
@@ -182,8 +186,7 @@ void LinkSet::abort(const hvd::Error& reason) {
 void LinkSet::peer_gone(std::size_t rank, const hvd::Error& reason) {
   {
     const MutexLock lock(mutex_);
-    auto& gone = gone_[layout_->host_of(rank)];
-    if (!gone) gone = reason;
+    if (!gone_[rank]) gone_[rank] = reason;
     alarm_.store(true, std::memory_order_release);
   }
   ::eventfd_write(wake_.get(), 1);

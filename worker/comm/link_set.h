@@ -107,13 +107,14 @@ class LinkSet {
   std::uint32_t sequence_ = 0;
   CallOptions call_;
   Clock::time_point deadline_;
-  // Since when a connection is at its end that is still needed.
+  // Since when nothing has come while somebody who is needed was gone.
   std::optional<Clock::time_point> lost_since_;
+  std::chrono::milliseconds patience_{};
 
   std::atomic<bool> alarm_{false};  // aborted_ or gone_ has something
   Mutex mutex_;
   std::optional<hvd::Error> aborted_ HVD_GUARDED_BY(mutex_);
-  std::vector<std::optional<hvd::Error>> gone_ HVD_GUARDED_BY(mutex_);  // by host, the first
+  std::vector<std::optional<hvd::Error>> gone_ HVD_GUARDED_BY(mutex_);  // by rank
 };
 
 }  // namespace hvdrun

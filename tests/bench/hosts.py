@@ -1,0 +1,192 @@
+"""Launches and allreduces across hosts made of network namespaces, against the other launchers."""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import tempfile
+
+import collectives
+from timing import Hung, wall_seconds
+
+KIB, MIB = 1 << 10, 1 << 20
+LIMIT = 60  # seconds for one run
+LAUNCH_HOSTS = [4, 8, 32]
+REDUCE_HOSTS = [2, 4]
+SIZES = [4, KIB, 16 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
+MPI_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+class Hosts:
+    """node1 to nodeN; programs are started on node1."""
+
+    def __init__(self, count):
+        self.names = [f"node{i + 1}" for i in range(count)]
+
+    def __enter__(self):
+        self.parent = tempfile.TemporaryDirectory(prefix="hvd-bench-")
+        self.folder = self.parent.name + "/hosts"
+        self.environment = {**os.environ, "HVD_CLUSTER": self.folder}
+        self.cluster("up", str(len(self.names)))
+        return self
+
+    def __exit__(self, *_):
+        self.cluster("down")
+        self.parent.cleanup()
+
+    def cluster(self, *words):
+        subprocess.run(
+            ["scripts/cluster", *words],
+            env=self.environment,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def command(self, words, variables=()):
+        assignments = [f"{name}={value}" for name, value in variables]
+        return ["scripts/cluster", "exec", "node1", "env", *assignments, *words]
+
+    def shape(self, rate):
+        """All hosts send at most at that rate."""
+        for name in self.names:
+            words = ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate]
+            words += ["burst", "256kb", "latency", "50ms"]
+            subprocess.run(["scripts/cluster", "exec", name, *words], env=self.environment, check=True)
+
+
+def seconds(hosts, command):
+    try:
+        return wall_seconds(command, hosts.environment, LIMIT)
+    except (Hung, RuntimeError):
+        return None
+
+
+def ours(build, names, slots=1):
+    places = ",".join(f"{name}:{slots}" for name in names)
+    return [os.path.abspath(f"{build}/hvdrun"), "--tag-output", "off", "-H", places]
+
+
+def open_mpi(names):
+    words = ["mpirun.openmpi", "--host", ",".join(names), "-np", str(len(names)), "--bind-to", "none"]
+    return words + ["--mca", "btl", "tcp,self", "--mca", "pml", "ob1"]
+
+
+def mpich(names):
+    return ["mpiexec.hydra", "-launcher", "ssh", "-hosts", ",".join(names), "-n", str(len(names))]
+
+
+def ssh_loop(names):
+    line = "".join(f"ssh -o BatchMode=yes {name} true & " for name in names)
+    return ["sh", "-c", line + "wait"]
+
+
+class Launch:
+    NAME = "hosts-launch"
+    TITLE = "launch of /bin/true, one rank on each of several hosts, wall time"
+
+    @staticmethod
+    def measure(build, rounds, report):
+        rows = []
+        for count in LAUNCH_HOSTS:
+            with Hosts(count) as hosts:
+                names = hosts.names
+                programs = {
+                    "hvdrun": (hosts.command(ours(build, names) + ["/bin/true"]), "agent in the hosts' caches"),
+                    "ssh loop": (hosts.command(ssh_loop(names)), "ssh HOST true &, for each; wait"),
+                    "MPICH": (hosts.command(mpich(names) + ["/bin/true"]), "mpiexec.hydra -launcher ssh"),
+                    "Open MPI": (
+                        hosts.command(open_mpi(names) + ["/bin/true"], MPI_ROOT.items()),
+                        "mpirun.openmpi --host",
+                    ),
+                }
+                times = {name: [] for name in programs}
+                for turn in range(rounds + 1):
+                    report(f"{Launch.NAME} {count} hosts: round {turn} of {rounds}")
+                    for name, (command, _) in programs.items():
+                        taken = seconds(hosts, command)
+                        if turn > 0 and taken:
+                            times[name].append(taken * 1000)
+                rows += compared(Launch.NAME, f"hosts={count}", "ms", times, programs, "hvdrun")
+        return rows
+
+
+class Allreduce:
+    NAME = "hosts-allreduce"
+    TITLE = "allreduce of float32, one rank on each of several hosts, median of the slowest rank's times"
+
+    @staticmethod
+    def measure(build, rounds, report):
+        rows = []
+        for count in REDUCE_HOSTS:
+            for rate in (None, "1gbit"):
+                with Hosts(count) as hosts:
+                    if rate:
+                        hosts.shape(rate)
+                    rows += Allreduce.of(build, hosts, rate or "unshaped", rounds, report)
+        return rows
+
+    @staticmethod
+    def of(build, hosts, rate, rounds, report):
+        names = hosts.names
+        bench = os.path.abspath(f"{build}/bench")
+        gloo = ours(build, names) + [f"{bench}/gloo_collectives"]
+        programs = {
+            "hvdrun": (ours(build, names) + [f"{bench}/hvd_collectives"], {"HVD_BENCH_MEMORY": "heap"}, "libhvd"),
+            "Open MPI": (open_mpi(names) + [f"{bench}/openmpi_collectives"], MPI_ROOT, "btl tcp,self"),
+            "MPICH": (mpich(names) + [f"{bench}/mpich_collectives"], {}, "mpiexec.hydra -launcher ssh"),
+            "gloo ring": (gloo, {"HVD_BENCH_GLOO": "functions"}, "gloo::allreduce, ring"),
+            "gloo halving": (gloo, {"HVD_BENCH_GLOO": "classes"}, "gloo::AllreduceHalvingDoubling"),
+        }
+        rows = []
+        for size in SIZES:
+            times = {name: [] for name in programs}
+            for turn in range(rounds):
+                report(f"{Allreduce.NAME} hosts={len(names)} {rate} bytes={size}: round {turn + 1} of {rounds}")
+                for name, (command, variables, _) in programs.items():
+                    taken = Allreduce.run(hosts, command, variables, size)
+                    if taken:
+                        times[name].append(taken * 1e6)
+            settings = {name: (None, note) for name, (_, _, note) in programs.items()}
+            case = f"hosts={len(names)} {rate} bytes={size}"
+            rows += compared(Allreduce.NAME, case, "us", times, settings, "hvdrun")
+        return rows
+
+    @staticmethod
+    def run(hosts, command, variables, size):
+        words = [*command, "allreduce", str(size), str(collectives.rounds_of(size))]
+        with contextlib.suppress(subprocess.TimeoutExpired, ValueError, IndexError):
+            with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
+                done = subprocess.run(
+                    hosts.command(words, [*variables.items(), ("HVD_BENCH_FOLDER", folder)]),
+                    env=hosts.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    timeout=LIMIT,
+                    check=False,
+                )
+            return float(done.stdout.split()[-1]) if done.returncode == 0 else None
+        return None
+
+
+def compared(bench, case, unit, times, settings, own):
+    """A row for each peer; a peer without a time gave none in any round."""
+    median = {name: statistics.median(found) if found else None for name, found in times.items()}
+    for name in times:
+        if name == own:
+            continue
+        mine, value = median[own], median[name]
+        yield {
+            "bench": bench,
+            "case": case,
+            "unit": unit,
+            "ours": mine,
+            "peer": name,
+            "peer_value": value,
+            "ratio": value / mine if mine and value else None,
+            "note": settings[name][1],
+        }
+
+
+BENCHES = [Launch, Allreduce]

@@ -1,0 +1,134 @@
+#include "worker/api/join_hosts.h"
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/comm/hosts_communicator.h"
+
+namespace hvdrun {
+namespace {
+
+using hvd::ErrorCode;
+
+// "[v6%interface]:port", filled up with zeros: every rank's has the same size.
+using EndpointText = std::array<char, 80>;
+
+CallOptions until(AgentLine::Deadline deadline) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentLine::Deadline::clock::now());
+  return {.timeout = std::max(left, std::chrono::milliseconds(0))};
+}
+
+// The hosts' counts and the ranks' endpoints.
+struct Places {
+  std::vector<std::size_t> counts;
+  std::vector<EndpointText> endpoints;
+};
+
+class Finder {
+ public:
+  Finder(AgentLine& line, HostCommunicator& local, std::uint32_t generation,
+         AgentLine::Deadline deadline)
+      : line_(line), local_(local), generation_(generation), deadline_(deadline) {}
+
+  // Where everybody is, once everybody has said so.
+  Places find(const std::string& endpoint) {
+    const WorkerTopology& place = line_.topology();
+    EndpointText own{};
+    if (endpoint.size() >= own.size())
+      throw hvd::Error(ErrorCode::internal, "the address " + endpoint + " is too long");
+    endpoint.copy(own.data(), own.size() - 1);
+    std::vector<EndpointText> here(place.local_size);
+    const std::vector<std::size_t> counts(place.local_size, own.size());
+    local_.allgather(own.data(), here.data(), counts.data(), hvd::DataType::uint8,
+                     until(deadline_));
+    Places places;
+    if (place.local_rank == 0) {
+      try {
+        places = ask_hosts(here);
+      } catch (const hvd::Error& error) {
+        local_.give_up(error);
+        throw;
+      }
+    }
+    tell(places);
+    return places;
+  }
+
+ private:
+  std::string key_of(std::uint32_t host) const {
+    return "data/" + std::to_string(generation_) + "/" + std::to_string(host);
+  }
+
+  // Among the first ranks of the hosts the cross rank numbers the hosts.
+  Places ask_hosts(const std::vector<EndpointText>& here) {
+    const WorkerTopology& place = line_.topology();
+    const std::size_t each = sizeof(EndpointText);
+    line_.put(key_of(place.cross_rank),
+              std::string(reinterpret_cast<const char*>(here.data()), here.size() * each),
+              deadline_);
+    Places places;
+    for (std::uint32_t host = 0; host < place.cross_size; ++host) {
+      const std::optional<std::string> said = line_.get(key_of(host), deadline_);
+      if (!said)
+        throw hvd::Error(ErrorCode::timeout, "the ranks of host " + std::to_string(host) + " of " +
+                                                 std::to_string(place.cross_size) +
+                                                 " (counted from 0) have not called hvd::init()");
+      const std::size_t ranks = said->size() / each;
+      if (host == place.cross_rank && places.endpoints.size() != place.rank) ranks_are_mixed();
+      places.counts.push_back(ranks);
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        EndpointText& text = places.endpoints.emplace_back();
+        std::memcpy(text.data(), said->data() + rank * each, each - 1);
+      }
+    }
+    if (places.endpoints.size() != place.size) ranks_are_mixed();
+    return places;
+  }
+
+  [[noreturn]] static void ranks_are_mixed() {
+    throw hvd::Error(ErrorCode::internal, "the ranks of a host are not numbered in a row");
+  }
+
+  void tell(Places& places) {
+    std::uint64_t hosts = places.counts.size();
+    places.endpoints.resize(line_.topology().size);
+    share(&hosts, sizeof hosts);
+    places.counts.resize(hosts);
+    share(places.counts.data(), places.counts.size() * sizeof(std::size_t));
+    share(places.endpoints.data(), places.endpoints.size() * sizeof(EndpointText));
+  }
+  void share(void* data, std::size_t bytes) {
+    local_.broadcast(data, bytes, hvd::DataType::uint8, 0, until(deadline_));
+  }
+
+  AgentLine& line_;
+  HostCommunicator& local_;
+  const std::uint32_t generation_;
+  const AgentLine::Deadline deadline_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCommunicator> local,
+                                         std::uint32_t generation, AgentLine::Deadline deadline) {
+  const WorkerTopology& place = line.topology();
+  if (place.address.empty())
+    throw hvd::Error(ErrorCode::unavailable,
+                     "the launcher does not know an address of this host for the other hosts");
+  auto links = std::make_unique<LinkSet>(
+      LinkSet::Options{{line.epoch(), generation, place.rank}, place.data_key, place.address});
+  const Places places = Finder(line, *local, generation, deadline).find(links->endpoint());
+  HostLayout layout(places.counts);
+  std::vector<std::string> endpoints;
+  for (const EndpointText& text : places.endpoints) endpoints.emplace_back(text.data());
+  links->set_peers(layout, std::move(endpoints));
+  return make_hosts_communicator(
+      {std::move(layout), place.rank, std::move(local), std::move(links)}, until(deadline));
+}
+
+}  // namespace hvdrun
