@@ -111,9 +111,8 @@ std::ptrdiff_t count(const Environment& env, const std::vector<std::string>& pre
 
 TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[environment]") {
   const std::vector<std::string> horovod = {"HOROVOD_"};
-  const std::vector<std::string> torch = {"RANK=", "WORLD_", "LOCAL_",  "GROUP_",
-                                          "NODE_", "ROLE_",  "MASTER_", "TORCHELASTIC_",
-                                          "GLOO_"};
+  const std::vector<std::string> torch = {"RANK=", "WORLD_",  "LOCAL_",        "GROUP_", "NODE_",
+                                          "ROLE_", "MASTER_", "TORCHELASTIC_", "GLOO_"};
   const std::vector<std::string> mpi_ids = {"OMPI_", "MPI_"};
   for (int mask = 0; mask < 8; ++mask) {
     CAPTURE(mask);
@@ -146,8 +145,7 @@ TEST_CASE("one host has no address that others use", "[environment]") {
 TEST_CASE("without a store a worker finds nothing of Horovod", "[environment]") {
   WorkerPlace place = sample_place();
   place.horovod_port = 0;
-  CHECK(count(worker_environment({"HOROVOD_GLOO_RENDEZVOUS_PORT=1"}, place),
-              {"HOROVOD_"}) == 0);
+  CHECK(count(worker_environment({"HOROVOD_GLOO_RENDEZVOUS_PORT=1"}, place), {"HOROVOD_"}) == 0);
 }
 
 TEST_CASE("ranks of an outer job are overwritten or dropped", "[environment]") {
@@ -175,7 +173,8 @@ TEST_CASE("the user's own settings stay", "[environment]") {
   const auto env = as_map(worker_environment(
       {"OMP_NUM_THREADS=7", "OMPI_MCA_btl=self", "SLURM_JOB_ID=4", "HOROVOD_TIMELINE=f",
        "HVD_COLLECTIVE_TIMEOUT=5", "HOROVOD_GLOO_TIMEOUT_SECONDS=60", "NCCL_DEBUG=INFO",
-       "HOROVOD_GLOO_IFACE=eth7", "NCCL_SOCKET_IFNAME=eth0", "GLOO_SOCKET_IFNAME=eth8", "RANKING=1"},
+       "HOROVOD_GLOO_IFACE=eth7", "NCCL_SOCKET_IFNAME=eth0", "GLOO_SOCKET_IFNAME=eth8",
+       "RANKING=1"},
       sample_place()));
   CHECK(env.at("OMP_NUM_THREADS") == "7");
   CHECK(env.at("OMPI_MCA_btl") == "self");
