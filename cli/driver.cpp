@@ -109,7 +109,7 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
       viewer_(io_, plan_.spec.job_id, plan_.output,
               {plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
               std::move(opened_.files), [this](int error) { on_output_broken(error); }),
-      opener_(io_, plan_.ssh, plan_.spec.start_timeout, opener_callbacks()) {
+      opener_(io_, plan_.ssh, plan_.spec.start_timeout, opened_.relay_ports, opener_callbacks()) {
   for (const HandledSignal& row : kSignalTable) {
     struct sigaction now {};
     if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
@@ -161,6 +161,13 @@ HostOpener::Callbacks Driver::opener_callbacks() {
     viewer_.forget(index);
     for (const auto& host : hosts_)
       if (host->index == index) host->gone = true;
+  };
+  callbacks.relayed = [this](std::uint32_t index) {
+    std::string tried;
+    for (const std::string& address : opened_.offered)
+      tried += (tried.empty() ? "" : ", ") + address;
+    viewer_.say(plan_.spec.hosts[index].name + " cannot reach this machine (tried " + tried +
+                "): its control and output go through ssh");
   };
   callbacks.failed = [this](const std::vector<HostOpener::Refusal>& refusals) {
     if (exit_code_) return;

@@ -49,6 +49,7 @@ void set_log_level(O& options, const Use& use) {
 // All uses together: NCCL takes the whole list, Gloo one interface.
 void add_interfaces(O& options, const Use& use) {
   std::string all = to_text(use);
+  for (const std::string& name : to_list(use)) options.network.interfaces.push_back(name);
   for (const auto& [name, value] : options.variables)
     if (name == "NCCL_SOCKET_IFNAME") all.insert(0, value + ",");
   options.variables.emplace_back("HOROVOD_GLOO_IFACE", all.substr(0, all.find(',')));
@@ -140,7 +141,7 @@ constexpr auto kHorovodOptions = std::to_array<OptionRow>({
     {"tcp", "--tcp", nullptr, Page::topic, Topic::horovod, "no InfiniBand for NCCL",
      set_switch, false, "NCCL_IB_DISABLE"},
     {"network-interfaces", "--network-interfaces --network-interface", "NAME,...", Page::topic,
-     Topic::horovod, "network interfaces for Gloo and NCCL",
+     Topic::network, "interfaces to use, for Gloo and NCCL too",
      add_interfaces, true, "HOROVOD_GLOO_IFACE and NCCL_SOCKET_IFNAME"},
     {"log-level", "--log-level", "LEVEL", Page::topic, Topic::horovod,
      "TRACE, DEBUG, INFO, WARNING, ERROR or FATAL",

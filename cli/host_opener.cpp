@@ -15,10 +15,11 @@ constexpr int kSshFailed = 255;  // the client's own code
 }  // namespace
 
 HostOpener::HostOpener(boost::asio::io_context& io, SshOptions options,
-                       std::chrono::milliseconds limit, Callbacks callbacks)
+                       std::chrono::milliseconds limit, RelayPorts ports, Callbacks callbacks)
     : io_(io),
       options_(std::move(options)),
       limit_(limit),
+      relay_ports_(ports),
       callbacks_(std::move(callbacks)),
       timer_(io) {}
 
@@ -28,7 +29,8 @@ void HostOpener::add(std::uint32_t host, const std::string& name,
   request.argv = ssh_command(options_, name, limit_, remote_script(*agent));
   request.agent = std::move(agent);
   request.job = std::move(job);
-  auto entry = std::unique_ptr<Host>(new Host{host, name, SshHost(io_, std::move(request))});
+  auto entry =
+      std::unique_ptr<Host>(new Host{host, name, SshHost(io_, std::move(request)), nullptr});
   waiting_.push_back(entry.get());
   hosts_[host] = std::move(entry);
 }
@@ -39,15 +41,35 @@ void HostOpener::open() {
   report();
 }
 
+SshHost::Callbacks HostOpener::callbacks_of(Host& host) {
+  HostRelay::Callbacks relay;
+  relay.write = [&host](std::string bytes, std::function<void()> done) {
+    host.ssh.send(std::move(bytes), std::move(done));
+  };
+  relay.on_begin = [this, &host] { callbacks_.relayed(host.index); };
+  relay.on_fault = [this, &host](std::error_code ec) {
+    callbacks_.say(host.name + ": what its agent says through ssh makes no sense: " + ec.message());
+    host.ssh.close_lease();
+  };
+  host.relay = std::make_unique<HostRelay>(io_, relay_ports_, std::move(relay));
+  SshHost::Callbacks callbacks;
+  callbacks.on_stage = [this] { open_next(); };
+  callbacks.on_line = [this, &host](const std::string& line) {
+    callbacks_.say(host.name + ": " + line);
+  };
+  callbacks.on_bytes = [&host](std::string_view bytes) {
+    bytes.empty() ? host.relay->end() : host.relay->feed(bytes);
+  };
+  return callbacks;
+}
+
 void HostOpener::open_next() {
   auto opening = std::count_if(hosts_.begin(), hosts_.end(),
                                [](const auto& entry) { return entry.second->opening(); });
   for (; opening < kAtOnce && !waiting_.empty() && !ending_; ++opening) {
     Host& host = *waiting_.front();
     waiting_.pop_front();
-    const std::error_code ec = host.ssh.start(
-        [this] { open_next(); },
-        [this, &host](const std::string& line) { callbacks_.say(host.name + ": " + line); });
+    const std::error_code ec = host.ssh.start(callbacks_of(host));
     if (ec) {
       host.state = Host::State::ended;
       refuse(host, options_.program.front() + ": " + ec.message());

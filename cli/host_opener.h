@@ -15,6 +15,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "cli/host_relay.h"
 #include "cli/ssh_command.h"
 #include "cli/ssh_host.h"
 
@@ -35,12 +36,14 @@ class HostOpener {
     std::function<bool(std::uint32_t host)> is_connected;
     // No agent will come from this host.
     std::function<void(std::uint32_t host)> gone;
+    // Its agent reaches no address of this machine: its connections go through ssh.
+    std::function<void(std::uint32_t host)> relayed;
     // Every host was tried, and some cannot be used.
     std::function<void(const std::vector<Refusal>&)> failed;
   };
 
   HostOpener(boost::asio::io_context& io, SshOptions options, std::chrono::milliseconds limit,
-             Callbacks callbacks);
+             RelayPorts ports, Callbacks callbacks);
 
   void add(std::uint32_t host, const std::string& name, std::shared_ptr<const AgentImage> agent,
            std::string job);
@@ -58,11 +61,13 @@ class HostOpener {
     std::uint32_t index;
     std::string name;
     SshHost ssh;
+    std::unique_ptr<HostRelay> relay;
     enum class State { waiting, running, ended } state = State::waiting;
 
     bool opening() const { return state == State::running && !ssh.started(); }
   };
 
+  SshHost::Callbacks callbacks_of(Host& host);
   void open_next();
   void refuse(Host& host, const std::string& why);
   void tell_if_all_tried();
@@ -71,6 +76,7 @@ class HostOpener {
   boost::asio::io_context& io_;
   const SshOptions options_;
   const std::chrono::milliseconds limit_;
+  const RelayPorts relay_ports_;
   const Callbacks callbacks_;
   boost::asio::steady_timer timer_;
   std::map<std::uint32_t, std::unique_ptr<Host>> hosts_;

@@ -170,6 +170,7 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   }
   plan.remote.resize(spec.hosts.size(), false);
   plan.ssh = options.ssh;
+  plan.network = options.network;
   if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np)
     throw UsageError("--stdin " + std::to_string(options.output.stdin_to.rank) +
                      ": no such rank; there are " + std::to_string(spec.np) +
@@ -195,10 +196,14 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   spec.env_compat = options.env_compat;
   if (spec.env_compat.horovod && starts_ranks(plan, true)) {
     // Each rank of a Horovod program would take itself for the only one, without a word.
-    spec.env_compat.horovod = false;
+    spec.env_compat.horovod = options.horovod_asked;
     plan.warnings.emplace_back(
-        "programs of Horovod do not meet across hosts in this version, each rank would be alone; "
-        "for others --env-compat torch,mpi-ids leaves this line out");
+        options.horovod_asked
+            ? "the rendezvous of Horovod programs is open to everybody who reaches this machine: "
+              "their dialect has no authentication"
+            : "programs of Horovod meet across hosts only with --env-compat horovod,torch,mpi-ids, "
+              "which opens a port without authentication; for others --env-compat torch,mpi-ids "
+              "leaves this line out");
   }
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);

@@ -20,6 +20,7 @@ struct LaunchPlan {
   JobSpec spec;
   std::vector<bool> remote;  // for each host of spec: another machine, opened by ssh
   SshOptions ssh;
+  NetworkOptions network;
   ControlTransport control{};
   bool verbose = false;
   OutputOptions output;

@@ -1,15 +1,16 @@
 #include "cli/opened_job.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <unistd.h>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ip/v6_only.hpp>
 
 #include "cli/log.h"
 #include "common/host_addresses.h"
+#include "common/open_port.h"
 #include "common/random.h"
 #include "common/unix_stream.h"
 #include "coordinator/daemon.h"
@@ -19,6 +20,11 @@ namespace {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
+
+// An agent tries this machine's addresses for a part of the time that hosts have to come up; then
+// its connections go through ssh.
+constexpr int kDialShare = 10;
+constexpr std::chrono::milliseconds kShortestDial{1'000};
 
 // Who listens, and the addresses at which agents find it.
 struct Listener {
@@ -36,24 +42,17 @@ Listener listen_on_loopback() {
 
 // For other hosts: at every address of this machine, since any of them may be the one that they can
 // reach. A stranger fails the TLS handshake.
-Listener listen_everywhere(const std::vector<std::string>& hosts) {
-  asio::io_context io;
-  tcp::acceptor acceptor(io);
-  boost::system::error_code no_v6;
-  acceptor.open(tcp::v6(), no_v6);
-  if (!no_v6) acceptor.set_option(asio::ip::v6_only(false), no_v6);
-  if (!no_v6) acceptor.bind(tcp::endpoint(tcp::v6(), 0), no_v6);
-  if (no_v6) {
-    acceptor = tcp::acceptor(io);
-    acceptor.open(tcp::v4());
-    acceptor.bind(tcp::endpoint(tcp::v4(), 0));
-  }
-  acceptor.listen();
-  const std::uint16_t port = acceptor.local_endpoint().port();
+Listener listen_everywhere(const std::vector<std::string>& hosts, PortRange range) {
+  std::error_code ec;
   Listener listener;
+  listener.socket = open_port_everywhere(range, PortUse::listens, ec);
+  if (ec == std::errc::address_in_use && range.first != 0)
+    throw HostError("--port-range " + std::to_string(range.first) + "-" +
+                    std::to_string(range.last) + ": no port of it is free any more");
+  if (ec) throw std::system_error(ec, "a port for the other hosts");
   for (const std::string& host : hosts)
-    listener.addresses.push_back(to_address({asio::ip::make_address(host), port}));
-  listener.socket.reset(acceptor.release());
+    listener.addresses.push_back(
+        to_address({asio::ip::make_address(host), port_of(listener.socket)}));
   return listener;
 }
 
@@ -91,6 +90,12 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::u
   bootstrap.isolation = plan.isolation;
   bootstrap.input = input_for(plan.output.stdin_to);
   bootstrap.input_rank = plan.output.stdin_to.rank;
+  bootstrap.first_port = plan.network.ports.first;
+  bootstrap.last_port = plan.network.ports.last;
+  bootstrap.relay = plan.remote[host];
+  bootstrap.dial_ms = static_cast<std::uint32_t>(
+      std::clamp(plan.spec.start_timeout / kDialShare, kShortestDial, limits::kHandshakeTimeout)
+          .count());
   if (plan.control == ControlTransport::tcp || plan.remote[host]) {
     bootstrap.control.addresses = control.addresses;
     bootstrap.output.addresses = output.addresses;
@@ -123,12 +128,10 @@ OpenedJob open_job(const LaunchPlan& plan) {
   if (any_remote) {
     opened.agent_image = std::make_shared<const AgentImage>(
         read_agent_image(agent_for_other_hosts(opened.agent_program)));
-    std::vector<std::string> addresses;
-    for (HostAddress& found : host_addresses()) addresses.push_back(std::move(found.address));
-    if (addresses.empty())
-      throw HostError("this machine has no network address that another host could call back");
-    control = listen_everywhere(addresses);
-    output = listen_everywhere(addresses);
+    opened.offered = offered_addresses(plan.network, host_addresses());
+    control = listen_everywhere(opened.offered, plan.network.ports);
+    output = listen_everywhere(opened.offered, plan.network.ports);
+    opened.relay_ports = {port_of(control.socket), port_of(output.socket)};
   } else if (plan.control == ControlTransport::tcp) {
     control = listen_on_loopback();
     output = listen_on_loopback();
@@ -139,8 +142,12 @@ OpenedJob open_job(const LaunchPlan& plan) {
     opened.viewer_listener = std::move(output.socket);
   }
   options.driver_pid = static_cast<std::uint32_t>(::getpid());
-  if (plan.spec.env_compat.horovod)
+  if (plan.spec.env_compat.horovod && any_remote) {
+    options.horovod_elsewhere = true;
+    options.ports = plan.network.ports;
+  } else if (plan.spec.env_compat.horovod) {
     options.horovod = open_horovod_listener(options.spec.horovod_port);
+  }
   auto driver_line = make_socket_pair();
   opened.coordinator_end = std::move(driver_line.first);
   options.driver = std::move(driver_line.second);

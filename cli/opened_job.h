@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/event_log.h"
+#include "cli/host_relay.h"
 #include "cli/launch_plan.h"
 #include "cli/local_transport.h"
 #include "cli/output_files.h"
@@ -31,8 +32,10 @@ struct OpenedJob {
   std::shared_ptr<const AgentImage> agent_image;  // for remote hosts
   EventLog events;
   std::string secret;
-  std::vector<Host> hosts;   // those that get a rank
-  UniqueFd viewer_listener;  // with TCP
+  std::vector<Host> hosts;           // those that get a rank
+  UniqueFd viewer_listener;          // with TCP
+  std::vector<std::string> offered;  // addresses of this machine, to agents elsewhere
+  RelayPorts relay_ports;            // for those that reach none of them
   UniqueFd coordinator_end;
   Process coordinator;
 };

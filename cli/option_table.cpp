@@ -138,6 +138,20 @@ constexpr auto kOptions = std::to_array<OptionRow>({
     {"accept-new-host-keys", "--accept-new-host-keys", nullptr, Page::topic, Topic::network,
      "trust hosts that ssh does not know yet",
      [](O& o, const Use& use) { o.ssh.accept_new_host_keys = use.on; }},
+    {"advertise", "--advertise", "ADDRESS,...", Page::topic, Topic::network,
+     "where other hosts find this machine, exactly",
+     [](O& o, const Use& use) {
+       o.network.advertise = to_list(use);
+       for (const std::string& address : o.network.advertise)
+         if (!is_ip_address(address))
+           throw bad_value(use, "addresses are needed, as in 10.0.0.1,2001:db8::1");
+     }},
+    {"port-range", "--port-range", "FIRST-LAST", Page::topic, Topic::network,
+     "the ports that other hosts connect to",
+     [](O& o, const Use& use) {
+       if (!parse_port_range(use.value(), o.network.ports))
+         throw bad_value(use, "write the first and the last port, as in 6000-6100");
+     }},
     {"transport", "--transport", "auto|local", Page::hidden, Topic::network,
      "for tests: local is an agent of its own, on this machine, for every host of -H",
      [](O& o, const Use& use) {

@@ -104,6 +104,14 @@ std::vector<std::string> to_words(const OptionUse& use) {
   return words;
 }
 
+std::vector<std::string> to_list(const OptionUse& use) {
+  std::vector<std::string> items;
+  for (const std::string_view item : split_list(use.value())) items.emplace_back(item);
+  for (const std::string& item : items)
+    if (item.empty()) throw bad_value(use, "an item is empty; write them with commas between");
+  return items;
+}
+
 std::string to_text(const OptionUse& use) {
   if (use.value().empty()) throw bad_value(use, "is empty");
   return use.value();
@@ -192,6 +200,7 @@ void take_env_compat(Options& options, const OptionUse& use) {
     }
   }
   options.env_compat = compat;
+  options.horovod_asked = compat.horovod;
 }
 
 }  // namespace hvdrun

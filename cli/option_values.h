@@ -20,6 +20,8 @@ double to_real(const OptionUse& use, double lowest, double highest);
 std::chrono::milliseconds to_duration(const OptionUse& use);
 // Not empty.
 std::string to_text(const OptionUse& use);
+// Separated by commas, none empty.
+std::vector<std::string> to_list(const OptionUse& use);
 // Its words, separated by blanks; at least one.
 std::vector<std::string> to_words(const OptionUse& use);
 

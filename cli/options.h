@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/offered_addresses.h"
 #include "cli/ssh_command.h"
 #include "common/base_messages.h"
 #include "common/environment.h"
@@ -65,6 +66,7 @@ struct Options {
   // Set for the ranks by options that stand for a variable, before `exports`.
   std::vector<std::pair<std::string, std::string>> variables;
   EnvCompat env_compat;
+  bool horovod_asked = false;  // --env-compat names it
   ControlTransport control = ControlTransport::unix_socket;
   bool every_host_local = false;  // --transport local
   std::chrono::milliseconds start_timeout = limits::kStartTimeout;
@@ -77,6 +79,7 @@ struct Options {
   std::string events_file;  // --events; empty: none
   std::string folder;       // --chdir; empty: where hvdrun is
   SshOptions ssh;
+  NetworkOptions network;
   std::string config_file;
   bool allow_mpi = false;  // start a program linked with MPI all the same
   bool dry_run = false;

@@ -41,10 +41,8 @@ std::error_code make_pipe(Pipe& made) {
 SshHost::SshHost(asio::io_context& io, Request request)
     : io_(io), request_(std::move(request)), stdin_(io_), stdout_(io_), stderr_(io_) {}
 
-std::error_code SshHost::start(std::function<void()> on_stage,
-                               std::function<void(std::string)> on_line) {
-  on_stage_ = std::move(on_stage);
-  on_line_ = std::move(on_line);
+std::error_code SshHost::start(Callbacks callbacks) {
+  callbacks_ = std::move(callbacks);
   SpawnOptions options;
   options.argv = request_.argv;
   const char* const path = ::secure_getenv("PATH");
@@ -71,14 +69,18 @@ std::error_code SshHost::start(std::function<void()> on_stage,
 
 void SshHost::read_stdout() {
   stdout_.async_read_some(asio::buffer(out_buffer_), [this](const auto& ec, std::size_t size) {
-    if (ec) return;
+    if (ec) return started() ? callbacks_.on_bytes({}) : void();
     std::string_view bytes(out_buffer_, size);
+    if (started()) {
+      callbacks_.on_bytes(bytes);
+      return read_stdout();
+    }
     const RemoteStart::Stage before = stage();
     for (auto send = remote_.feed(bytes); send != RemoteStart::Send::nothing;
          send = remote_.feed({})) {
       write(send == RemoteStart::Send::agent ? request_.agent->bytes : request_.job);
     }
-    if (stage() != before) on_stage_();
+    if (stage() != before) callbacks_.on_stage();
     read_stdout();
   });
 }
@@ -100,7 +102,7 @@ void SshHost::take_stderr(std::string_view bytes) {
     if (line_.empty()) continue;
     std::string line = printable(std::exchange(line_, {}));
     if (started()) {
-      on_line_(std::move(line));
+      callbacks_.on_line(std::move(line));
     } else {
       words_.push_back(std::move(line));
       if (words_.size() > kMaxWords) words_.pop_front();
@@ -133,6 +135,15 @@ void SshHost::write(std::string_view bytes) {
   asio::async_write(stdin_, asio::buffer(bytes.data(), bytes.size()),
                     [](const auto& /*ec*/, std::size_t /*size*/) {
                       // A client that takes no more ends, and says why on stderr.
+                    });
+}
+
+void SshHost::send(std::string bytes, std::function<void()> done) {
+  if (!stdin_.is_open()) return;
+  sending_ = std::move(bytes);
+  asio::async_write(stdin_, asio::buffer(std::as_const(sending_)),
+                    [done = std::move(done)](const auto& ec, std::size_t /*size*/) {
+                      if (!ec) done();
                     });
 }
 

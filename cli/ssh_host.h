@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -29,9 +30,17 @@ class SshHost {
   SshHost(const SshHost&) = delete;
   SshHost& operator=(const SshHost&) = delete;
 
-  // Starts the client. Then `on_stage` when another stage has begun, and `on_line` with every line
-  // on stderr once the guard runs there; until then they are the reason of a failure.
-  std::error_code start(std::function<void()> on_stage, std::function<void(std::string)> on_line);
+  struct Callbacks {
+    std::function<void()> on_stage;  // another stage has begun
+    // A line on stderr once the guard runs there; until then they are the reason of a failure.
+    std::function<void(std::string)> on_line;
+    // What comes on stdout once the guard runs there; empty: its end.
+    std::function<void(std::string_view)> on_bytes;
+  };
+
+  std::error_code start(Callbacks callbacks);
+  // Bytes for the guard's stdin, once it runs. `done` when they are written; one at a time.
+  void send(std::string bytes, std::function<void()> done);
 
   Process& client() { return client_; }
   RemoteStart::Stage stage() const { return remote_.stage(); }
@@ -56,11 +65,11 @@ class SshHost {
   boost::asio::posix::stream_descriptor stdin_;
   boost::asio::posix::stream_descriptor stdout_;
   boost::asio::posix::stream_descriptor stderr_;
-  std::function<void()> on_stage_;
-  std::function<void(std::string)> on_line_;
+  Callbacks callbacks_;
+  std::string sending_;
   std::string line_;
   std::deque<std::string> words_;
-  char out_buffer_[1024];
+  char out_buffer_[16384];
   char err_buffer_[1024];
 };
 

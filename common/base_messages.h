@@ -69,6 +69,11 @@ enum class MessageType : std::uint16_t {
   input = 83,
   input_credit = 84,
   input_closed = 85,
+  // agent <-> driver, through the ssh channel
+  relay_open = 96,
+  relay_data = 97,
+  relay_credit = 98,
+  relay_end = 99,
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
@@ -172,6 +177,10 @@ struct Bootstrap {
   InputFor input = InputFor::nobody;
   std::uint32_t input_rank = 0;  // with one_rank
   Isolation isolation = Isolation::automatic;
+  std::uint16_t first_port = 0;  // the range for MASTER_PORT; 0: any port
+  std::uint16_t last_port = 0;
+  bool relay = false;  // the driver takes both connections through the guard's stdin and stdout
+  std::uint32_t dial_ms = 0;  // how long the addresses are tried
   template <class V>
   void visit(V& v) {
     v(job_id);
@@ -185,6 +194,10 @@ struct Bootstrap {
     v(input);
     v(input_rank);
     v(isolation);
+    v(first_port);
+    v(last_port);
+    v(relay);
+    v(dial_ms);
   }
 };
 

@@ -4,9 +4,12 @@
 #include <arpa/inet.h>
 #include <memory>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <ifaddrs.h>
 #include <net/if.h>
+
+#include "common/unique_fd.h"
 
 namespace hvdrun {
 namespace {
@@ -62,6 +65,28 @@ std::string interface_of(const std::string& address) {
   for (Found& found : all_addresses())
     if (found.address.address == address) return std::move(found.address.interface);
   return {};
+}
+
+// A connected datagram socket sends nothing, but has the address that the route chose.
+std::string address_towards(const std::string& address) {
+  sockaddr_in four{};
+  sockaddr_in6 six{};
+  four.sin_family = AF_INET;
+  six.sin6_family = AF_INET6;
+  four.sin_port = six.sin6_port = htons(9);
+  const bool is_four = ::inet_pton(AF_INET, address.c_str(), &four.sin_addr) == 1;
+  if (!is_four && ::inet_pton(AF_INET6, address.c_str(), &six.sin6_addr) != 1) return {};
+  auto* const any =
+      is_four ? reinterpret_cast<sockaddr*>(&four) : reinterpret_cast<sockaddr*>(&six);
+  socklen_t size = is_four ? sizeof four : sizeof six;
+  const UniqueFd fd(::socket(any->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  char text[INET6_ADDRSTRLEN] = {};
+  if (!fd || ::connect(fd.get(), any, size) != 0 || ::getsockname(fd.get(), any, &size) != 0 ||
+      ::inet_ntop(any->sa_family,
+                  is_four ? static_cast<void*>(&four.sin_addr) : static_cast<void*>(&six.sin6_addr),
+                  text, sizeof text) == nullptr)
+    return {};
+  return text;
 }
 
 bool is_ip_address(const std::string& text) {

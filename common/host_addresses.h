@@ -18,6 +18,9 @@ std::vector<HostAddress> host_addresses();
 // The interface that has this address, the loopback one included; empty: none has.
 std::string interface_of(const std::string& address);
 
+// The address of this machine from which packets to another leave; empty: none.
+std::string address_towards(const std::string& address);
+
 // An IPv4 or IPv6 address in numbers.
 bool is_ip_address(const std::string& text);
 

@@ -118,8 +118,10 @@ class TlsStream final : public ByteStream {
   }
   std::string local_ip() const override {
     boost::system::error_code gone;
-    const asio::ip::address address = socket_->next_layer().local_endpoint(gone).address();
-    if (gone) return {};
+    const tcp::endpoint endpoint = socket_->next_layer().local_endpoint(gone);
+    const int family = endpoint.data()->sa_family;
+    if (gone || (family != AF_INET && family != AF_INET6)) return {};
+    const asio::ip::address address = endpoint.address();
     // A listener for both families sees an IPv4 address in the clothes of the other.
     if (address.is_v6() && address.to_v6().is_v4_mapped())
       return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
@@ -203,6 +205,15 @@ void async_tls_accept(asio::io_context& io, std::shared_ptr<TlsContext> context,
       std::make_shared<Attempt>(io, std::move(context), std::move(socket), std::move(on_stream));
   attempt->start_deadline(limit);
   attempt->handshake(asio::ssl::stream_base::server);
+}
+
+void async_tls_connect_over(asio::io_context& io, std::shared_ptr<TlsContext> context,
+                            UniqueFd socket, std::chrono::milliseconds limit, OnStream on_stream) {
+  // Asio's type says which options there are, and those of TCP may fail.
+  const auto attempt = std::make_shared<Attempt>(
+      io, std::move(context), tcp::socket(io, tcp::v4(), socket.release()), std::move(on_stream));
+  attempt->start_deadline(limit);
+  attempt->handshake(asio::ssl::stream_base::client);
 }
 
 void async_tls_connect(asio::io_context& io, const std::shared_ptr<TlsContext>& context,

@@ -13,6 +13,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "common/byte_stream.h"
+#include "common/unique_fd.h"
 
 namespace hvdrun {
 
@@ -39,6 +40,10 @@ void async_tls_accept(boost::asio::io_context& io, std::shared_ptr<TlsContext> c
 void async_tls_connect(boost::asio::io_context& io, const std::shared_ptr<TlsContext>& context,
                        const std::vector<std::string>& addresses, std::chrono::milliseconds limit,
                        OnStream on_stream);
+
+// The same over a connected Unix socket that leads there.
+void async_tls_connect_over(boost::asio::io_context& io, std::shared_ptr<TlsContext> context,
+                            UniqueFd socket, std::chrono::milliseconds limit, OnStream on_stream);
 
 // "1.2.3.4:5" or "[::1]:5" to an endpoint, and back.
 std::error_code parse_address(const std::string& text, boost::asio::ip::tcp::endpoint& endpoint);

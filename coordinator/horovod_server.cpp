@@ -16,6 +16,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/open_port.h"
 #include "coordinator/http_parser.h"
 
 namespace hvdrun {
@@ -77,15 +78,15 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
-UniqueFd open_horovod_listener(std::uint16_t& port) {
+UniqueFd open_horovod_listener(std::uint16_t& port, const std::string& address, PortRange range) {
+  constexpr const char* kWhat =
+      "cannot open a port for Horovod's rendezvous (--env-compat torch,mpi-ids goes without it)";
+  std::error_code ec;
+  UniqueFd fd = open_port(asio::ip::make_address(address), range, PortUse::listens, ec);
+  if (ec) throw std::system_error(ec, kWhat);
   const auto check = [](int result) {
-    if (result < 0)
-      throw std::system_error(errno, std::system_category(),
-                              "cannot open a port for Horovod's rendezvous (--env-compat "
-                              "torch,mpi-ids goes without it)");
-    return result;
+    if (result < 0) throw std::system_error(errno, std::system_category(), kWhat);
   };
-  UniqueFd fd(check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
   // Both are inherited by the connections.
   const int on = 1;
   check(::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
@@ -93,14 +94,7 @@ UniqueFd open_horovod_listener(std::uint16_t& port) {
   // The usual alternatives pace what they send by timers; within one machine that only costs. Reno
   // is part of every kernel, but a container may not allow the choice, and that is no fault.
   (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  check(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size));
-  check(::listen(fd.get(), 1 << 16));  // the kernel's own limit holds: net.core.somaxconn
-  check(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size));
-  port = ntohs(address.sin_port);
+  port = port_of(fd);
   return fd;
 }
 

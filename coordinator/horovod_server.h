@@ -19,14 +19,16 @@
 #include <boost/asio/io_context.hpp>
 
 #include "common/limits.h"
+#include "common/port_range.h"
 #include "common/topology.h"
 #include "common/unique_fd.h"
 #include "coordinator/horovod_store.h"
 
 namespace hvdrun {
 
-// A listening socket on 127.0.0.1, with its port. Throws std::system_error.
-UniqueFd open_horovod_listener(std::uint16_t& port);
+// A listening socket and its port. Throws std::system_error.
+UniqueFd open_horovod_listener(std::uint16_t& port, const std::string& address = "127.0.0.1",
+                               PortRange range = {});
 
 struct HorovodServerLimits {
   std::size_t connections = limits::kMaxHttpConnections;

@@ -20,6 +20,7 @@ struct JobSpec {
   std::vector<ProgramPart> programs;  // of later ranks, in place of argv
   Environment env;
   EnvCompat env_compat;
+  std::string horovod_addr = "127.0.0.1";
   std::uint16_t horovod_port = 0;  // of the store that answers Horovod's dialect; 0: none
   std::string cwd;
   std::chrono::milliseconds start_timeout{};

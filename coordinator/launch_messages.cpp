@@ -31,10 +31,7 @@ std::vector<Launch> make_launches(const JobSpec& spec, const Membership& members
     message.env_torch = spec.env_compat.torch;
     message.env_mpi_ids = spec.env_compat.mpi_ids;
     message.horovod_port = spec.horovod_port;
-    if (spec.horovod_port != 0) {
-      // All ranks are on this machine.
-      message.horovod_addr = "127.0.0.1";
-    }
+    if (spec.horovod_port != 0) message.horovod_addr = spec.horovod_addr;
     if (used.size() > 1) message.host_address = addresses[node];
   }
   return launches;

@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/hello.h"
+#include "common/host_addresses.h"
 #include "common/limits.h"
 #include "common/unix_stream.h"
 
@@ -28,6 +29,8 @@ Server::Server(asio::io_context& io, ServerOptions options)
       driver_pid_(options.driver_pid),
       agents_(job_.spec().hosts.size()),
       timer_(io),
+      horovod_elsewhere_(options.horovod_elsewhere),
+      ports_(options.ports),
       next_heartbeat_(now() + limits::kHeartbeat) {
   const auto open = [this](UniqueFd fd, bool is_driver) {
     handshake(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), is_driver);
@@ -52,20 +55,41 @@ Server::Server(asio::io_context& io, ServerOptions options)
   } catch (const boost::system::system_error& e) {
     log(LogLevel::warn, std::string("hvdrun status will not find this job: ") + e.what());
   }
-  if (options.horovod) {
-    horovod_.emplace(
-        io_, std::move(options.horovod),
-        [this](const std::string& trouble) { log(LogLevel::warn, trouble); },
-        [this](HorovodStore::Gathering who) {
-          job_.horovod_gathering(std::move(who.present), std::move(who.missing), now());
-          // Not from within the server, which the end of the job takes away.
-          asio::post(io_, [this] { after_event(); });
-        });
-    std::vector<RankPlace> places;
-    for (const RankRecord& record : job_.membership().ranks()) places.push_back(record.place);
-    horovod_->assign(job_.membership().hosts(), places);
-  }
+  if (options.horovod) serve_horovod(std::move(options.horovod));
   arm_timer();
+}
+
+void Server::serve_horovod(UniqueFd listener) {
+  horovod_.emplace(
+      io_, std::move(listener),
+      [this](const std::string& trouble) { log(LogLevel::warn, trouble); },
+      [this](HorovodStore::Gathering who) {
+        job_.horovod_gathering(std::move(who.present), std::move(who.missing), now());
+        // Not from within the server, which the end of the job takes away.
+        asio::post(io_, [this] { after_event(); });
+      });
+  std::vector<RankPlace> places;
+  for (const RankRecord& record : job_.membership().ranks()) places.push_back(record.place);
+  horovod_->assign(job_.membership().hosts(), places);
+}
+
+// Horovod's members speak to the store themselves, and a relay has no stream for them.
+void Server::serve_horovod_elsewhere(const std::string& address, bool relayed) {
+  std::string why = "a host does not reach this machine";
+  if (!relayed) {
+    if (horovod_) return;
+    try {
+      std::uint16_t port = 0;
+      serve_horovod(open_horovod_listener(port, address, ports_));
+      return job_.set_horovod(address, port);
+    } catch (const std::system_error& e) {
+      why = e.what();
+    }
+  }
+  horovod_.reset();
+  horovod_elsewhere_ = false;
+  job_.set_horovod({}, 0);
+  log(LogLevel::warn, "programs of Horovod do not meet, each rank is alone: " + why);
 }
 
 Server::~Server() = default;
@@ -129,7 +153,7 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
           board_.answered(host, probes);
           return after_event();
         }
-        if (frame.type == MessageType::agent_ready) note_own_address(host);
+        if (frame.type == MessageType::agent_ready) note_own_address(host, frame);
         const Errc fault = job_.agent_frame(host, frame, now());
         if (fault != Errc::ok) lose_agent(host, make_error_code(fault).message());
         after_event();
@@ -140,12 +164,17 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
       });
 }
 
-// Where an agent elsewhere has reached us is where others find this machine.
-void Server::note_own_address(std::uint32_t host) {
-  const std::string address = agents_[host].channel->local_ip();
-  if (address.empty() || own_address_known_) return;
-  own_address_known_ = true;
-  job_.set_own_address(address);
+// Where an agent elsewhere has reached us is where others find this machine. A relay comes over
+// loopback; then it is the address on the way there.
+void Server::note_own_address(std::uint32_t host, const Frame& frame) {
+  std::string address = agents_[host].channel->local_ip();
+  AgentReady ready;
+  if (address.empty() || decode(frame.payload, ready)) return;
+  const bool relayed = address == "127.0.0.1" || address == "::1";
+  if (relayed && !own_address_known_) address = address_towards(ready.address);
+  if (!own_address_known_ && !address.empty()) job_.set_own_address(address);
+  own_address_known_ = own_address_known_ || !relayed;
+  if (horovod_elsewhere_) serve_horovod_elsewhere(address, relayed);
 }
 
 void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {

@@ -12,6 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/frame_channel.h"
+#include "common/port_range.h"
 #include "common/tls_listener.h"
 #include "common/unique_fd.h"
 #include "coordinator/horovod_server.h"
@@ -23,12 +24,14 @@ namespace hvdrun {
 
 struct ServerOptions {
   JobSpec spec;
-  UniqueFd driver;               // connected
-  std::vector<UniqueFd> agents;  // connected, one for each local agent
-  UniqueFd listener;             // TCP, listening; none when all agents are local
-  std::string secret;            // for the listener
-  std::uint32_t driver_pid = 0;  // for hvdrun status
-  UniqueFd horovod;              // TCP, listening, for Horovod's store; none: it is not served
+  UniqueFd driver;                 // connected
+  std::vector<UniqueFd> agents;    // connected, one for each local agent
+  UniqueFd listener;               // TCP, listening; none when all agents are local
+  std::string secret;              // for the listener
+  std::uint32_t driver_pid = 0;    // for hvdrun status
+  UniqueFd horovod;                // TCP, listening, for Horovod's store; none: it is not served
+  bool horovod_elsewhere = false;  // it is, at the address that other hosts use, with such a port
+  PortRange ports;
 };
 
 class Server {
@@ -47,7 +50,9 @@ class Server {
   void handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver);
   void refuse(const std::shared_ptr<FrameChannel>& channel, Errc code, const std::string& reason);
   void adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host);
-  void note_own_address(std::uint32_t host);
+  void serve_horovod(UniqueFd listener);
+  void serve_horovod_elsewhere(const std::string& address, bool relayed);
+  void note_own_address(std::uint32_t host, const Frame& frame);
   void adopt_driver(const std::shared_ptr<FrameChannel>& channel);
   void lose_agent(std::uint32_t host, const std::string& why);
   // Sends what the job wants sent, sets the timer anew, and ends when the job has.
@@ -68,9 +73,11 @@ class Server {
   std::optional<HorovodServer> horovod_;
   std::shared_ptr<FrameChannel> driver_;
   std::vector<Peer> agents_;  // by host index
-  bool own_address_known_ = false;
   std::set<std::shared_ptr<FrameChannel>> handshaking_;
   boost::asio::steady_timer timer_;
+  bool own_address_known_ = false;
+  bool horovod_elsewhere_ = false;  // and not yet, or still
+  PortRange ports_;
   TimePoint next_heartbeat_;
   std::optional<TimePoint> leave_by_;  // once the job has ended
 };

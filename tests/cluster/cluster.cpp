@@ -17,9 +17,11 @@ std::string Cluster::missing() {
   return tried.exit_code == 0 ? "" : "no namespaces are allowed here: " + tried.err;
 }
 
-Cluster::Cluster(int hosts) : folder_("/tmp/hvd-cluster-" + std::to_string(::getpid())) {
-  const RunResult up =
-      run({.args = {script(), "up", std::to_string(hosts)}, .env = {{"HVD_CLUSTER", folder_}}});
+Cluster::Cluster(int hosts, bool ipv6_only)
+    : folder_("/tmp/hvd-cluster-" + std::to_string(::getpid())) {
+  std::vector<std::string> args{script(), "up", std::to_string(hosts)};
+  if (ipv6_only) args.emplace_back("--ipv6");
+  const RunResult up = run({.args = args, .env = {{"HVD_CLUSTER", folder_}}});
   if (up.exit_code == 0) return;
   run({.args = {script(), "down"}, .env = {{"HVD_CLUSTER", folder_}}});
   throw std::runtime_error("scripts/cluster up: " + up.err);

@@ -11,7 +11,7 @@ namespace hvdrun::test {
 class Cluster {
  public:
   // Throws std::runtime_error with what scripts/cluster said.
-  explicit Cluster(int hosts);
+  explicit Cluster(int hosts, bool ipv6_only = false);
   ~Cluster();
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/messages.h"
+#include "common/relay_mux.h"
 
 namespace {
 
@@ -40,8 +42,29 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 RankExited, RanksJoined, RankLeft, KillRanks, EndJob, PeerLost, FenceEnter,
                 FenceRelease, FenceFailed, StorePut, StoreAck, StoreGet, StoreValue, WorkerJoin,
                 WorkerTopology, SegmentGet, Segment, WorkerLeave, JobProgress, JobEnded, AbortJob,
-                HostFailed, Output, Credit, OutputClosed>(*frame);
+                HostFailed, Output, Credit, OutputClosed, RelayOpen, RelayData, RelayCredit,
+                RelayEnd>(*frame);
     }
+  }
+  return said + std::to_string(ec.value());
+}
+
+// What a relay makes of them, in words.
+std::string relay(std::string_view bytes, std::size_t piece) {
+  RelayMux mux;
+  std::vector<RelayMux::Event> events;
+  std::error_code ec;
+  for (std::size_t at = 0; at < bytes.size(); at += piece)
+    ec = mux.feed(bytes.substr(at, piece), events);
+  std::string said;
+  std::size_t held[kRelayStreams] = {};
+  for (const RelayMux::Event& event : events) {
+    const auto stream = static_cast<std::size_t>(event.stream);
+    assert(stream < kRelayStreams);
+    held[stream] += event.bytes.size();
+    assert(held[stream] <= RelayMux::kCredit);
+    said += std::to_string(static_cast<int>(event.what)) + " " + std::to_string(stream) + " " +
+            event.bytes + ";";
   }
   return said + std::to_string(ec.value());
 }
@@ -53,5 +76,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::string whole = read(bytes, bytes.size() + 1);
   assert(read(bytes, data[0] + std::size_t{1}) == whole);
+  assert(relay(bytes, data[0] + std::size_t{1}) == relay(bytes, bytes.size() + 1));
   return 0;
 }

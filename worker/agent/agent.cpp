@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include <boost/asio/write.hpp>
 #include <string.h>
 
 #include "common/descriptor_limit.h"
@@ -19,7 +20,6 @@
 #include "common/oom_count.h"
 #include "common/printable.h"
 #include "common/process_tree.h"
-#include "common/unix_stream.h"
 #include "common/usable_cores.h"
 #include "worker/agent/master_port.h"
 #include "worker/agent/peer_loss.h"
@@ -49,6 +49,7 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
     : io_(io),
       bootstrap_(std::move(bootstrap)),
       guard_(io, guard.release()),
+      way_back_(io, bootstrap_, [this] { give_up(); }),
       child_signal_(io, SIGCHLD),
       timer_(io),
       pump_(io, [this] { finish_if_quiet(); }),
@@ -66,7 +67,7 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
     told_of_loss_.insert(rank);
     up(RankTrouble{rank, code, printable(line.substr(0, kMaxLossLine))});
   };
-  open(bootstrap_.output, Role::output, [this](Channel output) {
+  open(Role::output, [this](Channel output) {
     output_ = std::move(output);
     pump_.set_viewer(output_);
     input_.set_viewer(output_);
@@ -76,7 +77,7 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
                              pump_.set_viewer(nullptr);
                              input_.set_viewer(nullptr);
                            });
-    open(bootstrap_.control, Role::agent, [this](const Channel& control) { serve(control); });
+    open(Role::agent, [this](const Channel& control) { serve(control); });
   });
   arm_timer();
 }
@@ -89,8 +90,9 @@ int Agent::run() {
 }
 
 void Agent::watch_guard() {
-  guard_.async_read_some(asio::buffer(&guard_byte_, 1), [this](const auto& ec, std::size_t) {
+  guard_.async_read_some(asio::buffer(guard_buffer_), [this](const auto& ec, std::size_t size) {
     if (ec) return give_up();
+    way_back_.feed({guard_buffer_.data(), size});
     watch_guard();
   });
 }
@@ -100,24 +102,14 @@ void Agent::give_up() {
   io_.stop();
 }
 
-void Agent::open(const Endpoint& endpoint, Role role, std::function<void(Channel)> next) {
-  if (endpoint.addresses.empty()) {
-    const int fd = static_cast<int>(endpoint.fd);
-    return say_hello(std::make_shared<FrameChannel>(make_unix_stream(io_, UniqueFd(fd))), role,
-                     std::move(next));
-  }
-  if (!tls_) tls_ = make_tls_context({bootstrap_.job_id, bootstrap_.secret});
-  async_tls_connect(
-      io_, tls_, endpoint.addresses, limits::kHandshakeTimeout,
-      [this, role, next = std::move(next)](std::error_code ec, std::unique_ptr<ByteStream> stream) {
-        if (ec) {
-          std::fprintf(stderr, "hvd-agent on %s: cannot reach the %s: %s\n",
-                       bootstrap_.host_name.c_str(), role == Role::agent ? "coordinator" : "viewer",
-                       ec.message().c_str());
-          return give_up();
-        }
-        say_hello(std::make_shared<FrameChannel>(std::move(stream)), role, next);
-      });
+void Agent::open(Role role, std::function<void(Channel)> next) {
+  way_back_.open(role, [this, role, next = std::move(next)](std::error_code ec,
+                                                            std::unique_ptr<ByteStream> stream) {
+    if (!ec) return say_hello(std::make_shared<FrameChannel>(std::move(stream)), role, next);
+    std::fprintf(stderr, "hvd-agent on %s: cannot reach the %s: %s\n", bootstrap_.host_name.c_str(),
+                 role == Role::agent ? "coordinator" : "viewer", ec.message().c_str());
+    give_up();
+  });
 }
 
 void Agent::say_hello(const Channel& channel, Role role, std::function<void(Channel)> next) {
@@ -147,10 +139,10 @@ void Agent::serve(const Channel& control) {
                             control_.reset();
                           });
   AgentReady ready;
-  ready.address = control_->local_ip();
+  ready.address = way_back_.own_address(control_->local_ip());
   ready.pid = static_cast<std::uint32_t>(::getpid());
   ready.usable_cores = cores_;
-  master_socket_ = hold_free_port(ready.master_port);
+  master_socket_ = hold_free_port({bootstrap_.first_port, bootstrap_.last_port}, ready.master_port);
   up(ready);
 }
 

@@ -2,6 +2,7 @@
 // leaves nothing alive behind it. One thread; a child of the guard.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -18,10 +19,10 @@
 #include "common/frame_channel.h"
 #include "common/messages.h"
 #include "common/process.h"
-#include "common/tls_psk.h"
 #include "worker/agent/input_pump.h"
 #include "worker/agent/kill_ladder.h"
 #include "worker/agent/output_pump.h"
+#include "worker/agent/way_back.h"
 #include "worker/agent/worker_server.h"
 
 namespace hvdrun {
@@ -41,7 +42,7 @@ class Agent {
     Process process;
   };
 
-  void open(const Endpoint& endpoint, Role role, std::function<void(Channel)> next);
+  void open(Role role, std::function<void(Channel)> next);
   void say_hello(const Channel& channel, Role role, std::function<void(Channel)> next);
   void watch_guard();
   void serve(const Channel& control);
@@ -73,9 +74,9 @@ class Agent {
 
   boost::asio::io_context& io_;
   Bootstrap bootstrap_;
-  std::shared_ptr<TlsContext> tls_;
   boost::asio::posix::stream_descriptor guard_;
-  char guard_byte_ = 0;
+  std::array<char, 4096> guard_buffer_{};
+  WayBack way_back_;
   boost::asio::signal_set child_signal_;
   boost::asio::steady_timer timer_;
   Channel control_;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <poll.h>
 #include <signal.h>
+#include <string>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,6 +21,7 @@
 #include "common/limits.h"
 #include "common/messages.h"
 #include "common/process_tree.h"
+#include "common/relay_mux.h"
 #include "common/unique_fd.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/isolation.h"
@@ -69,16 +71,34 @@ std::optional<Bootstrap> read_bootstrap(int lease) {
   ::_exit(code);
 }
 
-// Until the agent ends or the lease does. True when the lease ended.
-bool wait_for_end(int lease, int agent_pidfd) {
+// All that a relay's credits let the driver send, with its headers.
+constexpr std::size_t kMaxWaiting = 2 * kRelayStreams * RelayMux::kCredit;
+
+// Until the agent ends or the lease does. What comes on the lease after the bootstrap is a relay's,
+// and goes to the agent. It is always read, because the end of the lease may stand behind it, and
+// an agent may be stopped.
+void wait_for_end(int lease, int agent_pidfd, int to_agent) {
+  std::string waiting;
   for (;;) {
-    pollfd waits[2] = {{lease, POLLIN, 0}, {agent_pidfd, POLLIN, 0}};
-    if (::poll(waits, 2, -1) < 0 && errno != EINTR) return true;
-    if (waits[1].revents != 0) return false;
-    if (waits[0].revents == 0) continue;
-    char byte = 0;
-    const ssize_t got = ::read(lease, &byte, 1);  // nothing is sent after the bootstrap
-    if (got == 0 || (got < 0 && errno != EINTR)) return true;
+    pollfd waits[3] = {{lease, POLLIN, 0},
+                       {agent_pidfd, POLLIN, 0},
+                       {waiting.empty() ? -1 : to_agent, POLLOUT, 0}};
+    if (::poll(waits, 3, -1) < 0) {
+      if (errno == EINTR) continue;
+      return;
+    }
+    if (waits[1].revents != 0) return;
+    if (waits[0].revents != 0) {
+      char buffer[16384];
+      const ssize_t got = ::read(lease, buffer, sizeof buffer);
+      if (got == 0 || (got < 0 && errno != EINTR)) return;
+      if (got > 0) waiting.append(buffer, static_cast<std::size_t>(got));
+      if (waiting.size() > kMaxWaiting) return;
+    }
+    if (waiting.empty()) continue;
+    const ssize_t sent = ::write(to_agent, waiting.data(), waiting.size());
+    if (sent > 0) waiting.erase(0, static_cast<std::size_t>(sent));
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
   }
 }
 
@@ -131,7 +151,8 @@ int run_guard() {
   bootstrap.reset();
 
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)));
-  if (pidfd) wait_for_end(lease.get(), pidfd.get());
+  ::fcntl(guard_end.get(), F_SETFL, O_NONBLOCK);
+  if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get());
   int status = 0;
   if (::waitpid(agent, &status, WNOHANG) != agent) status = -1;
   kill_descendants_and_wait();

@@ -5,11 +5,12 @@
 
 #include <cstdint>
 
+#include "common/port_range.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
 
 // Port 0 when there is none to be had.
-UniqueFd hold_free_port(std::uint16_t& port);
+UniqueFd hold_free_port(PortRange range, std::uint16_t& port);
 
 }  // namespace hvdrun

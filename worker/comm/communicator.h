@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 #include <hvd/hvd.h>
 
@@ -66,6 +67,10 @@ class HostCommunicator : public Communicator {
   // thread of the operations; every later one here throws too.
   virtual void give_up(const hvd::Error& reason) = 0;
 };
+
+inline std::size_t sum_of(const std::size_t* counts, std::size_t ranks) {
+  return std::accumulate(counts, counts + ranks, std::size_t{0});
+}
 
 // Bytes of one element; 0 for a type that there is not.
 using hvd::detail::element_size;

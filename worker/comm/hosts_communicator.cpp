@@ -1,6 +1,5 @@
 #include "worker/comm/hosts_communicator.h"
 
-#include <numeric>
 #include <utility>
 
 #include "worker/comm/hosts_move.h"
@@ -12,10 +11,6 @@ namespace {
 
 const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 std::byte* bytes_of(void* data) { return static_cast<std::byte*>(data); }
-
-std::size_t sum_of(const std::size_t* counts, std::size_t ranks) {
-  return std::accumulate(counts, counts + ranks, std::size_t{0});
-}
 
 class HostsCommunicator final : public Communicator {
  public:

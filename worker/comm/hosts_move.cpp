@@ -1,7 +1,6 @@
 #include "worker/comm/hosts_move.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "worker/comm/copy.h"
 
@@ -9,10 +8,6 @@ namespace hvdrun {
 namespace {
 
 constexpr auto kBytes = hvd::DataType::uint8;
-
-std::size_t sum_of(const std::size_t* counts, std::size_t ranks) {
-  return std::accumulate(counts, counts + ranks, std::size_t{0});
-}
 
 }  // namespace
 

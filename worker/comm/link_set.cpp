@@ -17,7 +17,7 @@ constexpr milliseconds kReasonWait{500};
 // How long a rank may send nothing after one of its host has left or died: it may have had its part
 // before, or fails itself.
 constexpr milliseconds kSilence{5000};
-constexpr std::size_t kMaxNamed = 8;
+constexpr std::size_t kMostNamed = 8;
 
 }  // namespace
 
@@ -163,10 +163,10 @@ std::string LinkSet::awaited() const {
     if (!links_[rank]) ranks.push_back(rank);
   std::sort(ranks.begin(), ranks.end());
   std::string text;
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxNamed); ++i)
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
     text += (i == 0 ? "rank " : ", rank ") + std::to_string(ranks[i]);
-  if (ranks.size() > kMaxNamed)
-    text += " and " + std::to_string(ranks.size() - kMaxNamed) + " more";
+  if (ranks.size() > kMostNamed)
+    text += " and " + std::to_string(ranks.size() - kMostNamed) + " more";
   return text;
 }
 

@@ -18,12 +18,6 @@ namespace {
 constexpr std::size_t kSmallBytes = 64U << 10;
 constexpr std::size_t kPairBytes = 128U << 10;  // of a chunk, of two ranks
 
-std::size_t sum_of(const std::size_t* counts, std::size_t ranks) {
-  std::size_t sum = 0;
-  for (std::size_t rank = 0; rank < ranks; ++rank) sum += counts[rank];
-  return sum;
-}
-
 class ShmCommunicator final : public HostCommunicator {
  public:
   ShmCommunicator(std::shared_ptr<const Mapping> mapping, const ShmOptions& options)

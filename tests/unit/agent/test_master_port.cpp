@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/open_port.h"
 #include "worker/agent/master_port.h"
 
 namespace hvdrun {
@@ -23,14 +24,41 @@ bool can_listen(std::uint16_t port, bool reuse) {
 
 TEST_CASE("a held port is free for the server it is meant for, and for nobody else", "[port]") {
   std::uint16_t port = 0;
-  const UniqueFd held = hold_free_port(port);
+  const UniqueFd held = hold_free_port({}, port);
   REQUIRE(held);
   REQUIRE(port != 0);
   CHECK(can_listen(port, true));
   CHECK_FALSE(can_listen(port, false));
   std::uint16_t other = 0;
-  const UniqueFd second = hold_free_port(other);
+  const UniqueFd second = hold_free_port({}, other);
   CHECK(other != port);
+}
+
+TEST_CASE("a port of a range is one that nobody holds", "[port]") {
+  std::uint16_t any = 0;
+  UniqueFd probe = hold_free_port({}, any);
+  probe.reset();
+  const PortRange range{any, any};
+  std::uint16_t port = 0;
+  const UniqueFd held = hold_free_port(range, port);
+  CHECK(port == any);
+  CHECK(can_listen(port, true));
+  // Whoever may choose takes another; only where there is none it is shared.
+  if (any == 65535) return;
+  const std::uint16_t after = static_cast<std::uint16_t>(any + 1);
+  std::error_code ec;
+  const UniqueFd server = open_port_everywhere({any, after}, PortUse::listens, ec);
+  if (server) CHECK(port_of(server) == after);
+}
+
+TEST_CASE("a range is two numbers in order", "[port]") {
+  PortRange range;
+  CHECK(parse_port_range("6000-6100", range));
+  CHECK(range.first == 6000);
+  CHECK(range.last == 6100);
+  for (const char* text : {"", "-", "6000", "6000-", "-6000", "6001-6000", "0-1", "1-65536",
+                           "6000-6100x", " 6000-6100", "6000--6100"})
+    CHECK_FALSE(parse_port_range(text, range));
 }
 
 }  // namespace

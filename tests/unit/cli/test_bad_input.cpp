@@ -170,6 +170,13 @@ TEST_CASE("misspelled and missing words", "[bad input]") {
       {{"-np", "1", ":", "-np", "2", "./b"}, "before the ':'"},
       {{"-np", "9", "./a", ":", "-np", "1048575", "./b"}, "1048584 ranks together"},
       {{"--cache-capacity=-1", "true"}, "--cache-capacity '-1'"},
+      {{"--network-interfaces", "eth0,,ib0", "true"}, "--network-interfaces 'eth0,,ib0': an item"},
+      {{"--advertise", "10.0.0.1,gpu1", "true"}, "--advertise '10.0.0.1,gpu1': addresses are"},
+      {{"--advertise", "10.0.0.1:80", "true"}, "--advertise '10.0.0.1:80'"},
+      {{"--port-range", "6000", "true"}, "--port-range '6000': write the first"},
+      {{"--port-range", "6001-6000", "true"}, "--port-range '6001-6000'"},
+      {{"--port-range", "0-10", "true"}, "--port-range '0-10'"},
+      {{"--port-range", "6000-70000", "true"}, "--port-range '6000-70000'"},
   }));
   CAPTURE(args);
   check_message(message_for(args), part);

@@ -169,6 +169,11 @@ TEST_CASE("hosts that are not this machine are opened by ssh", "[plan]") {
   CHECK(unused.warnings.empty());
   CHECK_FALSE(starts_ranks(plan({"-np", "1", "-H", "gpu1:1,localhost:1"}), false));
   CHECK(plan({"--env-compat", "torch", "-np", "1", "-H", "gpu1:1"}).warnings.empty());
+  // A port without authentication is opened for other hosts only when it is asked for by name.
+  const LaunchPlan asked = plan({"--env-compat", "horovod,torch", "-np", "1", "-H", "gpu1:1"});
+  CHECK(asked.spec.env_compat.horovod);
+  REQUIRE(asked.warnings.size() == 1);
+  CHECK_THAT(asked.warnings.front(), Catch::Contains("no authentication"));
   CHECK_THROWS_WITH(plan({"--ssh-args", " ", "-np", "1"}), Catch::Contains("--ssh-args"));
 }
 

@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/messages.h"
+#include "common/relay_messages.h"
 
 namespace hvdrun {
 namespace {
@@ -74,6 +75,10 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<Input>(code, "input");
   add<InputCredit>(code, "input_credit");
   add<InputClosed>(code, "input_closed");
+  add<RelayOpen>(code, "relay_open");
+  add<RelayData>(code, "relay_data");
+  add<RelayCredit>(code, "relay_credit");
+  add<RelayEnd>(code, "relay_end");
 
   std::map<std::string, int> doc;
   const std::string text = read_doc();

@@ -1,0 +1,23 @@
+// The addresses at which agents on other hosts look for this machine.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/host_addresses.h"
+#include "common/port_range.h"
+
+namespace hvdrun {
+
+struct NetworkOptions {
+  std::vector<std::string> interfaces;  // --network-interfaces; empty: all
+  std::vector<std::string> advertise;   // --advertise; empty: those of the interfaces
+  PortRange ports;                      // --port-range
+};
+
+// `all` is what this machine has. Throws UsageError when a named interface has no address, and
+// HostError when there is none at all.
+std::vector<std::string> offered_addresses(const NetworkOptions& options,
+                                           const std::vector<HostAddress>& all);
+
+}  // namespace hvdrun

@@ -1,0 +1,212 @@
+// How the agents of other hosts find the driver: addresses, interfaces, ports, and no way at all.
+#include <catch2/catch.hpp>
+
+#include "tests/cluster/cluster.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+bool no_cluster() {
+  const std::string reason = Cluster::missing();
+  if (!reason.empty()) WARN("left out: " << reason);
+  return !reason.empty();
+}
+
+// Everything that node2 begins towards node1 is dropped without a word, or refused.
+void block_way_back(const Cluster& cluster, bool silently) {
+  REQUIRE(cluster
+              .run_on("node1", {"sh", "-c",
+                                std::string("iptables -A INPUT -i eth0 -p tcp --syn -j ") +
+                                    (silently ? "DROP" : "REJECT --reject-with tcp-reset")})
+              .exit_code == 0);
+}
+
+constexpr const char* kShowAddresses =
+    "echo $HVD_RANK $HVD_HOST_ADDRESS $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME $MASTER_ADDR";
+
+}  // namespace
+
+TEST_CASE("interfaces may be named differently on each host", "[cluster][addresses]") {
+  if (no_cluster()) return;
+  const Cluster cluster(2);
+  REQUIRE(cluster
+              .run_on("node2", {"sh", "-c",
+                                "ip link set eth0 down && ip link set eth0 name ib7 && "
+                                "ip link set ib7 up"})
+              .exit_code == 0);
+  // Another network of node1, which node2 does not have.
+  cluster.run_on(
+      "node1",
+      {"sh", "-c",
+       "ip link add net9 type veth peer name net10 && ip addr add 192.0.2.1/24 dev net9 && "
+       "ip link set net9 up"});
+  const std::vector<std::string> job{"-np", "2",  "-H",          "node1:1,node2:1",
+                                     "sh",  "-c", kShowAddresses};
+  const auto with = [&](std::vector<std::string> options) {
+    options.insert(options.end(), job.begin(), job.end());
+    return cluster.hvdrun_on("node1", options);
+  };
+  const RunResult plain = with({"--env-compat", "torch", "--verbose"});
+  CAPTURE(plain.err);
+  CHECK(has(plain.out, "[0]<stdout>:0 10.77.0.1 eth0 =eth0 10.77.0.1\n"));
+  CHECK(has(plain.out, "[1]<stdout>:1 10.77.0.2 ib7 =ib7 10.77.0.1\n"));
+  CHECK(has(plain.err, "node2: its address is 10.77.0.2, on interface ib7\n"));
+  // What the user has set stays.
+  CHECK(has(with({"-x", "GLOO_SOCKET_IFNAME=x,y", "-x", "NCCL_SOCKET_IFNAME=z"}).out,
+            "[1]<stdout>:1 10.77.0.2 x,y z 10.77.0.1\n"));
+  CHECK(with({"--network-interfaces", "eth0,net9"}).exit_code == 0);
+  CHECK(with({"--advertise", "192.0.2.9,10.77.0.1"}).exit_code == 0);
+  const RunResult wrong = with({"--env-compat", "torch", "--network-interfaces", "eth0,eth5"});
+  CHECK(wrong.exit_code == 64);
+  CHECK(
+      wrong.err ==
+      "hvdrun: --network-interfaces 'eth5': no interface of this machine with an address has that "
+      "name; there are eth0, net9\n");
+}
+
+TEST_CASE("ports come from the range that is given", "[cluster][addresses]") {
+  if (no_cluster()) return;
+  const Cluster cluster(2);
+  const auto with = [&](const std::string& range, const std::string& word) {
+    return cluster.hvdrun_on(
+        "node1", {"--env-compat", "torch,horovod", "--port-range", range, "--tag-output", "off",
+                  "-np", "2", "-H", "node1:1,node2:1", "sh", "-c", word});
+  };
+  // Nothing else is let in.
+  REQUIRE(
+      cluster
+          .run_on("node1", {"sh", "-c",
+                            "iptables -A INPUT -i eth0 -p tcp --syn --dport 6000:6003 -j ACCEPT "
+                            "&& iptables -A INPUT -i eth0 -p tcp --syn -j DROP"})
+          .exit_code == 0);
+  const RunResult result =
+      with("6000-6003", "[ $HVD_RANK = 1 ] || echo $MASTER_PORT $HOROVOD_GLOO_RENDEZVOUS_PORT");
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_FALSE(has(result.err, "cannot reach"));
+  // Control and output were first.
+  CHECK((result.out == "6002 6003\n" || result.out == "6003 6002\n"));
+  // Another one at once, though old connections still stand on those ports.
+  CHECK(with("6000-6003", "true").exit_code == 0);
+  const RunResult full = with("6000-6000", "true");
+  CHECK(full.exit_code == 69);
+  CHECK(full.err ==
+        "hvdrun: the rendezvous of Horovod programs is open to everybody who reaches this machine: "
+        "their dialect has no authentication\n"
+        "hvdrun: --port-range 6000-6000: no port of it is free any more\n");
+}
+
+TEST_CASE("a host that cannot call back is served through ssh", "[cluster][addresses]") {
+  if (no_cluster()) return;
+  const bool silently = GENERATE(true, false);
+  CAPTURE(silently);
+  const Cluster cluster(2);
+  block_way_back(cluster, silently);
+  // The addresses are tried for a tenth of it.
+  const std::vector<std::string> hosts{"--start-timeout", "15", "--env-compat",
+                                       "torch",           "-H", "node1:1,node2:1"};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), hosts.begin(), hosts.end());
+    return cluster.on("node1", [&] {
+      words.insert(words.begin(), build_path("hvdrun"));
+      return words;
+    }());
+  };
+  const RunResult result = run({.args = with({"-np", "2", "sh", "-c", kShowAddresses})});
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(has(result.err,
+            "hvdrun: node2 cannot reach this machine (tried 10.77.0.1): its control and output go "
+            "through ssh\n"));
+  CHECK(has(result.out, "[0]<stdout>:0 10.77.0.1 eth0 =eth0 10.77.0.1\n"));
+  CHECK(has(result.out, "[1]<stdout>:1 10.77.0.2 eth0 =eth0 10.77.0.1\n"));
+  if (!silently) {
+    // A rank that floods: all of it comes, and control is not starved meanwhile.
+    const RunResult flood =
+        run({.args = with({"--lease", "5", "--tag-output", "off", "-np", "2", "sh", "-c",
+                           "[ $HVD_RANK = 0 ] || "
+                           "head -c 5000000 /dev/zero | tr '\\0' x"})});
+    CHECK(flood.exit_code == 0);
+    CHECK(std::count(flood.out.begin(), flood.out.end(), 'x') == 5'000'000);
+    // Nobody's store is carried; it is said, and the rank does not look for it.
+    const RunResult horovod = cluster.hvdrun_on(
+        "node1", {"--env-compat", "horovod", "--tag-output", "off", "-np", "2", "-H",
+                  "node1:1,node2:1", "sh", "-c", "echo ${HOROVOD_RANK-none}"});
+    CHECK(horovod.out == "none\nnone\n");
+    CHECK(has(horovod.err,
+              "programs of Horovod do not meet, each rank is alone: a host does not "
+              "reach this machine"));
+    // Input goes the other way.
+    RunOptions input;
+    input.args = with({"--stdin", "1", "--tag-output", "off", "-np", "2", "wc", "-c"});
+    input.input = std::string(3'000'000, 'i');
+    CHECK(has(run(input).out, "3000000\n"));
+    CHECK(run({.args = with({"-np", "2", "sh", "-c", "[ $HVD_RANK = 0 ] || exit 5; sleep 1000.6"})})
+              .exit_code == 5);
+  }
+  if (silently) return;
+  // The end of the channel is the end of the host.
+  for (const auto& [host, name] : {std::pair("node1", "hvdrun"), std::pair("node2", "hvd-agent"),
+                                   std::pair("node1", "hvd-coordinator")}) {
+    CAPTURE(name);
+    Background job({.args = with({"-np", "2", "sh", "-c", "echo ready; exec sleep 1000.7"})});
+    for (const char* line : {"[0]<stdout>:ready", "[1]<stdout>:ready"})
+      job.wait_for_output(line, 20s);
+    CHECK(cluster.run_on(host, {"pkill", "-KILL", "-x", name}).exit_code == 0);
+    CHECK(job.wait(10s) > 0);
+    for (int i = 0; cluster.run_on("node2", {"pgrep", "-f", "^sleep 1000"}).exit_code == 0; ++i)
+      REQUIRE(i < 100);
+  }
+}
+
+TEST_CASE("hosts that have IPv6 only", "[cluster][addresses]") {
+  if (no_cluster()) return;
+  const Cluster cluster(2, true);
+  const RunResult result = cluster.hvdrun_on(
+      "node1",
+      {"--env-compat", "torch", "-np", "2", "-H", "node1:1,node2:1", "sh", "-c", kShowAddresses});
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());
+  CHECK(has(result.out, "[0]<stdout>:0 fd77::1 eth0 =eth0 fd77::1\n"));
+  CHECK(has(result.out, "[1]<stdout>:1 fd77::2 eth0 =eth0 fd77::1\n"));
+}
+
+TEST_CASE("programs of Horovod meet across hosts when they are to", "[cluster][addresses]") {
+  if (no_cluster()) return;
+  const Cluster cluster(3);
+  const std::string client = build_path("tests/integration/horovod_client");
+  const auto with = [&](const std::string& compat, const std::string& word) {
+    return cluster.hvdrun_on("node1", {"--env-compat", compat, "--tag-output", "off", "-np", "4",
+                                       "-H", "node1:1,node2:2,node3:1", "sh", "-c", word});
+  };
+  const RunResult result = with("horovod", "exec " + client + " member 3");
+  CAPTURE(result.err, result.out);
+  CHECK(result.exit_code == 0);
+  for (int rank = 0; rank < 4; ++rank)
+    CHECK(has(result.out, "member " + std::to_string(rank) + " of 4: 3 rounds, 0 retries\n"));
+  CHECK(result.err ==
+        "hvdrun: the rendezvous of Horovod programs is open to everybody who reaches this machine: "
+        "their dialect has no authentication\n");
+  CHECK(with("horovod", "echo $HOROVOD_GLOO_RENDEZVOUS_ADDR $HOROVOD_GLOO_IFACE").out ==
+        "10.77.0.1 eth0\n10.77.0.1 eth0\n10.77.0.1 eth0\n10.77.0.1 eth0\n");
+  // At that address alone; and not at all unless it is asked for.
+  const std::string listening =
+      "[ $HVD_RANK = 0 ] && cat /proc/net/tcp /proc/net/tcp6 | "
+      "awk '$4 == \"0A\" && $2 ~ /^01004D0A/'; true";
+  CHECK(has(with("horovod", listening).out, ": 01004D0A:"));
+  const RunResult unasked = cluster.hvdrun_on(
+      "node1",
+      {"-np", "2", "-H", "node1:1,node2:1", "sh", "-c", listening + "; echo ${HOROVOD_RANK-none}"});
+  CHECK(has(unasked.err, "programs of Horovod meet across hosts only with --env-compat horovod"));
+  CHECK(unasked.out.find("01004D0A") == std::string::npos);
+  CHECK(has(unasked.out, "[1]<stdout>:none\n"));
+}
+
+}  // namespace hvdrun::test

@@ -1,0 +1,35 @@
+#include <utility>
+
+#include <catch2/catch.hpp>
+
+#include "cli/launch_plan.h"
+#include "cli/offered_addresses.h"
+
+namespace hvdrun {
+namespace {
+
+using Names = std::vector<std::string>;
+
+const std::vector<HostAddress> kAll = {
+    {"eth0", "10.0.0.1"}, {"ib0", "10.1.0.1"}, {"eth0", "2001:db8::1"}};
+
+NetworkOptions with(Names interfaces, Names advertise = {}) {
+  return {std::move(interfaces), std::move(advertise), {}};
+}
+
+TEST_CASE("all addresses are offered, or those that are asked for", "[addresses]") {
+  CHECK(offered_addresses({}, kAll) == Names{"10.0.0.1", "10.1.0.1", "2001:db8::1"});
+  CHECK(offered_addresses(with({"eth0"}), kAll) == Names{"10.0.0.1", "2001:db8::1"});
+  CHECK(offered_addresses(with({"eth0"}, {"192.0.2.1"}), kAll) == Names{"192.0.2.1"});
+  CHECK(offered_addresses(with({}, {"192.0.2.1"}), {}) == Names{"192.0.2.1"});
+  CHECK_THROWS_AS(offered_addresses({}, {}), HostError);
+}
+
+TEST_CASE("an interface that is not there is named, with those that are", "[addresses]") {
+  CHECK_THROWS_WITH(offered_addresses(with({"eth0", "eth9"}), kAll),
+                    "--network-interfaces 'eth9': no interface of this machine with an address has "
+                    "that name; there are eth0, ib0");
+}
+
+}  // namespace
+}  // namespace hvdrun
