@@ -129,8 +129,8 @@ constexpr auto kOptions = std::to_array<OptionRow>({
     {"ssh-identity-file", "-i --ssh-identity-file", "FILE", Page::topic, Topic::network,
      "the ssh key for the other hosts",
      [](O& o, const Use& use) { o.ssh.identity_file = to_text(use); }},
-    {"ssh", "--ssh", "auto|libssh2|openssh|COMMAND", Page::topic, Topic::network,
-     "what opens the other hosts; COMMAND: a client, or words with {host}",
+    {"ssh", "--ssh", "COMMAND", Page::topic, Topic::network,
+     "libssh2, openssh, another client, or with {host}",
      [](O& o, const Use& use) {
        o.ssh.program = to_words(use);
        const bool one = o.ssh.program.size() == 1;
