@@ -73,7 +73,6 @@ void HostOpener::ask(Host& host) {
         ssh_query_command(options_, host.name, limit_),
         [this, &host](const std::optional<std::string>& config) { choose(host, config); });
     if (!ec) return;
-    host.query.reset();
     // Out of processes, say: which the client would meet as well.
     if (ec != std::errc::no_such_file_or_directory)
       return open_by_client(host, "ssh -G: " + ec.message());
@@ -84,7 +83,6 @@ void HostOpener::ask(Host& host) {
 }
 
 void HostOpener::choose(Host& host, const std::optional<std::string>& config) {
-  host.query.reset();
   if (ending_) return;
   if (!config) return open_by_client(host, "ssh -G failed");
   open_with(host, SshConfig(*config));
@@ -211,7 +209,7 @@ void HostOpener::end_unopened() {
   for (const auto& [index, host] : hosts_) {
     if (host->state != Host::State::waiting && host->state != Host::State::asking) continue;
     host->state = Host::State::ended;
-    host->query.reset();
+    if (host->query) host->query->cancel();
     callbacks_.gone(index);
   }
   waiting_.clear();

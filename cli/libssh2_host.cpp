@@ -1,29 +1,19 @@
 #include "cli/libssh2_host.h"
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 #include <boost/asio/post.hpp>
 
-#include "cli/log.h"
+#include "cli/host_key_check.h"
 #include "common/printable.h"
-#include "common/random.h"
-#include "common/unique_fd.h"
 
 namespace hvdrun {
 namespace {
 
 using boost::asio::ip::tcp;
 
-constexpr std::size_t kSaltBytes = 20;
-constexpr int kTurns = 16;
+constexpr int kTurns = 16;  // before other connections have theirs
 
 void init_libssh2() {
   static const int kDone = ::libssh2_init(0);
@@ -88,23 +78,11 @@ void Libssh2Host::enter(Step step) {
 void Libssh2Host::start() {
   init_libssh2();
   enter(Step::resolve);
-  if (target_.files_first || target_.agent.empty())
-    for (const std::string& file : target_.key_files) identities_.push_back({"", file});
-  if (target_.agent.empty()) return resolve();
-  agent_.emplace(io_, target_.agent);
-  agent_->list([this](std::optional<std::vector<std::string>> keys) {
-    if (step_ == Step::over) return;
-    for (std::string& key : keys.value_or(std::vector<std::string>()))
-      if (std::find(target_.key_types.begin(), target_.key_types.end(), key_type(key)) !=
-          target_.key_types.end())
-        identities_.push_back({std::move(key), ""});
-    if (!target_.files_first)
-      for (const std::string& file : target_.key_files) identities_.push_back({"", file});
-    if (identities_.empty()) {
-      step_ = Step::authenticate;
-      return fail("the ssh agent has no ed25519 or ecdsa key", true);
-    }
-    resolve();
+  login_ = std::make_unique<Libssh2Login>(io_, target_, [this] { proceed(); });
+  login_->find_keys([this](bool any) {
+    if (any) return resolve();
+    step_ = Step::authenticate;
+    fail("the ssh agent has no ed25519 or ecdsa key", true);
   });
 }
 
@@ -183,7 +161,7 @@ void Libssh2Host::proceed() {
         rc = ::libssh2_session_handshake(session_.get(), socket_.native_handle());
         break;
       case Step::authenticate:
-        rc = authenticate();
+        rc = login_->step(session_.get());
         break;
       case Step::open:
         channel_ = ::libssh2_channel_open_session(session_.get());
@@ -228,7 +206,7 @@ bool Libssh2Host::step_done(int rc) {
       check_host_key();
       break;
     case Step::authenticate:
-      agent_.reset();
+      login_->stop();
       enter(Step::open);
       break;
     case Step::open:
@@ -252,7 +230,7 @@ bool Libssh2Host::step_done(int rc) {
 }
 
 void Libssh2Host::wait_for_socket() {
-  if (asking_agent_) return;  // whose answer is what it waits for
+  if (step_ == Step::authenticate && login_->asks_agent()) return;
   const auto ready = [this](bool& waiting) {
     return [this, &waiting](const boost::system::error_code& ec) {
       waiting = false;
@@ -271,96 +249,10 @@ void Libssh2Host::check_host_key() {
   std::size_t size = 0;
   int type = 0;
   const char* const bytes = ::libssh2_session_hostkey(session_.get(), &size, &type);
-  const std::string key(bytes != nullptr ? bytes : "", bytes != nullptr ? size : 0);
-  std::string where;
-  const std::string shown = key_type(key) + " " + key_fingerprint(key);
-  switch (target_.known_hosts->check(target_.known_as, key, where)) {
-    case KnownHosts::Verdict::known:
-      break;
-    case KnownHosts::Verdict::revoked:
-      return fail("Host key verification failed: " + where + " has revoked its key (" + shown +
-                  ")");
-    case KnownHosts::Verdict::changed:
-      return fail("Host key for " + target_.known_as.name + " has changed: it shows " + shown +
-                  ", " + where + " has another");
-    case KnownHosts::Verdict::unknown:
-      if (!target_.accept_new)
-        return fail(
-            "Host key verification failed: nothing is known of its key (" + shown + ")", false,
-            "if that is its key: echo '" + known_hosts_line(target_.known_as, key) + "' >> " +
-                target_.record_in + "; or trust new hosts with --accept-new-host-keys");
-      record_host_key(key);
-  }
+  const HostKeyRefusal refusal =
+      hvdrun::check_host_key(target_, {bytes, bytes != nullptr ? size : 0});
+  if (!refusal.why.empty()) return fail(refusal.why, false, refusal.advice);
   enter(Step::authenticate);
-}
-
-// In one write at the end of the file, so that several at a time do not mix their lines.
-void Libssh2Host::record_host_key(std::string_view key) {
-  const std::string& path = target_.record_in;
-  if (path.empty()) return;
-  std::string line =
-      known_hosts_line(target_.known_as, key, target_.hash_names ? random_bytes(kSaltBytes) : "") +
-      "\n";
-  ::mkdir(path.substr(0, path.rfind('/')).c_str(), 0700);
-  const UniqueFd file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  char last = '\n';
-  if (const off_t end = file ? ::lseek(file.get(), 0, SEEK_END) : 0; end > 0)
-    (void)!::pread(file.get(), &last, 1, end - 1);
-  if (last != '\n') line.insert(line.begin(), '\n');
-  if (!file || ::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    log_line(LogLevel::warn, "the key of " + target_.host + " could not be recorded in " + path +
-                                 ": " + std::system_category().message(errno));
-}
-
-// One key after the other, until one is taken.
-int Libssh2Host::authenticate() {
-  const auto user_size = static_cast<unsigned>(target_.user.size());
-  while (next_identity_ < identities_.size()) {
-    const Identity& identity = identities_[next_identity_];
-    int rc = 0;
-    if (!identity.file.empty())
-      rc = ::libssh2_userauth_publickey_fromfile_ex(session_.get(), target_.user.c_str(), user_size,
-                                                    nullptr, identity.file.c_str(), "");
-    else
-      rc = ::libssh2_userauth_publickey(
-          session_.get(), target_.user.c_str(),
-          reinterpret_cast<const unsigned char*>(identity.agent_key.data()),
-          identity.agent_key.size(), &Libssh2Host::sign, &self_);
-    if (rc == 0 || rc == LIBSSH2_ERROR_EAGAIN) return rc;
-    signature_.clear();
-    agent_refused_ = false;
-    ++next_identity_;
-  }
-  return LIBSSH2_ERROR_AUTHENTICATION_FAILED;
-}
-
-int Libssh2Host::sign(LIBSSH2_SESSION* /*session*/, unsigned char** signature, std::size_t* size,
-                      const unsigned char* data, std::size_t data_size, void** self) {
-  return static_cast<Libssh2Host*>(*self)->sign(signature, size,
-                                                {reinterpret_cast<const char*>(data), data_size});
-}
-
-// Called again and again by libssh2 until there is a signature; the agent is asked once.
-int Libssh2Host::sign(unsigned char** signature, std::size_t* size, std::string_view data) {
-  if (agent_refused_) return -1;
-  if (!signature_.empty()) {
-    // libssh2 frees it.
-    *signature = static_cast<unsigned char*>(std::malloc(signature_.size()));
-    if (*signature == nullptr) return -1;
-    std::memcpy(*signature, signature_.data(), signature_.size());
-    *size = signature_.size();
-    return 0;
-  }
-  if (!std::exchange(asking_agent_, true))
-    agent_->sign(identities_[next_identity_].agent_key, data,
-                 [this](std::optional<std::string> answer) {
-                   asking_agent_ = false;
-                   if (step_ != Step::authenticate) return;
-                   agent_refused_ = !answer;
-                   if (answer) signature_ = std::move(*answer);
-                   proceed();
-                 });
-  return LIBSSH2_ERROR_EAGAIN;
 }
 
 int Libssh2Host::talk() {
@@ -380,26 +272,30 @@ int Libssh2Host::talk() {
     if (half_done_ != HalfDone::nothing) return rc;
   }
   // Each of them takes from the socket what is there, for the others too.
-  for (int turn = 0; turn < kTurns; ++turn) {
+  bool more = true;
+  for (int turn = 0; turn < kTurns && more; ++turn) {
     for (const HalfDone operation :
          {HalfDone::reading_out, HalfDone::reading_err, HalfDone::writing}) {
       const int rc = run(operation);
       if (half_done_ != HalfDone::nothing || (rc < 0 && rc != LIBSSH2_ERROR_EAGAIN)) return rc;
     }
-    if (::libssh2_poll_channel_read(channel_, 1) == 0) break;
+    more = ::libssh2_poll_channel_read(channel_, 1) != 0;
   }
+  // Others have their turn first; the socket would not tell of what has been taken from it.
+  if (more) boost::asio::post(io_, [this] { proceed(); });
   return ::libssh2_channel_eof(channel_) != 0 ? 0 : LIBSSH2_ERROR_EAGAIN;
 }
 
 int Libssh2Host::read_stream(int stream) {
   char buffer[4096];
-  while (true) {
+  for (int turn = 0; turn < kTurns; ++turn) {
     const auto size = ::libssh2_channel_read_ex(channel_, stream, buffer, sizeof(buffer));
     if (size < 0) return static_cast<int>(size);
     if (size == 0) return LIBSSH2_ERROR_EAGAIN;
     const std::string_view bytes(buffer, static_cast<std::size_t>(size));
     stream == 0 ? on_stdout(bytes) : on_stderr(bytes);
   }
+  return LIBSSH2_ERROR_EAGAIN;
 }
 
 int Libssh2Host::write_queue() {
@@ -480,7 +376,7 @@ void Libssh2Host::end(End ended) {
   stage_at_end_ = stage();
   step_ = Step::over;
   deadline_.cancel();
-  agent_.reset();
+  if (login_) login_->stop();
   if (socket_.is_open()) ::shutdown(socket_.native_handle(), SHUT_RDWR);
   boost::asio::post(io_, [this, ended = std::move(ended)] {
     session_.reset();

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +14,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <libssh2.h>
 
+#include "cli/libssh2_login.h"
 #include "cli/name_resolver.h"
 #include "cli/remote_host.h"
-#include "cli/ssh_agent.h"
 #include "cli/transport_choice.h"
 
 namespace hvdrun {
@@ -39,11 +38,6 @@ class Libssh2Host : public RemoteHost {
 
  private:
   enum class Step { resolve, connect, agree, authenticate, open, exec, talk, close, over };
-  // A key that may be shown to the server: the agent's (its public half), or a file.
-  struct Identity {
-    std::string agent_key;
-    std::string file;
-  };
   struct SessionCloser {
     void operator()(LIBSSH2_SESSION* session) const { libssh2_session_free(session); }
   };
@@ -56,9 +50,7 @@ class Libssh2Host : public RemoteHost {
   void proceed();
   void wait_for_socket();
   bool step_done(int rc);
-  int authenticate();
   void check_host_key();
-  void record_host_key(std::string_view key);
   int talk();
   int read_stream(int stream);
   int write_queue();
@@ -67,9 +59,6 @@ class Libssh2Host : public RemoteHost {
   void fail(std::string why, bool worth_another_client = false, std::string advice = "");
   void end(End end);
   std::string session_error() const;
-  static int sign(LIBSSH2_SESSION* session, unsigned char** signature, std::size_t* size,
-                  const unsigned char* data, std::size_t data_size, void** self);
-  int sign(unsigned char** signature, std::size_t* size, std::string_view data);
 
   boost::asio::io_context& io_;
   NameResolver& resolver_;
@@ -78,6 +67,7 @@ class Libssh2Host : public RemoteHost {
   const std::chrono::milliseconds limit_;
   boost::asio::steady_timer deadline_;
   boost::asio::ip::tcp::socket socket_;
+  std::unique_ptr<Libssh2Login> login_;
   std::unique_ptr<LIBSSH2_SESSION, SessionCloser> session_;
   LIBSSH2_CHANNEL* channel_ = nullptr;  // the session's
   Step step_ = Step::resolve;
@@ -86,14 +76,6 @@ class Libssh2Host : public RemoteHost {
   std::size_t next_endpoint_ = 0;
   bool waiting_to_read_ = false;
   bool waiting_to_write_ = false;
-
-  std::optional<SshAgent> agent_;
-  std::vector<Identity> identities_;
-  std::size_t next_identity_ = 0;
-  bool asking_agent_ = false;  // for a signature
-  bool agent_refused_ = false;
-  std::string signature_;
-  void* self_ = this;
 
   // Of libssh2: what has a packet half written must be called again before anything else is.
   enum class HalfDone { nothing, writing, reading_out, reading_err } half_done_ = HalfDone::nothing;

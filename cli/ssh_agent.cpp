@@ -77,20 +77,28 @@ void SshAgent::ask(std::string request, OnAnswer handler) {
   if (connected_) return send();
   if (path_.size() >= sizeof(sockaddr_un::sun_path)) {
     // The constructor of an endpoint would throw.
-    asio::post(socket_.get_executor(), [handler = std::move(handler_)] { handler({}); });
+    asio::post(socket_.get_executor(), [this] {
+      if (!stopped_) std::exchange(handler_, {})({});
+    });
     return;
   }
   socket_.async_connect({path_}, [this](const auto& ec) {
-    if (ec == asio::error::operation_aborted) return;
+    if (stopped_) return;
     if (ec) return std::exchange(handler_, {})({});
     connected_ = true;
     send();
   });
 }
 
+void SshAgent::stop() {
+  stopped_ = true;
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+}
+
 void SshAgent::send() {
   asio::async_write(socket_, asio::buffer(request_), [this](const auto& ec, std::size_t) {
-    if (ec == asio::error::operation_aborted) return;
+    if (stopped_) return;
     if (ec) return std::exchange(handler_, {})({});
     read_answer();
   });
@@ -98,13 +106,13 @@ void SshAgent::send() {
 
 void SshAgent::read_answer() {
   asio::async_read(socket_, asio::buffer(size_), [this](const auto& ec, std::size_t) {
-    if (ec == asio::error::operation_aborted) return;
+    if (stopped_) return;
     const std::uint32_t size =
         SshReader({reinterpret_cast<const char*>(size_), sizeof(size_)}).number();
     if (ec || size > limits::kMaxAgentAnswer) return std::exchange(handler_, {})({});
     answer_.resize(size);
     asio::async_read(socket_, asio::buffer(answer_), [this](const auto& failed, std::size_t) {
-      if (failed == asio::error::operation_aborted) return;
+      if (stopped_) return;
       std::exchange(handler_, {})(failed ? std::string_view() : std::string_view(answer_));
     });
   });

@@ -1,5 +1,5 @@
 // Asks an ssh agent, which keeps private keys to itself, for its keys and for signatures; never
-// blocks. One question at a time; what waits is told nothing any more once this is destroyed.
+// blocks. One question at a time.
 #pragma once
 
 #include <functional>
@@ -28,6 +28,8 @@ class SshAgent {
   void list(std::function<void(std::optional<std::vector<std::string>>)> handler);
   void sign(std::string_view key, std::string_view data,
             std::function<void(std::optional<std::string>)> handler);
+  // Nobody is told anything any more. To be destroyed only when the loop has run since.
+  void stop();
 
  private:
   using OnAnswer = std::function<void(std::string_view)>;  // empty: there is none
@@ -38,6 +40,7 @@ class SshAgent {
   boost::asio::local::stream_protocol::socket socket_;
   const std::string path_;
   bool connected_ = false;
+  bool stopped_ = false;
   std::string request_;
   std::string answer_;
   unsigned char size_[4];

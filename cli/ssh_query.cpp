@@ -20,7 +20,8 @@ constexpr std::chrono::seconds kQueryLimit{10};
 
 SshQuery::SshQuery(boost::asio::io_context& io) : out_(io), exit_(io), deadline_(io) {}
 
-SshQuery::~SshQuery() {
+void SshQuery::cancel() {
+  handler_ = nullptr;
   // The driver reaps whatever is left when it ends.
   if (client_.pid > 0) send_signal(client_, SIGKILL);
 }
@@ -68,7 +69,11 @@ void SshQuery::read() {
 void SshQuery::finish_if_done() {
   if (!all_read_ || client_.pid > 0) return;
   deadline_.cancel();
-  // Which may destroy this.
+  boost::system::error_code ignored;
+  out_.close(ignored);
+  exit_.close(ignored);
+  err_.reset();
+  if (!handler_) return;
   auto answer = good_ ? std::optional(std::move(text_)) : std::nullopt;
   std::exchange(handler_, {})(std::move(answer));
 }

@@ -22,13 +22,14 @@ class SshQuery {
   using Handler = std::function<void(std::optional<std::string>)>;
 
   explicit SshQuery(boost::asio::io_context& io);
-  // A client that still runs is killed.
-  ~SshQuery();
+  ~SshQuery() { cancel(); }
   SshQuery(const SshQuery&) = delete;
   SshQuery& operator=(const SshQuery&) = delete;
 
-  // An error: there is no such client, and nothing is called. The handler may destroy this.
+  // An error: there is no such client, and nothing is called.
   std::error_code start(const std::vector<std::string>& argv, Handler handler);
+  // Nothing is called any more. To be destroyed only when the loop has run since.
+  void cancel();
 
  private:
   void read();

@@ -31,7 +31,6 @@ struct Libssh2Target {
   bool hash_names = false;  // of new hosts
   std::string agent;        // the socket of an ssh agent; empty: none is asked
   std::vector<std::string> key_files;
-  bool files_first = false;            // before the agent's keys
   std::vector<std::string> key_types;  // what keys may be shown to the server
   // In order of preference, with commas between.
   std::string kex;
