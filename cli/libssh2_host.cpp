@@ -16,8 +16,8 @@ using boost::asio::ip::tcp;
 constexpr int kTurns = 16;  // before other connections have theirs
 
 void init_libssh2() {
-  static const int kDone = ::libssh2_init(0);
-  (void)kDone;
+  static const int done = ::libssh2_init(0);
+  (void)done;
 }
 
 std::string seconds(std::chrono::milliseconds time) {

@@ -13,21 +13,15 @@ Libssh2Login::Libssh2Login(boost::asio::io_context& io, const Libssh2Target& tar
   if (!target_.agent.empty()) agent_.emplace(io, target_.agent);
 }
 
-void Libssh2Login::add_files() {
-  for (const std::string& file : target_.key_files) identities_.push_back({"", file});
-}
-
 void Libssh2Login::find_keys(std::function<void(bool)> done) {
-  if (!agent_) {
-    add_files();
-    return done(!identities_.empty());
-  }
-  agent_->list([this, done = std::move(done)](std::optional<std::vector<std::string>> keys) {
-    for (std::string& key : keys.value_or(std::vector<std::string>()))
+  // Files first: an agent may hold more keys than a server lets one try.
+  for (const std::string& file : target_.key_files) identities_.push_back({"", file});
+  if (!agent_) return done(!identities_.empty());
+  agent_->list([this, done = std::move(done)](const std::optional<std::vector<std::string>>& keys) {
+    for (const std::string& key : keys.value_or(std::vector<std::string>()))
       if (std::find(target_.key_types.begin(), target_.key_types.end(), key_type(key)) !=
           target_.key_types.end())
-        identities_.push_back({std::move(key), ""});
-    add_files();
+        identities_.push_back({key, ""});
     done(!identities_.empty());
   });
 }

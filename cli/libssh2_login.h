@@ -41,7 +41,6 @@ class Libssh2Login {
     std::string file;
   };
 
-  void add_files();
   static int sign(LIBSSH2_SESSION* session, unsigned char** signature, std::size_t* size,
                   const unsigned char* data, std::size_t data_size, void** self);
   int sign(unsigned char** signature, std::size_t* size, std::string_view data);

@@ -70,7 +70,7 @@ void SshAgent::sign(std::string_view key, std::string_view data,
   });
 }
 
-void SshAgent::ask(std::string request, OnAnswer handler) {
+void SshAgent::ask(const std::string& request, OnAnswer handler) {
   request_.clear();
   put_ssh_string(request_, request);
   handler_ = std::move(handler);

@@ -33,7 +33,7 @@ class SshAgent {
 
  private:
   using OnAnswer = std::function<void(std::string_view)>;  // empty: there is none
-  void ask(std::string request, OnAnswer handler);
+  void ask(const std::string& request, OnAnswer handler);
   void send();
   void read_answer();
 

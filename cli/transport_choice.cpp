@@ -13,30 +13,30 @@ using Words = std::vector<std::string>;
 
 // What libssh2 1.10 knows and is still good, in our order.
 const Words& known_kex() {
-  static const Words kWords{"curve25519-sha256",
-                            "curve25519-sha256@libssh.org",
-                            "ecdh-sha2-nistp256",
-                            "ecdh-sha2-nistp384",
-                            "ecdh-sha2-nistp521",
-                            "diffie-hellman-group16-sha512",
-                            "diffie-hellman-group18-sha512",
-                            "diffie-hellman-group14-sha256",
-                            "diffie-hellman-group-exchange-sha256"};
-  return kWords;
+  static const Words words{"curve25519-sha256",
+                           "curve25519-sha256@libssh.org",
+                           "ecdh-sha2-nistp256",
+                           "ecdh-sha2-nistp384",
+                           "ecdh-sha2-nistp521",
+                           "diffie-hellman-group16-sha512",
+                           "diffie-hellman-group18-sha512",
+                           "diffie-hellman-group14-sha256",
+                           "diffie-hellman-group-exchange-sha256"};
+  return words;
 }
 const Words& known_ciphers() {
-  static const Words kWords{"aes128-ctr", "aes192-ctr", "aes256-ctr"};
-  return kWords;
+  static const Words words{"aes128-ctr", "aes192-ctr", "aes256-ctr"};
+  return words;
 }
 const Words& known_macs() {
-  static const Words kWords{"hmac-sha2-256", "hmac-sha2-512"};
-  return kWords;
+  static const Words words{"hmac-sha2-256", "hmac-sha2-512"};
+  return words;
 }
 // RSA only with SHA-1, which no sshd of today takes.
 const Words& known_keys() {
-  static const Words kWords{"ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384",
-                            "ecdsa-sha2-nistp521"};
-  return kWords;
+  static const Words words{"ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384",
+                           "ecdsa-sha2-nistp521"};
+  return words;
 }
 
 struct Feature {
@@ -87,7 +87,7 @@ Words common_words(const SshConfig& config, std::string_view keyword, const Word
   return common;
 }
 
-std::string expanded(std::string path, const std::string& home) {
+std::string expanded(const std::string& path, const std::string& home) {
   return path.starts_with("~/") ? home + path.substr(1) : path;
 }
 
