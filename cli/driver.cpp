@@ -49,7 +49,6 @@ class Driver {
   struct Host {
     std::uint32_t index = 0;
     OpenHost open;
-    bool remote = false;                                 // the opener has it, not `open`
     std::optional<asio::posix::stream_descriptor> exit;  // on the guard's pidfd
     bool gone = false;
   };
@@ -152,10 +151,6 @@ int Driver::run() {
 HostOpener::Callbacks Driver::opener_callbacks() {
   HostOpener::Callbacks callbacks;
   callbacks.say = [this](const std::string& text) { viewer_.say(text); };
-  callbacks.started = [this](std::uint32_t index, const Process& client) {
-    for (const auto& host : hosts_)
-      if (host->index == index) watch_guard(*host, client);
-  };
   callbacks.is_connected = [this](std::uint32_t index) { return viewer_.is_connected(index); };
   callbacks.gone = [this](std::uint32_t index) {
     viewer_.forget(index);
@@ -168,6 +163,13 @@ HostOpener::Callbacks Driver::opener_callbacks() {
       tried += (tried.empty() ? "" : ", ") + address;
     viewer_.say(plan_.spec.hosts[index].name + " cannot reach this machine (tried " + tried +
                 "): its control and output go through ssh");
+  };
+  callbacks.ended = [this](std::uint32_t index, const std::optional<std::string>& why) {
+    for (const auto& host : hosts_)
+      if (host->index == index) host->gone = true;
+    viewer_.forget_unless_connected(index);
+    if (why) tell_coordinator(HostFailed{index, *why});
+    finish_if_done();
   };
   callbacks.failed = [this](const std::vector<HostOpener::Refusal>& refusals) {
     if (exit_code_) return;
@@ -193,7 +195,6 @@ void Driver::watch_hosts() {
     viewer_.expect(host->index);
     if (opened.viewer_end) viewer_.attach(host->index, std::move(opened.viewer_end));
     if (opened.remote) {
-      host->remote = true;
       opener_.add(host->index, plan_.spec.hosts[host->index].name, opened_.agent_image,
                   std::move(opened.job));
     } else if (opened.fault) {
@@ -208,7 +209,6 @@ void Driver::watch_hosts() {
   opener_.open();
 }
 
-// `guard`: the guard itself, or the ssh client that it lives on.
 void Driver::watch_guard(Host& host, const Process& guard) {
   host.exit.emplace(io_, ::dup(guard.pidfd.get()));
   host.exit->async_wait(host.exit->wait_read, [this, &host, &guard](const auto& ec) {
@@ -224,10 +224,7 @@ void Driver::watch_guard(Host& host, const Process& guard) {
 }
 
 void Driver::on_guard_ended(Host& host, const ExitStatus& status) {
-  if (host.remote) {
-    if (const auto why = opener_.ended(host.index, status))
-      tell_coordinator(HostFailed{host.index, *why});
-  } else if (status.signaled || status.value != 0) {
+  if (status.signaled || status.value != 0) {
     tell_coordinator(HostFailed{
         host.index, status.signaled
                         ? "its guard was killed by signal " + std::to_string(status.value)

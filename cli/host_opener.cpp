@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/libssh2_host.h"
+#include "cli/log.h"
+#include "cli/ssh_host.h"
+#include "cli/ssh_surroundings.h"
+
 namespace hvdrun {
 namespace {
 
-// So many clients at once: each needs a core for a while to agree on keys.
+// So many at once: each needs a core for a while to agree on keys.
 constexpr std::ptrdiff_t kAtOnce = 32;
 constexpr std::chrono::seconds kReport{3};
 constexpr std::size_t kNamed = 8;
-constexpr int kSshFailed = 255;  // the client's own code
 
 }  // namespace
 
@@ -21,16 +25,20 @@ HostOpener::HostOpener(boost::asio::io_context& io, SshOptions options,
       limit_(limit),
       relay_ports_(ports),
       callbacks_(std::move(callbacks)),
-      timer_(io) {}
+      timer_(io),
+      resolver_(io) {}
+
+const char* HostOpener::Host::stage() const {
+  return tries.empty() ? "reading its ssh configuration" : tries.back()->stage();
+}
 
 void HostOpener::add(std::uint32_t host, const std::string& name,
                      std::shared_ptr<const AgentImage> agent, std::string job) {
-  SshHost::Request request;
-  request.argv = ssh_command(options_, name, limit_, remote_script(*agent));
-  request.agent = std::move(agent);
-  request.job = std::move(job);
-  auto entry =
-      std::unique_ptr<Host>(new Host{host, name, SshHost(io_, std::move(request)), nullptr});
+  auto entry = std::make_unique<Host>();
+  entry->index = host;
+  entry->name = name;
+  entry->script = remote_script(*agent);
+  entry->request = {std::move(agent), std::move(job)};
   waiting_.push_back(entry.get());
   hosts_[host] = std::move(entry);
 }
@@ -41,74 +49,128 @@ void HostOpener::open() {
   report();
 }
 
-SshHost::Callbacks HostOpener::callbacks_of(Host& host) {
-  HostRelay::Callbacks relay;
-  relay.write = [&host](std::string bytes, std::function<void()> done) {
-    host.ssh.send(std::move(bytes), std::move(done));
-  };
-  relay.on_begin = [this, &host] { callbacks_.relayed(host.index); };
-  relay.on_fault = [this, &host](std::error_code ec) {
-    callbacks_.say(host.name + ": what its agent says through ssh makes no sense: " + ec.message());
-    host.ssh.close_lease();
-  };
-  host.relay = std::make_unique<HostRelay>(io_, relay_ports_, std::move(relay));
-  SshHost::Callbacks callbacks;
-  callbacks.on_stage = [this] { open_next(); };
-  callbacks.on_line = [this, &host](const std::string& line) {
-    callbacks_.say(host.name + ": " + line);
-  };
-  callbacks.on_bytes = [&host](std::string_view bytes) {
-    bytes.empty() ? host.relay->end() : host.relay->feed(bytes);
-  };
-  return callbacks;
-}
-
 void HostOpener::open_next() {
   auto opening = std::count_if(hosts_.begin(), hosts_.end(),
                                [](const auto& entry) { return entry.second->opening(); });
   for (; opening < kAtOnce && !waiting_.empty() && !ending_; ++opening) {
     Host& host = *waiting_.front();
     waiting_.pop_front();
-    const std::error_code ec = host.ssh.start(callbacks_of(host));
-    if (ec) {
-      host.state = Host::State::ended;
-      refuse(host, options_.program.front() + ": " + ec.message());
-    } else {
-      host.state = Host::State::running;
-      callbacks_.started(host.index, host.ssh.client());
-    }
+    open(host);
   }
   tell_if_all_tried();
 }
 
-std::optional<std::string> HostOpener::ended(std::uint32_t index, const ExitStatus& status) {
-  Host& host = *hosts_.at(index);
-  host.state = Host::State::ended;
-  host.ssh.drain();
-  const std::string how = (status.signaled ? "was killed by signal " : "ended with code ") +
-                          std::to_string(status.value);
-  if (!host.ssh.started()) {
-    const std::string words = host.ssh.last_words();
-    refuse(host, words.empty() ? options_.program.front() + " " + how : words);
-    open_next();
-    return std::nullopt;
-  }
-  if (status.signaled) return "its ssh " + how;
-  if (status.value == kSshFailed) return "the ssh connection to it broke";
-  if (status.value != 0) return "its guard " + how;
-  return std::nullopt;
+void HostOpener::open(Host& host) {
+  if (options_.transport == SshTransport::client) return open_by_client(host, "--ssh names it");
+  if (!options_.arguments.empty()) return open_by_client(host, "--ssh-args are its options");
+  ask(host);
 }
 
-void HostOpener::refuse(Host& host, const std::string& why) {
+void HostOpener::ask(Host& host) {
+  host.state = Host::State::asking;
+  if (!no_client_) {
+    host.query = std::make_unique<SshQuery>(io_);
+    const std::error_code ec = host.query->start(
+        ssh_query_command(options_, host.name, limit_),
+        [this, &host](const std::optional<std::string>& config) { choose(host, config); });
+    if (!ec) return;
+    // Out of processes, say: which the client would meet as well.
+    if (ec != std::errc::no_such_file_or_directory)
+      return open_by_client(host, "ssh -G: " + ec.message());
+    no_client_ = true;
+    log_line(LogLevel::debug, "there is no ssh program, so ~/.ssh/config is not read");
+  }
+  open_with(host, default_ssh_config(host.name, options_, surroundings()));
+}
+
+void HostOpener::choose(Host& host, const std::optional<std::string>& config) {
+  if (ending_) return;
+  if (!config) return open_by_client(host, "ssh -G failed");
+  open_with(host, SshConfig(*config));
+}
+
+void HostOpener::open_with(Host& host, const SshConfig& config) {
+  TransportChoice choice = choose_transport(config, surroundings());
+  if (choice.not_libssh2.empty()) return open_by_libssh2(host, std::move(choice.target));
+  if (options_.transport == SshTransport::automatic && !no_client_)
+    return open_by_client(host, choice.not_libssh2);
+  RemoteHost::End end;
+  end.why = "libssh2 cannot open it: " + choice.not_libssh2;
+  host.state = Host::State::ended;
+  refuse(host, end);
+  open_next();
+}
+
+void HostOpener::open_by_libssh2(Host& host, Libssh2Target target) {
+  log_line(LogLevel::debug, host.name + ": opened by libssh2, as " + target.user + "@" +
+                                target.host + " port " + std::to_string(target.port));
+  host.by_libssh2 = true;
+  host.tries.push_back(std::make_unique<Libssh2Host>(io_, resolver_, std::move(target), host.script,
+                                                     limit_, host.request, callbacks_of(host)));
+  host.state = Host::State::running;
+  host.tries.back()->start();
+}
+
+void HostOpener::open_by_client(Host& host, const std::string& why) {
+  log_line(LogLevel::debug,
+           host.name + ": opened by " + options_.program.front() + ", because " + why);
+  host.by_libssh2 = false;
+  host.tries.push_back(
+      std::make_unique<SshHost>(io_, ssh_command(options_, host.name, limit_, host.script),
+                                !is_template(options_), host.request, callbacks_of(host)));
+  host.state = Host::State::running;
+  host.tries.back()->start();
+}
+
+RemoteHost::Callbacks HostOpener::callbacks_of(Host& host) {
+  HostRelay::Callbacks relay;
+  relay.write = [&host](std::string bytes, std::function<void()> done) {
+    host.tries.back()->send(std::move(bytes), std::move(done));
+  };
+  relay.on_begin = [this, &host] { callbacks_.relayed(host.index); };
+  relay.on_fault = [this, &host](std::error_code ec) {
+    callbacks_.say(host.name + ": what its agent says through ssh makes no sense: " + ec.message());
+    host.tries.back()->close_lease();
+  };
+  host.relay = std::make_unique<HostRelay>(io_, relay_ports_, std::move(relay));
+  return {[this] { open_next(); },
+          [this, &host](const std::string& line) { callbacks_.say(host.name + ": " + line); },
+          [&host](std::string_view bytes) {
+            bytes.empty() ? host.relay->end() : host.relay->feed(bytes);
+          },
+          [this, &host](const RemoteHost::End& end) { on_ended(host, end); }};
+}
+
+void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
+  const bool had_started = host.tries.back()->started();
+  const bool again = end.worth_another_client && !ending_ && !no_client_ &&
+                     options_.transport == SshTransport::automatic;
+  if (again)
+    return open_by_client(host,
+                          "libssh2 failed while " + std::string(host.stage()) + ": " + end.why);
+  host.state = Host::State::ended;
+  if (had_started) {
+    callbacks_.ended(host.index, end.why.empty() ? std::nullopt : std::optional(end.why));
+    return;
+  }
+  refuse(host, end);
+  open_next();
+  callbacks_.ended(host.index, std::nullopt);
+}
+
+void HostOpener::refuse(Host& host, const RemoteHost::End& end) {
   callbacks_.gone(host.index);
   if (ending_) return;  // as it was told to
+  const std::string stage = host.stage();
   Refusal refusal;
   refusal.host = host.name;
-  refusal.why = std::string(describe(host.ssh.stage())) + ": " + why;
-  refusal.lines.push_back("host " + host.name + " (" + describe(host.ssh.stage()) + "): " + why);
-  std::string advice = "  to see it by hand: " + ssh_by_hand(options_, host.name);
-  if (is_unknown_host_key(why)) advice += "; or trust new hosts with --accept-new-host-keys";
-  refusal.lines.push_back(std::move(advice));
+  refusal.why = stage + ": " + end.why;
+  refusal.lines.push_back("host " + host.name + " (" + stage + "): " + end.why);
+  std::string advice =
+      end.advice.empty() ? "to see it by hand: " + ssh_by_hand(options_, host.name) : end.advice;
+  if (!host.by_libssh2 && is_unknown_host_key(end.why))
+    advice += "; or trust new hosts with --accept-new-host-keys";
+  refusal.lines.push_back("  " + advice);
   refusals_.push_back(std::move(refusal));
 }
 
@@ -130,7 +192,7 @@ void HostOpener::report() {
     for (const auto& [index, host] : hosts_) {
       if (host->state == Host::State::ended || callbacks_.is_connected(index)) continue;
       if (++count <= kNamed)
-        names += (count > 1 ? ", " : "") + host->name + " (" + describe(host->ssh.stage()) + ")";
+        names += (count > 1 ? ", " : "") + host->name + " (" + host->stage() + ")";
     }
     if (count == 0) return;
     if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
@@ -142,16 +204,34 @@ void HostOpener::report() {
 void HostOpener::end_all() {
   ending_ = true;
   timer_.cancel();
+  end_unopened();
   for (const auto& [index, host] : hosts_)
-    if (host->state == Host::State::running) host->ssh.close_lease();
+    if (host->state == Host::State::running) host->tries.back()->close_lease();
 }
 
 void HostOpener::end_unconnected() {
   ending_ = true;
   timer_.cancel();
+  end_unopened();
   for (const auto& [index, host] : hosts_)
     if (host->state == Host::State::running && !callbacks_.is_connected(index))
-      host->ssh.close_lease();
+      host->tries.back()->close_lease();
+}
+
+// Nothing was begun for these that would tell its end.
+void HostOpener::end_unopened() {
+  for (const auto& [index, host] : hosts_) {
+    if (host->state != Host::State::waiting && host->state != Host::State::asking) continue;
+    host->state = Host::State::ended;
+    if (host->query) host->query->cancel();
+    callbacks_.gone(index);
+  }
+  waiting_.clear();
+}
+
+const SshSurroundings& HostOpener::surroundings() {
+  if (!here_) here_ = ssh_surroundings();
+  return *here_;
 }
 
 }  // namespace hvdrun

@@ -1,5 +1,5 @@
 // Opens the hosts that are other machines, many at once, and says what becomes of it: which are
-// waited for, and all that cannot be used, together.
+// waited for, and all that cannot be used, together. Chooses for each what opens it.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,11 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "cli/host_relay.h"
+#include "cli/name_resolver.h"
+#include "cli/remote_host.h"
 #include "cli/ssh_command.h"
-#include "cli/ssh_host.h"
+#include "cli/ssh_query.h"
+#include "cli/transport_choice.h"
 
 namespace hvdrun {
 
@@ -30,14 +33,14 @@ class HostOpener {
   };
   struct Callbacks {
     std::function<void(const std::string&)> say;
-    // The client for this host runs; whoever reaps it calls ended().
-    std::function<void(std::uint32_t host, const Process&)> started;
     // Its agent has called back.
     std::function<bool(std::uint32_t host)> is_connected;
     // No agent will come from this host.
     std::function<void(std::uint32_t host)> gone;
     // Its agent reaches no address of this machine: its connections go through ssh.
     std::function<void(std::uint32_t host)> relayed;
+    // What carried this host is gone. A reason when the job was on its way to it, and it is lost.
+    std::function<void(std::uint32_t host, const std::optional<std::string>& why)> ended;
     // Every host was tried, and some cannot be used.
     std::function<void(const std::vector<Refusal>&)> failed;
   };
@@ -49,8 +52,6 @@ class HostOpener {
            std::string job);
   void open();
 
-  // The client has ended. A reason when the job was on its way to this host, and it is lost to it.
-  std::optional<std::string> ended(std::uint32_t host, const ExitStatus& status);
   // Nothing more is opened, and everything ends: on all hosts, or on those without an agent, who
   // cannot hear of it otherwise.
   void end_all();
@@ -60,18 +61,34 @@ class HostOpener {
   struct Host {
     std::uint32_t index;
     std::string name;
-    SshHost ssh;
-    std::unique_ptr<HostRelay> relay;
-    enum class State { waiting, running, ended } state = State::waiting;
+    RemoteHost::Request request;
+    std::string script;
+    std::unique_ptr<SshQuery> query;
+    std::vector<std::unique_ptr<RemoteHost>> tries;  // the last one is under way
+    std::unique_ptr<HostRelay> relay;                // of the last one
+    bool by_libssh2 = false;
+    enum class State { waiting, asking, running, ended } state = State::waiting;
 
-    bool opening() const { return state == State::running && !ssh.started(); }
+    bool opening() const {
+      return state == State::asking || (state == State::running && !tries.back()->started());
+    }
+    const char* stage() const;
   };
 
-  SshHost::Callbacks callbacks_of(Host& host);
   void open_next();
-  void refuse(Host& host, const std::string& why);
+  void open(Host& host);
+  void ask(Host& host);
+  void choose(Host& host, const std::optional<std::string>& config);
+  void open_with(Host& host, const SshConfig& config);
+  void open_by_libssh2(Host& host, Libssh2Target target);
+  void open_by_client(Host& host, const std::string& why);
+  RemoteHost::Callbacks callbacks_of(Host& host);
+  void on_ended(Host& host, const RemoteHost::End& end);
+  void refuse(Host& host, const RemoteHost::End& end);
   void tell_if_all_tried();
   void report();
+  void end_unopened();
+  const SshSurroundings& surroundings();
 
   boost::asio::io_context& io_;
   const SshOptions options_;
@@ -79,6 +96,9 @@ class HostOpener {
   const RelayPorts relay_ports_;
   const Callbacks callbacks_;
   boost::asio::steady_timer timer_;
+  NameResolver resolver_;
+  std::optional<SshSurroundings> here_;
+  bool no_client_ = false;  // there is no ssh program
   std::map<std::uint32_t, std::unique_ptr<Host>> hosts_;
   std::deque<Host*> waiting_;
   std::vector<Refusal> refusals_;

@@ -171,6 +171,8 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   plan.remote.resize(spec.hosts.size(), false);
   plan.ssh = options.ssh;
   plan.network = options.network;
+  if (const std::string fault = ssh_options_fault(plan.ssh); !fault.empty())
+    throw UsageError(fault);
   if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np)
     throw UsageError("--stdin " + std::to_string(options.output.stdin_to.rank) +
                      ": no such rank; there are " + std::to_string(spec.np) +

@@ -130,8 +130,16 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      "the ssh key for the other hosts",
      [](O& o, const Use& use) { o.ssh.identity_file = to_text(use); }},
     {"ssh", "--ssh", "COMMAND", Page::topic, Topic::network,
-     "what opens the other hosts in place of 'ssh'",
-     [](O& o, const Use& use) { o.ssh.program = to_words(use); }},
+     "libssh2, openssh, another client, or with {host}",
+     [](O& o, const Use& use) {
+       o.ssh.program = to_words(use);
+       const bool one = o.ssh.program.size() == 1;
+       const std::string word = one ? o.ssh.program.front() : "";
+       o.ssh.transport = word == "auto"      ? SshTransport::automatic
+                         : word == "libssh2" ? SshTransport::libssh2
+                                             : SshTransport::client;
+       if (word == "auto" || word == "libssh2" || word == "openssh") o.ssh.program = {"ssh"};
+     }},
     {"ssh-args", "--ssh-args", "WORDS", Page::topic, Topic::network,
      "more options for ssh, as in '-o User=me'",
      [](O& o, const Use& use) { o.ssh.arguments = to_words(use); }},

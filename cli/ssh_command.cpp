@@ -13,11 +13,33 @@ void add_destination(const SshOptions& options, std::vector<std::string>& argv) 
   argv.insert(argv.end(), options.arguments.begin(), options.arguments.end());
 }
 
-}  // namespace
+constexpr std::string_view kHost = "{host}";
+constexpr std::string_view kCommand = "{command}";
 
-std::vector<std::string> ssh_command(const SshOptions& options, const std::string& host,
-                                     std::chrono::milliseconds connect_timeout,
-                                     const std::string& remote) {
+bool replace(std::string& word, std::string_view what, const std::string& by) {
+  bool found = false;
+  for (auto at = word.find(what); at != std::string::npos; at = word.find(what, at + by.size())) {
+    word.replace(at, what.size(), by);
+    found = true;
+  }
+  return found;
+}
+
+std::vector<std::string> fill_template(const SshOptions& options, const std::string& host,
+                                       const std::string& remote) {
+  std::vector<std::string> argv = options.program;
+  bool placed = false;
+  for (std::string& word : argv) {
+    replace(word, kHost, host);
+    placed = replace(word, kCommand, remote) || placed;
+  }
+  if (!placed) argv.insert(argv.end(), {"sh", "-c", remote});
+  return argv;
+}
+
+// Without a host.
+std::vector<std::string> client_words(const SshOptions& options,
+                                      std::chrono::milliseconds connect_timeout) {
   std::vector<std::string> argv = options.program;
   const auto seconds = std::max<std::int64_t>(1, (connect_timeout.count() + 999) / 1000);
   // A session of ours carries a job's life: it needs no terminal, and no other session's
@@ -26,7 +48,38 @@ std::vector<std::string> ssh_command(const SshOptions& options, const std::strin
                            "ControlMaster=no", "-o", "ControlPath=none", "-o",
                            "ConnectTimeout=" + std::to_string(seconds)});
   add_destination(options, argv);
+  return argv;
+}
+
+}  // namespace
+
+bool is_template(const SshOptions& options) {
+  return std::any_of(options.program.begin(), options.program.end(),
+                     [](const std::string& word) { return word.find(kHost) != std::string::npos; });
+}
+
+std::string ssh_options_fault(const SshOptions& options) {
+  if (options.transport == SshTransport::libssh2 && !options.arguments.empty())
+    return "--ssh-args are the ssh client's: write --ssh openssh, or ~/.ssh/config for libssh2";
+  if (is_template(options) && (options.port || !options.identity_file.empty() ||
+                               !options.arguments.empty() || options.accept_new_host_keys))
+    return "--ssh with {host} takes no other options for ssh: write them into its command";
+  return {};
+}
+
+std::vector<std::string> ssh_command(const SshOptions& options, const std::string& host,
+                                     std::chrono::milliseconds connect_timeout,
+                                     const std::string& remote) {
+  if (is_template(options)) return fill_template(options, host, remote);
+  std::vector<std::string> argv = client_words(options, connect_timeout);
   argv.insert(argv.end(), {"--", host, remote});
+  return argv;
+}
+
+std::vector<std::string> ssh_query_command(const SshOptions& options, const std::string& host,
+                                           std::chrono::milliseconds connect_timeout) {
+  std::vector<std::string> argv = client_words(options, connect_timeout);
+  argv.insert(argv.end(), {"-G", "--", host});
   return argv;
 }
 
@@ -37,8 +90,12 @@ bool is_unknown_host_key(const std::string& words) {
 
 std::string ssh_by_hand(const SshOptions& options, const std::string& host) {
   std::vector<std::string> argv = options.program;
-  add_destination(options, argv);
-  argv.insert(argv.end(), {host, "true"});
+  if (is_template(options)) {
+    argv = fill_template(options, host, "true");
+  } else {
+    add_destination(options, argv);
+    argv.insert(argv.end(), {host, "true"});
+  }
   std::string text;
   for (const std::string& word : argv) {
     if (!text.empty()) text += ' ';

@@ -9,19 +9,38 @@
 
 namespace hvdrun {
 
+// What opens the other hosts.
+enum class SshTransport { automatic, libssh2, client };
+
 struct SshOptions {
-  std::vector<std::string> program{"ssh"};  // and what stands before its options
+  SshTransport transport = SshTransport::automatic;
+  std::vector<std::string> program{"ssh"};  // and what stands before its options, or a template
   std::optional<std::uint16_t> port;
   std::string identity_file;
   std::vector<std::string> arguments;  // the user's
   bool accept_new_host_keys = false;
 };
 
+// Whether the program is no ssh client but a template with {host}, as in "kubectl exec -i {host}
+// --".
+bool is_template(const SshOptions& options);
+
+// What is wrong with these options together, and what to write instead; empty: nothing.
+std::string ssh_options_fault(const SshOptions& options);
+
 // To run `remote` on `host`, never asking anything. The user's own arguments and configuration come
 // last, so that they cannot be overridden but for what a launch without a terminal needs.
 std::vector<std::string> ssh_command(const SshOptions& options, const std::string& host,
                                      std::chrono::milliseconds connect_timeout,
                                      const std::string& remote);
+
+// With a template: its words with the host in place of {host}. Then `remote` follows as words that
+// need no shell there ("sh", "-c", script), or stands in place of {command}, as one word for a
+// shell.
+
+// To have the client say (-G) how it would connect.
+std::vector<std::string> ssh_query_command(const SshOptions& options, const std::string& host,
+                                           std::chrono::milliseconds connect_timeout);
 
 // What the client says of a host whose key is in no known_hosts file; another key than the known
 // one is something else.

@@ -1,86 +1,59 @@
 #include "cli/ssh_host.h"
 
-#include <cerrno>
 #include <cstdlib>
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
-#include "common/printable.h"
-#include "common/unique_fd.h"
-
-extern char** environ;
+#include "cli/client_process.h"
 
 namespace hvdrun {
 namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kMaxWords = 2;  // lines kept of what a client says before it fails
-constexpr std::size_t kMaxLine = 400;
-
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-
-std::error_code make_pipe(Pipe& made) {
-  int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return {errno, std::system_category()};
-  made.read.reset(fds[0]);
-  made.write.reset(fds[1]);
-  return {};
-}
+constexpr int kSshFailed = 255;  // the client's own code
 
 }  // namespace
 
-SshHost::SshHost(asio::io_context& io, Request request)
-    : io_(io), request_(std::move(request)), stdin_(io_), stdout_(io_), stderr_(io_) {}
+SshHost::SshHost(asio::io_context& io, std::vector<std::string> argv, bool is_ssh, Request request,
+                 Callbacks callbacks)
+    : RemoteHost(std::move(request), std::move(callbacks)),
+      io_(io),
+      argv_(std::move(argv)),
+      is_ssh_(is_ssh),
+      stdin_(io_),
+      stdout_(io_),
+      stderr_(io_) {}
 
-std::error_code SshHost::start(Callbacks callbacks) {
-  callbacks_ = std::move(callbacks);
-  SpawnOptions options;
-  options.argv = request_.argv;
-  const char* const path = ::secure_getenv("PATH");
-  if (const std::error_code ec =
-          find_program(options.argv.front(),
-                       path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", "/", options.path))
-    return ec;
-  Pipe in;
-  Pipe out;
-  Pipe err;
-  for (Pipe* pipe : {&in, &out, &err})
-    if (const std::error_code ec = make_pipe(*pipe)) return ec;
-  for (char** entry = environ; *entry != nullptr; ++entry) options.env.emplace_back(*entry);
-  options.new_session = true;  // the terminal's signals are for the driver alone
-  options.fds = {{in.read.get(), 0}, {out.write.get(), 1}, {err.write.get(), 2}};
-  if (const std::error_code ec = spawn(options, client_)) return ec;
-  stdin_.assign(in.write.release());
-  stdout_.assign(out.read.release());
-  stderr_.assign(err.read.release());
+void SshHost::start() {
+  if (const std::error_code ec = spawn_client()) {
+    End end;
+    end.why = argv_.front() + ": " + ec.message();
+    asio::post(io_, [this, end = std::move(end)] { callbacks_.ended(end); });
+  }
+}
+
+std::error_code SshHost::spawn_client() {
+  ClientPipes pipes;
+  if (const std::error_code ec = start_client(argv_, client_, pipes)) return ec;
+  stdin_.assign(pipes.in.release());
+  stdout_.assign(pipes.out.release());
+  stderr_.assign(pipes.err.release());
   read_stdout();
   read_stderr();
+  watch_client();
   return {};
 }
 
 void SshHost::read_stdout() {
   stdout_.async_read_some(asio::buffer(out_buffer_), [this](const auto& ec, std::size_t size) {
-    if (ec) return started() ? callbacks_.on_bytes({}) : void();
-    std::string_view bytes(out_buffer_, size);
-    if (started()) {
-      callbacks_.on_bytes(bytes);
-      return read_stdout();
-    }
-    const RemoteStart::Stage before = stage();
-    for (auto send = remote_.feed(bytes); send != RemoteStart::Send::nothing;
-         send = remote_.feed({})) {
-      write(send == RemoteStart::Send::agent ? request_.agent->bytes : request_.job);
-    }
-    if (stage() != before) callbacks_.on_stage();
+    if (ec) return on_stdout_end();
+    on_stdout({out_buffer_, size});
     read_stdout();
   });
 }
@@ -88,44 +61,51 @@ void SshHost::read_stdout() {
 void SshHost::read_stderr() {
   stderr_.async_read_some(asio::buffer(err_buffer_), [this](const auto& ec, std::size_t size) {
     if (ec) return;
-    take_stderr({err_buffer_, size});
+    on_stderr({err_buffer_, size});
     read_stderr();
   });
 }
 
-void SshHost::take_stderr(std::string_view bytes) {
-  for (const char c : bytes) {
-    if (c != '\n' && c != '\r') {
-      if (line_.size() < kMaxLine) line_ += c;
-      continue;
-    }
-    if (line_.empty()) continue;
-    std::string line = printable(std::exchange(line_, {}));
-    if (started()) {
-      callbacks_.on_line(std::move(line));
-    } else {
-      words_.push_back(std::move(line));
-      if (words_.size() > kMaxWords) words_.pop_front();
-    }
-  }
-}
-
-void SshHost::drain() {
-  if (!stderr_.is_open()) return;
+// What is still in there when the client has ended.
+void SshHost::drain_stderr() {
   char buffer[1024];
   boost::system::error_code ec;
   stderr_.non_blocking(true, ec);
   while (!ec) {
     const std::size_t size = stderr_.read_some(asio::buffer(buffer), ec);
-    if (!ec) take_stderr({buffer, size});
+    if (!ec) on_stderr({buffer, size});
   }
-  take_stderr("\n");
+  on_stderr("\n");
 }
 
-std::string SshHost::last_words() const {
-  std::string text;
-  for (const std::string& line : words_) text += (text.empty() ? "" : "; ") + line;
-  return text;
+void SshHost::watch_client() {
+  exit_.emplace(io_, ::dup(client_.pidfd.get()));
+  exit_->async_wait(exit_->wait_read, [this](const auto& ec) {
+    if (ec) return;
+    ExitStatus status;
+    try_reap(client_, status);
+    exit_.reset();
+    client_ = {};
+    drain_stderr();
+    on_client_ended(status);
+  });
+}
+
+void SshHost::on_client_ended(const ExitStatus& status) {
+  const std::string how = (status.signaled ? "was killed by signal " : "ended with code ") +
+                          std::to_string(status.value);
+  End end;
+  if (!started()) {
+    const std::string words = last_words();
+    end.why = words.empty() ? argv_.front() + " " + how : words;
+  } else if (status.signaled) {
+    end.why = "its " + argv_.front() + " " + how;
+  } else if (is_ssh_ && status.value == kSshFailed) {
+    end.why = "the ssh connection to it broke";
+  } else if (status.value != 0) {
+    end.why = "its guard " + how;
+  }
+  callbacks_.ended(end);
 }
 
 // What is under way while another begins: the agent is written whole before the shell asks for the
@@ -151,7 +131,7 @@ void SshHost::close_lease() {
   boost::system::error_code ignored;
   if (stdin_.is_open()) stdin_.close(ignored);
   // Before its session exists, a client does not look at its stdin.
-  if (stage() == RemoteStart::Stage::connect && client_.pid > 0) send_signal(client_, SIGTERM);
+  if (!shell_runs() && client_.pid > 0) send_signal(client_, SIGTERM);
 }
 
 }  // namespace hvdrun

@@ -44,6 +44,9 @@ inline constexpr std::size_t kMaxInputOfHost = 32U << 20;  // bytes, all ranks o
 inline constexpr std::size_t kMaxPendingHandshakes =
     256;  // connections that have not said hello yet
 
+inline constexpr std::size_t kMaxAgentAnswer = 256U << 10;  // bytes an ssh agent says at once
+inline constexpr std::size_t kMaxSshConfig = 1U << 20;      // bytes of ssh -G
+
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
 inline constexpr std::chrono::milliseconds kStartTimeout{30'000};  // all hosts up (--start-timeout)
 inline constexpr std::chrono::milliseconds kGrace{5'000};          // between TERM and KILL

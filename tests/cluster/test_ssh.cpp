@@ -111,9 +111,9 @@ TEST_CASE("hosts that cannot be used are all named, with what ssh said", "[clust
                 "sed 's/^node2,[^ ]*/node3/; t; d' " + cluster.home("node1") +
                     "/../../known_hosts > " + known + "; grep ^node2, " + cluster.home("node1") +
                     "/../../known_hosts | sed 's/^node2,[^ ]*/node2/' >> " + known}});
-  const RunResult result =
-      cluster.hvdrun_on("node1", {"--events", cluster.home("node1") + "/events", "-np", "4", "-H",
-                                  "node1:1,nowhere:1,node3:1,node2:1", "sh", "-c", "echo started"});
+  const RunResult result = cluster.hvdrun_on(
+      "node1", {"--ssh", "openssh", "--events", cluster.home("node1") + "/events", "-np", "4", "-H",
+                "node1:1,nowhere:1,node3:1,node2:1", "sh", "-c", "echo started"});
   CAPTURE(result.err);
   CHECK(result.exit_code == 69);
   CHECK_FALSE(contains(result.out, "started"));
@@ -128,11 +128,13 @@ TEST_CASE("hosts that cannot be used are all named, with what ssh said", "[clust
 
   // A key that nobody knows, and a host that ssh does not know yet.
   std::filesystem::remove(known);
-  const RunResult unknown =
-      cluster.hvdrun_on("node1", {"-np", "1", "-H", "node2:1", "echo", "started"});
+  const RunResult unknown = cluster.hvdrun_on(
+      "node1", {"--ssh", "openssh", "-np", "1", "-H", "node2:1", "echo", "started"});
   CHECK(unknown.exit_code == 69);
   CHECK(contains(unknown.err, "--accept-new-host-keys"));
-  CHECK(cluster.hvdrun_on("node1", {"--accept-new-host-keys", "-np", "1", "-H", "node2:1", "true"})
+  CHECK(cluster
+            .hvdrun_on("node1", {"--ssh", "openssh", "--accept-new-host-keys", "-np", "1", "-H",
+                                 "node2:1", "true"})
             .exit_code == 0);
   run({.args = {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
                 cluster.home("node1") + "/.ssh/stranger"}});
@@ -156,9 +158,9 @@ TEST_CASE("nothing survives on another host, whoever is killed", "[cluster]") {
                                Victim{"hvd-agent", "node2"}, Victim{"hvd-agent", "node1"},
                                Victim{"hvd-coordinator", "node1"}, Victim{"hvdrun", "node1"}}) {
     CAPTURE(victim.name, victim.host);
-    Background job(
-        {.args = cluster.on("node1", {build_path("hvdrun"), "-np", "4", "-H", "node1:2,node2:2",
-                                      "sh", "-c", "echo ready; setsid " + word + " & " + word})});
+    Background job({.args = cluster.on("node1", {build_path("hvdrun"), "--ssh", "openssh", "-np",
+                                                 "4", "-H", "node1:2,node2:2", "sh", "-c",
+                                                 "echo ready; setsid " + word + " & " + word})});
     for (int rank = 0; rank < 4; ++rank)
       job.wait_for_output("[" + std::to_string(rank) + "]<stdout>:ready", 10s);
     CHECK(

@@ -1,0 +1,91 @@
+// A host opened by libssh2: no process of ours, and no call that blocks. Its channel's input is the
+// lease; when this process dies, the socket closes and sshd ends what it has started. Every step
+// until the shell answers has a deadline.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <libssh2.h>
+
+#include "cli/libssh2_login.h"
+#include "cli/name_resolver.h"
+#include "cli/remote_host.h"
+#include "cli/transport_choice.h"
+
+namespace hvdrun {
+
+class Libssh2Host : public RemoteHost {
+ public:
+  // `command` for the user's shell there; `limit` of each step. The resolver must outlive this.
+  Libssh2Host(boost::asio::io_context& io, NameResolver& resolver, Libssh2Target target,
+              std::string command, std::chrono::milliseconds limit, Request request,
+              Callbacks callbacks);
+  ~Libssh2Host() override;
+
+  void start() override;
+  void send(std::string bytes, std::function<void()> done) override;
+  void close_lease() override;
+  const char* stage() const override;
+
+ protected:
+  void write(std::string_view bytes) override;
+
+ private:
+  enum class Step { resolve, connect, agree, authenticate, open, exec, talk, close, over };
+  struct SessionCloser {
+    void operator()(LIBSSH2_SESSION* session) const { libssh2_session_free(session); }
+  };
+
+  void enter(Step step);
+  void resolve();
+  void connect();
+  void on_connected();
+  // Goes on with the present step until it must wait.
+  void proceed();
+  void wait_for_socket();
+  bool step_done(int rc);
+  void check_host_key();
+  int talk();
+  int read_stream(int stream);
+  int write_queue();
+  int close_channel();
+  void on_closed();
+  void fail(std::string why, bool worth_another_client = false, std::string advice = "");
+  void end(End end);
+  std::string session_error() const;
+
+  boost::asio::io_context& io_;
+  NameResolver& resolver_;
+  const Libssh2Target target_;
+  const std::string command_;
+  const std::chrono::milliseconds limit_;
+  boost::asio::steady_timer deadline_;
+  boost::asio::ip::tcp::socket socket_;
+  std::unique_ptr<Libssh2Login> login_;
+  std::unique_ptr<LIBSSH2_SESSION, SessionCloser> session_;
+  LIBSSH2_CHANNEL* channel_ = nullptr;  // the session's
+  Step step_ = Step::resolve;
+  const char* stage_at_end_ = "";
+  NameResolver::Endpoints endpoints_;
+  std::size_t next_endpoint_ = 0;
+  bool waiting_to_read_ = false;
+  bool waiting_to_write_ = false;
+
+  // Of libssh2: what has a packet half written must be called again before anything else is.
+  enum class HalfDone { nothing, writing, reading_out, reading_err } half_done_ = HalfDone::nothing;
+  std::vector<std::string_view> to_write_;
+  std::string sending_;
+  std::function<void()> on_sent_;
+  bool input_ended_ = false;
+  bool eof_sent_ = false;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,65 @@
+// How a host is opened: by libssh2, or by the OpenSSH client where its configuration asks for what
+// libssh2 1.10 cannot do. Sans-I/O.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/known_hosts.h"
+#include "cli/ssh_command.h"
+#include "cli/ssh_config.h"
+
+namespace hvdrun {
+
+// All that libssh2 must know to open a host.
+struct Libssh2Target {
+  enum class Family { any, v4, v6 };
+
+  std::string user;
+  std::string host;  // a name or an address
+  std::uint16_t port = 22;
+  Family family = Family::any;
+  KnownHostName known_as;
+  std::shared_ptr<const KnownHosts> known_hosts;
+  std::string record_in;  // the file that takes new hosts
+  bool accept_new = false;
+  bool hash_names = false;  // of new hosts
+  std::string agent;        // the socket of an ssh agent; empty: none is asked
+  std::vector<std::string> key_files;
+  std::vector<std::string> key_types;  // what keys may be shown to the server
+  // In order of preference, with commas between.
+  std::string kex;
+  std::string ciphers;
+  std::string macs;
+  std::string host_keys;
+};
+
+// What it depends on besides the configuration.
+struct SshSurroundings {
+  std::string user;
+  std::string home;
+  std::string agent;        // SSH_AUTH_SOCK
+  bool has_ticket = false;  // of Kerberos
+  // Nothing: there is no such file.
+  std::function<std::optional<std::string>(const std::string& path)> read_file;
+  // Nothing: or others can read it too, which ssh does not accept of a key.
+  std::function<std::optional<std::string>(const std::string& path)> read_key;
+};
+
+struct TransportChoice {
+  std::string not_libssh2;  // the reason why the client must do it; empty: libssh2 can
+  Libssh2Target target;
+};
+
+TransportChoice choose_transport(const SshConfig& config, const SshSurroundings& here);
+
+// What holds where there is no ssh program that could be asked. `host`: as on the command line.
+SshConfig default_ssh_config(const std::string& host, const SshOptions& options,
+                             const SshSurroundings& here);
+
+}  // namespace hvdrun
