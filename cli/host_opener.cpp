@@ -1,6 +1,7 @@
 #include "cli/host_opener.h"
 
 #include <algorithm>
+#include <signal.h>
 #include <utility>
 
 namespace hvdrun {
@@ -99,6 +100,16 @@ void HostOpener::tell_if_all_tried() {
   callbacks_.failed(std::exchange(refusals_, {}));
 }
 
+std::vector<std::string> HostOpener::not_opened() {
+  for (const auto& [index, host] : hosts_)
+    if (host->state == Host::State::running && !callbacks_.is_connected(index))
+      refuse(*host, "no answer in time");
+  std::vector<std::string> lines;
+  for (const Refusal& refusal : std::exchange(refusals_, {}))
+    lines.insert(lines.end(), refusal.lines.begin(), refusal.lines.end());
+  return lines;
+}
+
 void HostOpener::report() {
   timer_.expires_after(kReport);
   timer_.async_wait([this](const auto& ec) {
@@ -130,6 +141,11 @@ void HostOpener::end_unconnected() {
   for (const auto& [index, host] : hosts_)
     if (host->state == Host::State::running && !callbacks_.is_connected(index))
       host->ssh.close_lease();
+}
+
+void HostOpener::give_up(std::uint32_t index) {
+  Host& host = *hosts_.at(index);
+  if (host.state == Host::State::running) send_signal(host.ssh.client(), SIGKILL);
 }
 
 }  // namespace hvdrun
