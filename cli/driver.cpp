@@ -1,6 +1,7 @@
 #include "cli/driver.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <poll.h>
@@ -31,10 +32,11 @@ namespace {
 
 namespace asio = boost::asio;
 
-// For guards and coordinator to go after the job has ended; they are killed then.
+// For guards and coordinator to go after the job has ended, or to send more output; they are killed
+// then.
 constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
 // The summary comes last, after all output; but not later than this after the verdict, because a
-// stuck reader of stdout may keep output back for ever.
+// stuck reader of stdout may keep output back for ever. Lost hosts have so long to prove alive.
 constexpr std::chrono::milliseconds kSummaryTimeout{1'000};
 // Before hvdrun stops itself, for the word to reach the ranks.
 constexpr std::chrono::milliseconds kStopDelay{50};
@@ -64,6 +66,8 @@ class Driver {
   void on_output(const Output& output);
   void on_status(const JobStatus& status);
   void on_verdict(JobEnded verdict);
+  void give_up(Host& host);
+  void wait_for_leavers();
   void show_summary();
   void stop_self();
   void on_output_broken(int error);
@@ -362,16 +366,34 @@ void Driver::on_verdict(JobEnded verdict) {
   if (exit_code_) return;
   if (output_lost_ && verdict.exit_code == exit_code::kOk) verdict.exit_code = exit_code::kOutput;
   exit_code_ = static_cast<int>(verdict.exit_code);
+  if (verdict.cause == EndCause::start_timeout)
+    for (const std::string& line : opener_.not_opened()) viewer_.say(line);
   opener_.end_unconnected();
   events_.job_ended(verdict);
   if (verdict.cause != EndCause::success) {
     verdict_ = verdict;
+    const auto lost = lost_hosts(verdict, assign_ranks(plan_.spec.hosts, plan_.spec.np));
     summary_timer_.expires_after(kSummaryTimeout);
-    summary_timer_.async_wait([this](const auto& ec) {
-      if (!ec) show_summary();
+    summary_timer_.async_wait([this, lost](const auto& ec) {
+      if (ec) return;
+      show_summary();
+      for (const auto& host : hosts_)
+        if (lost.contains(host->index)) give_up(*host);
+      finish_if_done();
     });
   }
   finish_if_done();
+}
+
+// A host without power sends no end: neither its ssh session nor its output would ever come to one.
+void Driver::give_up(Host& host) {
+  if (plan_.remote[host.index]) {
+    opener_.give_up(host.index);
+  } else {
+    host.open.lease.reset();
+  }
+  host.gone = true;
+  viewer_.give_up(host.index);
 }
 
 void Driver::show_summary() {
@@ -407,13 +429,26 @@ void Driver::finish_if_done() {
     show_summary();  // which calls back once it is written
     return;
   }
-  if (!guards_gone && !std::exchange(leaving_, true)) {
-    leave_timer_.expires_after(kLeaveTimeout);
-    leave_timer_.async_wait([this](const auto& ec) {
-      // Output that nobody reads keeps an agent alive: the user waits for it, or interrupts.
-      if (!ec && viewer_.all_shown()) end_now();
-    });
-  }
+  if (!std::exchange(leaving_, true)) wait_for_leavers();
+}
+
+// Who has come to an end, or still sends output, may take its time. Output that nobody reads keeps
+// an agent alive: the user waits for it, or interrupts.
+void Driver::wait_for_leavers() {
+  leave_timer_.expires_after(kLeaveTimeout);
+  leave_timer_.async_wait([this, heard = viewer_.heard()](const auto& ec) {
+    if (ec) return;
+    if (viewer_.heard() != heard || viewer_.is_held_back()) return wait_for_leavers();
+    for (const auto& host : hosts_) {
+      if (viewer_.is_connected(host->index)) {
+        viewer_.say("host " + plan_.spec.hosts[host->index].name +
+                    " does not answer; the end of its output may be missing");
+        on_output_broken(EHOSTUNREACH);
+      }
+      give_up(*host);
+    }
+    finish_if_done();
+  });
 }
 
 }  // namespace

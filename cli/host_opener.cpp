@@ -183,6 +183,17 @@ void HostOpener::tell_if_all_tried() {
   callbacks_.failed(std::exchange(refusals_, {}));
 }
 
+std::vector<std::string> HostOpener::not_opened() {
+  RemoteHost::End end;
+  end.why = "no answer in time";
+  for (const auto& [index, host] : hosts_)
+    if (host->state != Host::State::ended && !callbacks_.is_connected(index)) refuse(*host, end);
+  std::vector<std::string> lines;
+  for (const Refusal& refusal : std::exchange(refusals_, {}))
+    lines.insert(lines.end(), refusal.lines.begin(), refusal.lines.end());
+  return lines;
+}
+
 void HostOpener::report() {
   timer_.expires_after(kReport);
   timer_.async_wait([this](const auto& ec) {
@@ -232,6 +243,11 @@ void HostOpener::end_unopened() {
 const SshSurroundings& HostOpener::surroundings() {
   if (!here_) here_ = ssh_surroundings();
   return *here_;
+}
+
+void HostOpener::give_up(std::uint32_t index) {
+  Host& host = *hosts_.at(index);
+  if (host.state == Host::State::running) host.tries.back()->give_up();
 }
 
 }  // namespace hvdrun

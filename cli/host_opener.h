@@ -56,6 +56,10 @@ class HostOpener {
   // cannot hear of it otherwise.
   void end_all();
   void end_unconnected();
+  // Ends what carries it: the host does not answer any more.
+  void give_up(std::uint32_t host);
+  // Those that nothing can be started on, or not yet: lines for the user.
+  std::vector<std::string> not_opened();
 
  private:
   struct Host {

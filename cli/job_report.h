@@ -1,10 +1,13 @@
 // The verdict on a job in words: the first cause, its last words, and the others as its victims.
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "common/messages.h"
+#include "common/topology.h"
 
 namespace hvdrun {
 
@@ -15,6 +18,9 @@ std::string describe_cause(const JobEnded& verdict);
 // No lines for success.
 std::vector<std::string> describe_failure(const JobEnded& verdict,
                                           const std::vector<std::string>& last_lines);
+
+// Those with ranks that nobody could report the end of.
+std::set<std::uint32_t> lost_hosts(const JobEnded& verdict, const std::vector<RankPlace>& places);
 
 // "signal 9 (SIGKILL)".
 std::string signal_name(std::uint32_t signal);

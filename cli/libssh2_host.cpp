@@ -373,6 +373,8 @@ void Libssh2Host::close_lease() {
   boost::asio::post(io_, [this] { proceed(); });
 }
 
+void Libssh2Host::give_up() { fail("it does not answer any more"); }
+
 void Libssh2Host::fail(std::string why, bool worth_another_client, std::string advice) {
   End ended;
   ended.why = std::move(why);

@@ -33,6 +33,7 @@ class Libssh2Host : public RemoteHost {
   void start() override;
   void send(std::string bytes, std::function<void()> done) override;
   void close_lease() override;
+  void give_up() override;
   const char* stage() const override;
 
  protected:

@@ -44,6 +44,7 @@ class OutputView {
   void hurry();
 
   bool idle() const;
+  bool is_held_back() const { return console_.waiting() > 0; }
   bool is_terminal() const { return console_.is_terminal(); }
 
  private:

@@ -43,6 +43,8 @@ class RemoteHost {
   virtual void send(std::string bytes, std::function<void()> done) = 0;
   // Everything on the host ends. May come at any time, and more than once.
   virtual void close_lease() = 0;
+  // Ends what carries it, because the host does not answer any more.
+  virtual void give_up() = 0;
   // For the user: "connecting".
   virtual const char* stage() const { return describe(remote_.stage()); }
 

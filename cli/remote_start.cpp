@@ -34,25 +34,34 @@ AgentImage read_agent_image(const std::string& path) {
 }
 
 // Within single quotes of whatever shell: no quote, no backslash, no exclamation mark, one line.
-// A folder that is not the user's own is not used: others could have put an agent there.
+// A folder that is not the user's own is not used: others could have put an agent there. Nor is one
+// without room for it, or from which nothing may be executed: the room is taken before the agent is
+// asked for, because it comes only once.
 std::string remote_script(const AgentImage& image) {
+  const std::string size = std::to_string(image.bytes.size());
   const std::string check = "echo \"" + image.sha256 + "  $f\" | sha256sum -c >/dev/null 2>&1";
   return "exec sh -c 'umask 077; "
          "for d in \"${XDG_CACHE_HOME:-$HOME/.cache}/hvdrun\" \"${TMPDIR:-/tmp}/hvdrun-$(id -u)\"; "
          "do "
-         "if mkdir -p \"$d\" 2>/dev/null && [ -O \"$d\" ] && [ -w \"$d\" ]; then break; fi; d=; "
-         "done; "
-         "if [ -z \"$d\" ]; then "
-         "echo \"neither ~/.cache nor /tmp can be written there\" >&2; exit 93; fi; "
          "a=$d/agent-" +
          image.sha256.substr(0, 32) +
-         "; f=$a; "
+         "; f=$a.$$; "
+         "if mkdir -p \"$d\" 2>/dev/null && [ -O \"$d\" ] && [ -w \"$d\" ] && { [ -x \"$a\" ] || "
+         "{ head -c " +
+         size +
+         " /dev/zero >\"$f\" && chmod 700 \"$f\" && [ -x \"$f\" ]; } 2>/dev/null; }; then break; "
+         "fi; "
+         "rm -f \"$f\"; d=; done; "
+         "if [ -z \"$d\" ]; then "
+         "echo \"neither ~/.cache nor /tmp there can be written and has room for hvd-agent (" +
+         std::to_string((image.bytes.size() + 999'999) / 1'000'000) +
+         " MB)\" >&2; exit 93; fi; f=$a; "
          "if [ -x \"$f\" ] && " +
          check +
          "; then echo hvdrun: have; else "
          "echo hvdrun: need; f=$a.$$; "
          "if head -c " +
-         std::to_string(image.bytes.size()) + " >\"$f\" && " + check +
+         size + " 1<>\"$f\" && " + check +
          " && chmod 700 \"$f\" && mv -f \"$f\" \"$a\"; then :; else "
          "rm -f \"$f\"; echo hvdrun: bad; "
          "echo \"hvd-agent could not be stored in $d (disk full, or no sha256sum)\" >&2; exit 93; "

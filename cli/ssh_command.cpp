@@ -43,10 +43,12 @@ std::vector<std::string> client_words(const SshOptions& options,
   std::vector<std::string> argv = options.program;
   const auto seconds = std::max<std::int64_t>(1, (connect_timeout.count() + 999) / 1000);
   // A session of ours carries a job's life: it needs no terminal, and no other session's
-  // connection, whose end would be its own.
+  // connection, whose end would be its own. It speaks, for routers that forget who is quiet, but
+  // when a silent host is lost is for the lease to say.
   argv.insert(argv.end(), {"-T", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "-o",
                            "ControlMaster=no", "-o", "ControlPath=none", "-o",
-                           "ConnectTimeout=" + std::to_string(seconds)});
+                           "ConnectTimeout=" + std::to_string(seconds), "-o",
+                           "ServerAliveInterval=30", "-o", "ServerAliveCountMax=1000"});
   add_destination(options, argv);
   return argv;
 }

@@ -134,4 +134,8 @@ void SshHost::close_lease() {
   if (!shell_runs() && client_.pid > 0) send_signal(client_, SIGTERM);
 }
 
+void SshHost::give_up() {
+  if (client_.pid > 0) send_signal(client_, SIGKILL);
+}
+
 }  // namespace hvdrun

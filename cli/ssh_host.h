@@ -25,6 +25,7 @@ class SshHost : public RemoteHost {
   void start() override;
   void send(std::string bytes, std::function<void()> done) override;
   void close_lease() override;
+  void give_up() override;
 
  protected:
   void write(std::string_view bytes) override;

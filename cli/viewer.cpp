@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/hello.h"
+#include "common/limits.h"
 #include "common/unix_stream.h"
 
 namespace hvdrun {
@@ -67,6 +68,13 @@ void Viewer::forget_unless_connected(std::uint32_t host) {
   if (expected != hosts_.end() && !expected->second) forget(host);
 }
 
+void Viewer::give_up(std::uint32_t host) {
+  const auto expected = hosts_.find(host);
+  if (expected == hosts_.end()) return;
+  if (expected->second) expected->second->close();
+  forget(host);
+}
+
 void Viewer::attach(std::uint32_t host, UniqueFd fd) {
   greet(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), host);
 }
@@ -97,6 +105,7 @@ void Viewer::greet(const Channel& channel, std::optional<std::uint32_t> host) {
         }
         const std::uint32_t index = hello.host_index;
         expected->second = self;
+        self->keep_trying_for(limits::kOutputPatience);
         self->send(Welcome{});
         self->set_callbacks([this, index](const Frame& next) { on_frame(index, next); },
                             [this, index](std::error_code) { forget(index); });
@@ -108,6 +117,7 @@ void Viewer::greet(const Channel& channel, std::optional<std::uint32_t> host) {
 }
 
 void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
+  ++heard_;
   const auto owns = [&](std::uint32_t rank) {
     return rank < table_->ranks.size() && table_->ranks[rank].host == host;
   };

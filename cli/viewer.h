@@ -36,12 +36,18 @@ class Viewer {
   bool is_connected(std::uint32_t host) const;
   // Nobody is left on the host who could still connect; a connection that is there ends by itself.
   void forget_unless_connected(std::uint32_t host);
+  // Neither is its connection waited for: the host does not answer.
+  void give_up(std::uint32_t host);
   // It came as an inherited socket, or will come over TCP with TLS.
   void attach(std::uint32_t host, UniqueFd fd);
   void listen(UniqueFd listener, const std::string& secret);
 
   // Every expected connection has ended and everything is written.
   bool all_shown() const;
+  // A console that takes nothing holds output back.
+  bool is_held_back() const { return out_->is_held_back() || err_->is_held_back(); }
+  // Frames that have come, from all agents.
+  std::uint64_t heard() const { return heard_; }
   // Called whenever all_shown() may have become true.
   std::function<void()> on_all_closed;
 
@@ -76,6 +82,7 @@ class Viewer {
   std::shared_ptr<const RankTable> table_;
   std::unique_ptr<OutputFiles> files_;
   std::uint32_t files_failed_ = 0;
+  std::uint64_t heard_ = 0;
   bool in_hurry_ = false;
   std::function<void(int)> on_broken_;
   // One view for both when they are the same terminal or file: two would tear each other's lines.

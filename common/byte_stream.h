@@ -3,6 +3,7 @@
 // pending callbacks come with operation_aborted.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -26,6 +27,9 @@ class ByteStream {
   virtual void async_write_with_fd(boost::asio::const_buffer buffer, int fd, Callback callback);
   // The other side reads to the end of what was written, then the end of the stream.
   virtual void shutdown_send() = 0;
+  // The connection may break once what was written has not been acknowledged for so long, and not
+  // before; until then it is sent again at least every second. Only where a network lies between.
+  virtual void keep_trying_for(std::chrono::milliseconds time);
   virtual void close() = 0;
   // This side's address: "10.0.0.1", "2001:db8::1". Empty when it is no network connection.
   virtual std::string local_ip() const { return {}; }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -37,6 +38,8 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
   void send_bytes(std::string frames);
   // One frame with a copy of a descriptor attached (Unix sockets only).
   void send_with_fd(std::string frame, int fd);
+  // As ByteStream's.
+  void keep_trying_for(std::chrono::milliseconds time) { stream_->keep_trying_for(time); }
   std::size_t queued() const { return queued_; }
   std::string local_ip() const { return stream_->local_ip(); }
 

@@ -50,7 +50,11 @@ inline constexpr std::size_t kMaxSshConfig = 1U << 20;      // bytes of ssh -G
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
 inline constexpr std::chrono::milliseconds kStartTimeout{30'000};  // all hosts up (--start-timeout)
 inline constexpr std::chrono::milliseconds kGrace{5'000};          // between TERM and KILL
-inline constexpr std::chrono::milliseconds kHeartbeat{1'000};
+inline constexpr std::chrono::milliseconds kHeartbeat{1'000};      // with a short lease, more often
+inline constexpr std::chrono::milliseconds kMinHeartbeat{50};
+// A connection for output may stand still for as long as the user has stopped hvdrun.
+inline constexpr std::chrono::milliseconds kOutputPatience{3'600'000};
+inline constexpr std::chrono::milliseconds kSilence{3'000};  // of a host, before it is named
 inline constexpr std::chrono::milliseconds kLease{15'000};
 inline constexpr std::chrono::milliseconds kInitTimeout{
     300'000};  // hvd::init() waits for its peers

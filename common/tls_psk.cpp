@@ -108,6 +108,16 @@ class TlsStream final : public ByteStream {
   void async_write(asio::const_buffer buffer, Callback callback) override {
     asio::async_write(*socket_, asio::buffer(buffer), std::move(callback));
   }
+  void keep_trying_for(std::chrono::milliseconds time) override {
+    // TCP_RTO_MAX_MS, of Linux 6.15. Before it the pauses between two tries double, so that a
+    // connection comes back as long after the network as that was away.
+    constexpr int kRtoMaxMs = 44;
+    using Patience = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_USER_TIMEOUT>;
+    using LongestPause = asio::detail::socket_option::integer<IPPROTO_TCP, kRtoMaxMs>;
+    boost::system::error_code ignored;
+    socket_->next_layer().set_option(Patience(static_cast<int>(time.count())), ignored);
+    socket_->next_layer().set_option(LongestPause(1'000), ignored);
+  }
   void shutdown_send() override {
     boost::system::error_code ignored;
     socket_->next_layer().shutdown(asio::socket_base::shutdown_send, ignored);
@@ -133,13 +143,10 @@ class TlsStream final : public ByteStream {
   std::unique_ptr<SslSocket> socket_;
 };
 
-// A peer that vanishes without a word must be noticed by TCP too, not only by the lease.
 void tune(tcp::socket& socket) {
-  using UserTimeout = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_USER_TIMEOUT>;
   boost::system::error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
-  socket.set_option(UserTimeout(static_cast<int>(limits::kLease.count())), ignored);
 }
 
 std::error_code translate(const boost::system::error_code& ec, bool timed_out) {

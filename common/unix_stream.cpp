@@ -67,6 +67,8 @@ class UnixStream final : public ByteStream {
 
 }  // namespace
 
+void ByteStream::keep_trying_for(std::chrono::milliseconds) {}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): those who override it keep the callback
 void ByteStream::async_write_with_fd(asio::const_buffer, int, Callback callback) {
   callback(asio::error::operation_not_supported, 0);

@@ -18,8 +18,28 @@ namespace asio = boost::asio;
 
 // After the end, for agents and driver to take their last frames and go.
 constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
+constexpr std::size_t kNamedHosts = 8;  // in one line
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
+
+// "3 s", "17.2 s"
+std::string seconds_text(std::chrono::milliseconds time) {
+  const auto tenths = time.count() / 100;
+  const std::string whole = std::to_string(tenths / 10);
+  return whole + (tenths % 10 != 0 ? "." + std::to_string(tenths % 10) : "") + " s";
+}
+
+// "host a has", "hosts a, b and 7 more have"
+std::string who_has(const std::vector<std::uint32_t>& indices,
+                    const std::vector<HostSlots>& hosts) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(indices.size(), kNamedHosts); ++i)
+    names += (i > 0 ? ", " : "") + hosts[indices[i]].name;
+  if (indices.size() == 1) return "host " + names + " has";
+  if (indices.size() > kNamedHosts)
+    names += " and " + std::to_string(indices.size() - kNamedHosts) + " more";
+  return "hosts " + names + " have";
+}
 
 }  // namespace
 
@@ -31,7 +51,8 @@ Server::Server(asio::io_context& io, ServerOptions options)
       timer_(io),
       horovod_elsewhere_(options.horovod_elsewhere),
       ports_(options.ports),
-      next_heartbeat_(now() + limits::kHeartbeat) {
+      next_heartbeat_(now() + heartbeat_of(job_.spec().lease)),
+      next_look_(next_heartbeat_) {
   const auto open = [this](UniqueFd fd, bool is_driver) {
     handshake(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), is_driver);
   };
@@ -143,11 +164,12 @@ void Server::refuse(const std::shared_ptr<FrameChannel>& channel, Errc code,
 }
 
 void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host) {
-  agents_[host] = {channel, now()};
+  agents_[host] = {channel, Lease(job_.spec().lease, now())};
+  channel->keep_trying_for(patience_of(job_.spec().lease));
   job_.agent_connected(host);
   channel->set_callbacks(
       [this, host](const Frame& frame) {
-        agents_[host].last_heard = now();
+        heard_from(host);
         RankProbes probes;
         if (frame.type == MessageType::rank_probes && !decode(frame.payload, probes)) {
           board_.answered(host, probes);
@@ -255,7 +277,7 @@ void Server::after_event() {
 }
 
 void Server::arm_timer() {
-  TimePoint next = next_heartbeat_;
+  TimePoint next = next_look_;
   if (const auto deadline = job_.next_deadline()) next = std::min(next, *deadline);
   if (leave_by_) next = std::min(next, *leave_by_);
   if (const auto deadline = board_.next_deadline()) next = std::min(next, *deadline);
@@ -272,20 +294,41 @@ void Server::on_timer() {
     io_.stop();
     return;
   }
-  if (time >= next_heartbeat_) {
-    next_heartbeat_ = time + limits::kHeartbeat;
-    for (std::uint32_t host = 0; host < agents_.size(); ++host) {
-      if (!agents_[host].channel) continue;
-      if (time - agents_[host].last_heard > job_.spec().lease) {
-        lose_agent(host, "nothing was heard from its agent for " +
-                             std::to_string(job_.spec().lease.count()) + " ms");
-      } else {
-        agents_[host].channel->send(Heartbeat{});
-      }
-    }
-  }
+  if (time >= next_look_) look_after_agents(time);
   job_.tick(time);
   after_event();
+}
+
+void Server::look_after_agents(TimePoint time) {
+  const bool beat = time >= next_heartbeat_;
+  if (beat) next_heartbeat_ = time + heartbeat_of(job_.spec().lease);
+  next_look_ = next_heartbeat_;
+  std::vector<std::uint32_t> silent;
+  for (std::uint32_t host = 0; host < agents_.size(); ++host) {
+    Peer& agent = agents_[host];
+    if (!agent.channel) continue;
+    if (agent.lease.is_over(time)) {
+      lose_agent(host, "it has said nothing for " + seconds_text(agent.lease.silence_at(time)));
+      continue;
+    }
+    if (beat) agent.channel->send(Heartbeat{});
+    if (beat && agent.lease.names_silence(time)) silent.push_back(host);
+    next_look_ = std::min(next_look_, agent.lease.end());
+  }
+  if (!silent.empty() && job_.state() == JobState::running)
+    warn(who_has(silent, job_.spec().hosts) + " said nothing for " +
+         seconds_text(limits::kSilence) + "; the lease is " + seconds_text(job_.spec().lease));
+}
+
+void Server::heard_from(std::uint32_t host) {
+  const auto silence = agents_[host].lease.heard(now());
+  if (silence && job_.state() == JobState::running)
+    warn("host " + job_.spec().hosts[host].name + " is heard again, after " +
+         seconds_text(*silence));
+}
+
+void Server::warn(const std::string& text) {
+  if (driver_) driver_->send(Log{LogLevel::warn, text});
 }
 
 void Server::log(LogLevel level, const std::string& text) {

@@ -12,6 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/frame_channel.h"
+#include "common/lease.h"
 #include "common/port_range.h"
 #include "common/tls_listener.h"
 #include "common/unique_fd.h"
@@ -44,7 +45,7 @@ class Server {
  private:
   struct Peer {
     std::shared_ptr<FrameChannel> channel;
-    TimePoint last_heard;
+    Lease lease;
   };
 
   void handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver);
@@ -59,10 +60,14 @@ class Server {
   void after_event();
   void arm_timer();
   void on_timer();
+  // Heartbeats to the agents; names those that say nothing, and loses those whose lease is over.
+  void look_after_agents(TimePoint time);
+  void heard_from(std::uint32_t host);
   // `asker` 0 is the driver.
   void on_query(std::uint64_t asker, const StatusQuery& query);
   void answer_queries();
   void log(LogLevel level, const std::string& text);
+  void warn(const std::string& text);  // about hosts, not about the coordinator
 
   boost::asio::io_context& io_;
   Job job_;
@@ -79,6 +84,7 @@ class Server {
   bool horovod_elsewhere_ = false;  // and not yet, or still
   PortRange ports_;
   TimePoint next_heartbeat_;
+  TimePoint next_look_;                // at the agents' leases
   std::optional<TimePoint> leave_by_;  // once the job has ended
 };
 

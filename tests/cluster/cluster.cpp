@@ -1,10 +1,14 @@
 #include "tests/cluster/cluster.h"
 
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <unistd.h>
 
 namespace hvdrun::test {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string script() { return source_path("scripts/cluster"); }
 
@@ -36,6 +40,36 @@ std::vector<std::string> Cluster::on(const std::string& host, std::vector<std::s
 
 RunResult Cluster::run_on(const std::string& host, std::vector<std::string> args) const {
   return run({.args = on(host, std::move(args))});
+}
+
+void Cluster::act(const std::string& verb, const std::string& host) const {
+  const RunResult done = run({.args = {script(), verb, host}, .env = {{"HVD_CLUSTER", folder_}}});
+  if (done.exit_code != 0) throw std::runtime_error("scripts/cluster " + verb + ": " + done.err);
+}
+
+std::vector<ProcessInfo> Cluster::processes(const std::string& host) const {
+  std::ifstream file(folder_ + "/" + host + "/outer");
+  std::string outer;
+  std::getline(file, outer);
+  // Its children are in the name space of the host; it is not itself.
+  std::error_code gone;
+  const auto space = fs::read_symlink("/proc/" + outer + "/ns/pid_for_children", gone);
+  std::vector<ProcessInfo> found;
+  if (gone) return found;
+  for (const ProcessInfo& info : all_processes())
+    if (fs::read_symlink("/proc/" + std::to_string(info.pid) + "/ns/pid", gone) == space)
+      found.push_back(info);
+  return found;
+}
+
+std::vector<ProcessInfo> Cluster::processes_of_job(const std::string& host,
+                                                   const std::string& marker) const {
+  std::vector<ProcessInfo> found = processes(host);
+  std::erase_if(found, [&](const ProcessInfo& info) {
+    return !info.name.starts_with("hvd") && !info.cmdline.starts_with("ssh -T") &&
+           info.environ.find(marker) == std::string::npos;
+  });
+  return found;
 }
 
 RunResult Cluster::hvdrun_on(const std::string& host, std::vector<std::string> args) const {

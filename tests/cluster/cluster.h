@@ -24,6 +24,14 @@ class Cluster {
   RunResult run_on(const std::string& host, std::vector<std::string> args) const;
   // build/hvdrun there.
   RunResult hvdrun_on(const std::string& host, std::vector<std::string> args) const;
+  // scripts/cluster cut, heal, poweroff, ...
+  void act(const std::string& verb, const std::string& host) const;
+  // All that runs on the host and is no zombie, as seen from outside, its sshd included.
+  std::vector<ProcessInfo> processes(const std::string& host) const;
+  // Of these, what belongs to a job: programs of ours, the ssh client, and who has the marker.
+  std::vector<ProcessInfo> processes_of_job(const std::string& host,
+                                            const std::string& marker) const;
+  const std::string& folder() const { return folder_; }
   // The home of root there.
   std::string home(const std::string& host) const { return folder_ + "/" + host + "/home"; }
 

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/cluster/cluster.h"
+#include "tests/cluster/host_job.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
@@ -27,10 +28,6 @@ std::set<std::string> lines_of(const std::string& text) {
     begin = end + 1;
   }
   return lines;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Nothing whose command line fits runs any more on the host.
@@ -143,36 +140,6 @@ TEST_CASE("hosts that cannot be used are all named, with what ssh said", "[clust
                 "-o IdentitiesOnly=yes", "-np", "1", "-H", "node2:1", "echo", "started"});
   CHECK(stranger.exit_code == 69);
   CHECK(contains(stranger.err, "Permission denied (publickey"));
-}
-
-TEST_CASE("nothing survives on another host, whoever is killed", "[cluster]") {
-  NEEDS_CLUSTER();
-  const Cluster cluster(2);
-  const std::string word = "sleep 1000.75";
-  struct Victim {
-    const char* name;
-    const char* host;
-    bool by_arguments = false;
-  };
-  for (const Victim& victim : {Victim{"^ssh -T", "node1", true}, Victim{"hvd-guard", "node2"},
-                               Victim{"hvd-agent", "node2"}, Victim{"hvd-agent", "node1"},
-                               Victim{"hvd-coordinator", "node1"}, Victim{"hvdrun", "node1"}}) {
-    CAPTURE(victim.name, victim.host);
-    Background job({.args = cluster.on("node1", {build_path("hvdrun"), "--ssh", "openssh", "-np",
-                                                 "4", "-H", "node1:2,node2:2", "sh", "-c",
-                                                 "echo ready; setsid " + word + " & " + word})});
-    for (int rank = 0; rank < 4; ++rank)
-      job.wait_for_output("[" + std::to_string(rank) + "]<stdout>:ready", 10s);
-    CHECK(
-        cluster
-            .run_on(victim.host, {"pkill", "-KILL", victim.by_arguments ? "-f" : "-x", victim.name})
-            .exit_code == 0);
-    CHECK(job.wait(10s) > 0);
-    for (const char* const host : {"node1", "node2"}) {
-      CHECK(gone_from(cluster, host, "^sleep 1000", 2s));
-      CHECK(gone_from(cluster, host, "^ssh -T", 2s));
-    }
-  }
 }
 
 TEST_CASE("an unmodified PyTorch program trains across hosts", "[cluster]") {

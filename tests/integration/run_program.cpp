@@ -176,14 +176,18 @@ std::string Background::wait_for_output(const std::string& text, std::chrono::se
 int Background::wait(std::chrono::milliseconds limit) {
   const auto deadline = Clock::now() + limit;
   fcntl(output_, F_SETFL, O_NONBLOCK);
-  while (!reaped_) {
+  const auto read_all = [this] {
     char buffer[4096];
     for (ssize_t got = 0; (got = read(output_, buffer, sizeof buffer)) > 0;)
       text_.append(buffer, static_cast<std::size_t>(got));
+  };
+  while (!reaped_) {
+    read_all();
     int status = 0;
     if (waitpid(pid_, &status, WNOHANG) == pid_) {
       reaped_ = true;
       exit_code_ = exit_code_of_status(status);
+      read_all();
     } else if (Clock::now() > deadline) {
       return -1;
     } else {
@@ -193,7 +197,7 @@ int Background::wait(std::chrono::milliseconds limit) {
   return exit_code_;
 }
 
-std::vector<ProcessInfo> processes_with(const std::string& marker) {
+std::vector<ProcessInfo> all_processes() {
   std::vector<ProcessInfo> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
@@ -201,7 +205,6 @@ std::vector<ProcessInfo> processes_with(const std::string& marker) {
     const char* const end = name.data() + name.size();
     if (std::from_chars(name.data(), end, info.pid).ptr != end || info.pid == getpid()) continue;
     info.environ = '\0' + read_whole(entry.path() / "environ");
-    if (info.environ.find('\0' + marker + '\0') == std::string::npos) continue;
     const std::string stat = read_whole(entry.path() / "stat");
     const auto paren = stat.rfind(')');
     if (paren == std::string::npos || stat[paren + 2] == 'Z') continue;
@@ -212,6 +215,14 @@ std::vector<ProcessInfo> processes_with(const std::string& marker) {
     std::replace(info.cmdline.begin(), info.cmdline.end(), '\0', ' ');
     found.push_back(std::move(info));
   }
+  return found;
+}
+
+std::vector<ProcessInfo> processes_with(const std::string& marker) {
+  std::vector<ProcessInfo> found = all_processes();
+  std::erase_if(found, [&](const ProcessInfo& info) {
+    return info.environ.find('\0' + marker + '\0') == std::string::npos;
+  });
   return found;
 }
 

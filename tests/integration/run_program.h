@@ -41,6 +41,8 @@ class Background {
   pid_t pid() const { return pid_; }
   // What it has written to both outputs so far; waits until `text` is among it, or throws.
   std::string wait_for_output(const std::string& text, std::chrono::seconds limit);
+  // What has been read of it.
+  const std::string& output() const { return text_; }
   // Its exit code as above; -1 when it is still running after the limit.
   int wait(std::chrono::milliseconds limit);
 
@@ -61,7 +63,9 @@ struct ProcessInfo {
   std::string environ;  // as in /proc, with zero bytes
 };
 
-// All processes that are alive (no zombies) whose environment has `marker`.
+// All processes that are alive (no zombies), without this one.
+std::vector<ProcessInfo> all_processes();
+// Those whose environment has `marker`.
 std::vector<ProcessInfo> processes_with(const std::string& marker);
 // The same, waiting until there are exactly as many of each name: what is just being forked still
 // has its parent's.

@@ -56,8 +56,8 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
       input_(io),
       descriptor_limit_(raise_descriptor_limit()),
       cores_(usable_cores()),
-      last_heard_(now()),
-      next_heartbeat_(now() + limits::kHeartbeat) {
+      lease_(lease_length(), now()),
+      next_heartbeat_(now() + heartbeat_of(lease_length())) {
   watch_guard();
   reap();
   pump_.on_stderr = [this](std::uint32_t rank, std::string_view lines) {
@@ -69,6 +69,7 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
   };
   open(Role::output, [this](Channel output) {
     output_ = std::move(output);
+    output_->keep_trying_for(limits::kOutputPatience);
     pump_.set_viewer(output_);
     input_.set_viewer(output_);
     output_->set_callbacks([this](const Frame& frame) { on_output_channel(frame); },
@@ -118,7 +119,7 @@ void Agent::say_hello(const Channel& channel, Role role, std::function<void(Chan
   channel->start(
       [this, weak, next = std::move(next)](const Frame& frame) {
         if (frame.type != MessageType::welcome) return give_up();
-        last_heard_ = now();
+        lease_.heard(now());
         next(weak.lock());
       },
       [this](std::error_code) { give_up(); });
@@ -131,6 +132,7 @@ void Agent::say_hello(const Channel& channel, Role role, std::function<void(Chan
 
 void Agent::serve(const Channel& control) {
   control_ = control;
+  control_->keep_trying_for(patience_of(lease_length()));
   control_->set_callbacks([this](const Frame& frame) { on_control(frame); },
                           [this](std::error_code) {
                             // After the end of the job the coordinator may go first: output may
@@ -147,7 +149,7 @@ void Agent::serve(const Channel& control) {
 }
 
 void Agent::on_control(const Frame& frame) {
-  last_heard_ = now();
+  lease_.heard(now());
   // Runs `handle` with the decoded message, or ends: the coordinator is not to be trusted then.
   const auto with = [&]<class M>(M message, auto&& handle) {
     if (decode(frame.payload, message)) return give_up();
@@ -379,6 +381,8 @@ void Agent::probe_ranks(const ProbeRanks& message) {
 void Agent::end_job() {
   ending_ = true;
   exit_code_ = 0;
+  // Who cannot be reached any more is not waited for.
+  if (output_) output_->keep_trying_for(patience_of(lease_length()));
   finish_if_quiet();
 }
 
@@ -399,6 +403,7 @@ void Agent::finish_if_quiet() {
 
 void Agent::arm_timer() {
   auto next = next_heartbeat_;
+  if (holds_lease()) next = std::min(next, lease_.end());
   if (const auto deadline = ladder_.next_deadline()) next = std::min(next, *deadline);
   if (sweeping_) next = std::min(next, now() + kSweepPause);
   timer_.expires_at(next);
@@ -410,10 +415,9 @@ void Agent::arm_timer() {
 void Agent::on_timer() {
   const auto time = now();
   kill_step(ladder_.tick(time));
+  if (holds_lease() && lease_.is_over(time)) return give_up();
   if (time >= next_heartbeat_) {
-    next_heartbeat_ = time + limits::kHeartbeat;
-    const auto silence = time - last_heard_;
-    if (!ending_ && silence > std::chrono::milliseconds(bootstrap_.lease_ms)) return give_up();
+    next_heartbeat_ = time + heartbeat_of(lease_length());
     up(Heartbeat{});
   }
   if (sweeping_) return finish_if_quiet();

@@ -17,6 +17,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/frame_channel.h"
+#include "common/lease.h"
 #include "common/messages.h"
 #include "common/process.h"
 #include "worker/agent/input_pump.h"
@@ -64,6 +65,11 @@ class Agent {
   // The lease, the guard or the coordinator is gone: kill everything at once and leave.
   void give_up();
 
+  std::chrono::milliseconds lease_length() const {
+    return std::chrono::milliseconds(bootstrap_.lease_ms);
+  }
+  // After the end of the job the coordinator may leave first, and says nothing more.
+  bool holds_lease() const { return !ending_ || control_; }
   void arm_timer();
   void on_timer();
 
@@ -92,7 +98,7 @@ class Agent {
   std::uint32_t epoch_ = 0;
   std::uint64_t descriptor_limit_ = 0;  // of the workers: as it was before ours was raised
   std::uint32_t cores_ = 1;
-  std::chrono::steady_clock::time_point last_heard_;
+  Lease lease_;  // what the coordinator says renews it
   std::chrono::steady_clock::time_point next_heartbeat_;
   bool launched_ = false;
   bool ending_ = false;

@@ -16,6 +16,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <string.h>
+
 #include "common/frame.h"
 #include "common/kernel_check.h"
 #include "common/limits.h"
@@ -138,7 +140,12 @@ int run_guard() {
   const int control = static_cast<int>(bootstrap->control.fd);
   const int output = static_cast<int>(bootstrap->output.fd);
   const pid_t agent = ::fork();
-  if (agent < 0) return 1;
+  if (agent < 0) {
+    std::fprintf(stderr, "hvd-agent on %s: cannot start another process: %s\n",
+                 bootstrap->host_name.c_str(),
+                 ::strerror(errno));  // NOLINT(concurrency-mt-unsafe): one thread
+    return 1;
+  }
   if (agent == 0) {
     guard_end.reset();
     ::close(lease.get());

@@ -21,6 +21,15 @@ JobEnded failed_rank() {
   return verdict;
 }
 
+TEST_CASE("hosts are lost when ranks of them are", "[report]") {
+  const auto places = assign_ranks({{"a", 2}, {"b", 2}, {"c", 1}}, 5);
+  JobEnded verdict = failed_rank();
+  verdict.victims = {{ExitKind::signaled, SIGTERM, {0, 1}}};
+  CHECK(lost_hosts(verdict, places).empty());
+  verdict.victims.push_back({ExitKind::lost, 0, {2, 3, 4, 99}});
+  CHECK(lost_hosts(verdict, places) == std::set<std::uint32_t>{1, 2});
+}
+
 TEST_CASE("a verdict names rank, host, process, cause and time", "[report]") {
   JobEnded verdict = failed_rank();
   CHECK(describe_cause(verdict) == "rank 3 on gpu1 (pid 77) exited with code 7 after 1.25 s");
