@@ -23,14 +23,15 @@ HostOpener::HostOpener(boost::asio::io_context& io, SshOptions options,
       callbacks_(std::move(callbacks)),
       timer_(io) {}
 
-void HostOpener::add(std::uint32_t host, const std::string& name,
+void HostOpener::add(std::uint32_t host, const std::string& name, const HostLogin& login,
                      std::shared_ptr<const AgentImage> agent, std::string job) {
+  SshOptions options = with_login(options_, login);
   SshHost::Request request;
-  request.argv = ssh_command(options_, name, limit_, remote_script(*agent));
+  request.argv = ssh_command(options, name, limit_, remote_script(*agent));
   request.agent = std::move(agent);
   request.job = std::move(job);
-  auto entry =
-      std::unique_ptr<Host>(new Host{host, name, SshHost(io_, std::move(request)), nullptr});
+  auto entry = std::unique_ptr<Host>(
+      new Host{host, name, std::move(options), SshHost(io_, std::move(request)), nullptr});
   waiting_.push_back(entry.get());
   hosts_[host] = std::move(entry);
 }
@@ -106,7 +107,7 @@ void HostOpener::refuse(Host& host, const std::string& why) {
   refusal.host = host.name;
   refusal.why = std::string(describe(host.ssh.stage())) + ": " + why;
   refusal.lines.push_back("host " + host.name + " (" + describe(host.ssh.stage()) + "): " + why);
-  std::string advice = "  to see it by hand: " + ssh_by_hand(options_, host.name);
+  std::string advice = "  to see it by hand: " + ssh_by_hand(host.options, host.name);
   if (is_unknown_host_key(why)) advice += "; or trust new hosts with --accept-new-host-keys";
   refusal.lines.push_back(std::move(advice));
   refusals_.push_back(std::move(refusal));

@@ -45,8 +45,8 @@ class HostOpener {
   HostOpener(boost::asio::io_context& io, SshOptions options, std::chrono::milliseconds limit,
              RelayPorts ports, Callbacks callbacks);
 
-  void add(std::uint32_t host, const std::string& name, std::shared_ptr<const AgentImage> agent,
-           std::string job);
+  void add(std::uint32_t host, const std::string& name, const HostLogin& login,
+           std::shared_ptr<const AgentImage> agent, std::string job);
   void open();
 
   // The client has ended. A reason when the job was on its way to this host, and it is lost to it.
@@ -60,6 +60,7 @@ class HostOpener {
   struct Host {
     std::uint32_t index;
     std::string name;
+    SshOptions options;
     SshHost ssh;
     std::unique_ptr<HostRelay> relay;
     enum class State { waiting, running, ended } state = State::waiting;

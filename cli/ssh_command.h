@@ -7,15 +7,21 @@
 #include <string>
 #include <vector>
 
+#include "common/host_item.h"
+
 namespace hvdrun {
 
 struct SshOptions {
   std::vector<std::string> program{"ssh"};  // and what stands before its options
   std::optional<std::uint16_t> port;
+  std::string user;  // of the list of hosts
   std::string identity_file;
   std::vector<std::string> arguments;  // the user's
   bool accept_new_host_keys = false;
 };
+
+// The options for a host whose login the list of hosts gives.
+SshOptions with_login(SshOptions options, const HostLogin& login);
 
 // To run `remote` on `host`, never asking anything. The user's own arguments and configuration come
 // last, so that they cannot be overridden but for what a launch without a terminal needs.
