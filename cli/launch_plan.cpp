@@ -142,6 +142,9 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
               "which opens a port without authentication; for others --env-compat torch,mpi-ids "
               "leaves this line out");
   }
+  spec.allow_mpi = options.allow_mpi;
+  // What is on this machine is looked at here (preflight), before any host is opened.
+  spec.check_hosts = plan.remote;
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);
   if (options.timeout) spec.timeout = *options.timeout;

@@ -74,8 +74,7 @@ int run(const std::vector<std::string>& args) {
   LaunchPlan plan = make_plan(options, here);
   for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
   for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
-  if (const auto problem =
-          starts_ranks(plan, false) ? preflight(plan.spec, options.allow_mpi) : std::nullopt) {
+  if (const auto problem = starts_ranks(plan, false) ? preflight(plan.spec) : std::nullopt) {
     std::fprintf(stderr, "hvdrun: %s\n", problem->text.c_str());
     return problem->exit_code;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -150,8 +151,11 @@ std::vector<bool> look_up_own_names(const std::vector<std::string>& names,
 }
 
 std::string own_user_name() {
-  const passwd* const entry = ::getpwuid(::geteuid());
-  return entry != nullptr ? entry->pw_name : "";
+  std::array<char, 4096> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  ::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found);
+  return found != nullptr ? found->pw_name : "";
 }
 
 }  // namespace hvdrun

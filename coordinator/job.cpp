@@ -27,6 +27,7 @@ Job::Job(JobSpec spec, TimePoint now)
       // Horovod's members have a time-out of their own, which the user sets.
       horovod_watch_("hvd.init", std::chrono::milliseconds(0)),
       causes_(spec_.np),
+      checks_(spec_.check_hosts),
       started_(now),
       launched_at_(now),
       deadline_(now + spec_.start_timeout) {
@@ -51,6 +52,8 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
   if (!hosts_[host].ready) return Errc::unexpected_message;
   if (frame.epoch != membership_.epoch()) return Errc::wrong_epoch;
   switch (frame.type) {
+    case MessageType::launch_checked:
+      return on_launch_checked(host, frame, now);
     case MessageType::rank_started:
       return on_rank_started(host, frame);
     case MessageType::rank_exited:
@@ -84,26 +87,58 @@ Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now) 
     return Errc::ok;
   }
   const auto& used = membership_.hosts_used();
-  if (std::all_of(used.begin(), used.end(), [this](auto h) { return hosts_[h].ready; })) {
-    launched_at_ = now;
-    launch();
+  if (std::all_of(used.begin(), used.end(), [this](auto h) { return hosts_[h].ready; }))
+    check_or_launch(now);
+  return Errc::ok;
+}
+
+void Job::check_or_launch(TimePoint now) {
+  for (const std::uint32_t host : membership_.hosts_used())
+    if (checks_.wants(host)) checks_.ask(host);
+  if (checks_.all_answered()) return launch(now);
+  send_launches(true);
+}
+
+Errc Job::on_launch_checked(std::uint32_t host, const Frame& frame, TimePoint now) {
+  LaunchChecked message;
+  if (decode(frame.payload, message)) return Errc::malformed;
+  if (const Errc fault = checks_.answer(host, message); fault != Errc::ok) return fault;
+  if (state_ != JobState::waiting || !checks_.all_answered()) return Errc::ok;
+  if (auto verdict = checks_.verdict(membership_.hosts())) {
+    fail(std::move(*verdict), now);
+    end_if_done();
+  } else {
+    launch(now);
   }
   return Errc::ok;
 }
 
-void Job::launch() {
+void Job::launch(TimePoint now) {
   state_ = JobState::running;
   launched_ = true;
+  launched_at_ = now;
+  const auto& used = membership_.hosts_used();
+  for (const std::uint32_t host : used)
+    if (checks_.wants(host)) to_agent(host, StartRanks{});
+  if (!std::all_of(used.begin(), used.end(), [this](auto host) { return checks_.wants(host); }))
+    send_launches(false);
+  send_progress();
+}
+
+void Job::send_launches(bool check_first) {
   const auto& used = membership_.hosts_used();
   std::vector<std::string> addresses;
   for (const std::uint32_t host : used) {
     const std::string& own = hosts_[host].info.address;
     addresses.push_back(own.empty() ? own_address_ : own);
   }
-  const auto launches =
+  auto launches =
       make_launches(spec_, membership_, addresses, hosts_[used.front()].info.master_port);
-  for (std::size_t node = 0; node < used.size(); ++node) to_agent(used[node], launches[node]);
-  send_progress();
+  for (std::size_t node = 0; node < used.size(); ++node) {
+    if (checks_.wants(used[node]) != check_first) continue;
+    launches[node].check_first = check_first;
+    to_agent(used[node], launches[node]);
+  }
 }
 
 Errc Job::on_rank_started(std::uint32_t host, const Frame& frame) {
@@ -422,7 +457,7 @@ void Job::tick(TimePoint now) {
     verdict.cause = EndCause::start_timeout;
     verdict.exit_code = exit_code::kHost;
     for (const std::uint32_t host : membership_.hosts_used()) {
-      if (hosts_[host].ready) continue;
+      if (hosts_[host].ready && !checks_.waits_for(host)) continue;
       if (!verdict.text.empty()) verdict.text += ", ";
       verdict.text += host_name(host);
     }
