@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/slurm_hosts.h"
 #include "cli/text_file.h"
 #include "cli/this_machine.h"
 #include "common/host_list.h"
@@ -97,6 +98,22 @@ std::vector<bool> find_this_machine(const std::vector<HostEntry>& hosts, const O
 }
 
 }  // namespace
+
+Options with_allocation(Options options, const Surroundings& here) {
+  if (options.hosts || options.hostfile || options.every_host_local) return options;
+  const char* const nodes = find_variable(here.env, "SLURM_JOB_NODELIST");
+  if (nodes == nullptr || *nodes == '\0') return options;
+  const char* const tasks = find_variable(here.env, "SLURM_TASKS_PER_NODE");
+  std::string problem;
+  const auto list = slurm_host_list(nodes, tasks != nullptr ? tasks : "", problem);
+  HostListProblem ignored;
+  const auto hosts = list ? parse_host_list(*list, ignored) : std::nullopt;
+  if (!hosts) throw UsageError(problem + "; name the hosts with -H");
+  if (hosts->size() == 1 && find_this_machine(*hosts, options, here).front()) return options;
+  options.hosts = list;
+  options.hosts_where = "SLURM_JOB_NODELIST";
+  return options;
+}
 
 void plan_hosts(const Options& options, const Surroundings& here, LaunchPlan& plan) {
   const std::vector<HostEntry> entries = read_hosts(options, plan);

@@ -86,7 +86,8 @@ bool starts_ranks(const LaunchPlan& plan, bool remote) {
                      [&](const RankPlace& place) { return plan.remote[place.host] == remote; });
 }
 
-LaunchPlan make_plan(const Options& options, const Surroundings& here) {
+LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
+  const Options options = with_allocation(asked, here);
   LaunchPlan plan;
   plan.control = options.control;
   plan.verbose = options.verbose;

@@ -50,6 +50,6 @@ std::uint32_t count_slots();
 bool starts_ranks(const LaunchPlan& plan, bool remote);
 
 // Throws UsageError or HostError. Reads the files that options name; the job id is random.
-LaunchPlan make_plan(const Options& options, const Surroundings& here);
+LaunchPlan make_plan(const Options& asked, const Surroundings& here);
 
 }  // namespace hvdrun
