@@ -199,8 +199,8 @@ void Driver::watch_hosts() {
     viewer_.expect(host->index);
     if (opened.viewer_end) viewer_.attach(host->index, std::move(opened.viewer_end));
     if (opened.remote) {
-      opener_.add(host->index, plan_.spec.hosts[host->index].name, opened_.agent_image,
-                  std::move(opened.job));
+      opener_.add(host->index, plan_.spec.hosts[host->index].name, plan_.logins[host->index],
+                  opened_.agent_image, std::move(opened.job));
     } else if (opened.fault) {
       host->gone = true;
       viewer_.forget(host->index);

@@ -74,6 +74,8 @@ const char* name_of(EndCause cause) {
       return "never_joined";
     case EndCause::timeout:
       return "timeout";
+    case EndCause::not_startable:
+      return "not_startable";
   }
   return "unknown";
 }

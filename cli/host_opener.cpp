@@ -32,11 +32,12 @@ const char* HostOpener::Host::stage() const {
   return tries.empty() ? "reading its ssh configuration" : tries.back()->stage();
 }
 
-void HostOpener::add(std::uint32_t host, const std::string& name,
+void HostOpener::add(std::uint32_t host, const std::string& name, const HostLogin& login,
                      std::shared_ptr<const AgentImage> agent, std::string job) {
   auto entry = std::make_unique<Host>();
   entry->index = host;
   entry->name = name;
+  entry->options = with_login(options_, login);
   entry->script = remote_script(*agent);
   entry->request = {std::move(agent), std::move(job)};
   waiting_.push_back(entry.get());
@@ -71,7 +72,7 @@ void HostOpener::ask(Host& host) {
   if (!no_client_) {
     host.query = std::make_unique<SshQuery>(io_);
     const std::error_code ec = host.query->start(
-        ssh_query_command(options_, host.name, limit_),
+        ssh_query_command(host.options, host.name, limit_),
         [this, &host](const std::optional<std::string>& config) { choose(host, config); });
     if (!ec) return;
     // Out of processes, say: which the client would meet as well.
@@ -80,7 +81,7 @@ void HostOpener::ask(Host& host) {
     no_client_ = true;
     log_line(LogLevel::debug, "there is no ssh program, so ~/.ssh/config is not read");
   }
-  open_with(host, default_ssh_config(host.name, options_, surroundings()));
+  open_with(host, default_ssh_config(host.name, host.options, surroundings()));
 }
 
 void HostOpener::choose(Host& host, const std::optional<std::string>& config) {
@@ -116,7 +117,7 @@ void HostOpener::open_by_client(Host& host, const std::string& why) {
            host.name + ": opened by " + options_.program.front() + ", because " + why);
   host.by_libssh2 = false;
   host.tries.push_back(
-      std::make_unique<SshHost>(io_, ssh_command(options_, host.name, limit_, host.script),
+      std::make_unique<SshHost>(io_, ssh_command(host.options, host.name, limit_, host.script),
                                 !is_template(options_), host.request, callbacks_of(host)));
   host.state = Host::State::running;
   host.tries.back()->start();
@@ -166,8 +167,9 @@ void HostOpener::refuse(Host& host, const RemoteHost::End& end) {
   refusal.host = host.name;
   refusal.why = stage + ": " + end.why;
   refusal.lines.push_back("host " + host.name + " (" + stage + "): " + end.why);
-  std::string advice =
-      end.advice.empty() ? "to see it by hand: " + ssh_by_hand(options_, host.name) : end.advice;
+  std::string advice = end.advice.empty()
+                           ? "to see it by hand: " + ssh_by_hand(host.options, host.name)
+                           : end.advice;
   if (!host.by_libssh2 && is_unknown_host_key(end.why))
     advice += "; or trust new hosts with --accept-new-host-keys";
   refusal.lines.push_back("  " + advice);

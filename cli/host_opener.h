@@ -48,8 +48,8 @@ class HostOpener {
   HostOpener(boost::asio::io_context& io, SshOptions options, std::chrono::milliseconds limit,
              RelayPorts ports, Callbacks callbacks);
 
-  void add(std::uint32_t host, const std::string& name, std::shared_ptr<const AgentImage> agent,
-           std::string job);
+  void add(std::uint32_t host, const std::string& name, const HostLogin& login,
+           std::shared_ptr<const AgentImage> agent, std::string job);
   void open();
 
   // Nothing more is opened, and everything ends: on all hosts, or on those without an agent, who
@@ -65,6 +65,7 @@ class HostOpener {
   struct Host {
     std::uint32_t index;
     std::string name;
+    SshOptions options;
     RemoteHost::Request request;
     std::string script;
     std::unique_ptr<SshQuery> query;

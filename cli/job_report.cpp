@@ -1,6 +1,8 @@
 #include "cli/job_report.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include <string.h>
 
@@ -98,6 +100,12 @@ std::string describe_cause(const JobEnded& verdict) {
       return verdict.text + ", where the others waited" + after;
     case EndCause::timeout:
       return "the job was ended because its time (--timeout) was over" + after;
+    case EndCause::not_startable: {
+      std::string text = verdict.text;
+      for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at))
+        text.replace(at, 1, "; ");
+      return text + "; nothing was started";
+    }
   }
   return "the job ended for an unknown reason";
 }
@@ -115,6 +123,16 @@ std::set<std::uint32_t> lost_hosts(const JobEnded& verdict, const std::vector<Ra
 std::vector<std::string> describe_failure(const JobEnded& verdict,
                                           const std::vector<std::string>& last_lines) {
   if (verdict.cause == EndCause::success) return {};
+  if (verdict.cause == EndCause::not_startable) {
+    std::vector<std::string> lines;
+    for (std::string_view text = verdict.text; !text.empty();) {
+      const auto end = std::min(text.find('\n'), text.size());
+      lines.emplace_back(text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    lines.emplace_back("nothing was started");
+    return lines;
+  }
   std::vector<std::string> lines{describe_cause(verdict)};
   const bool has_reason =
       (verdict.cause == EndCause::rank_failed && verdict.kind != ExitKind::not_started) ||

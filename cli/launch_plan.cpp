@@ -7,36 +7,15 @@
 #include <unistd.h>
 
 #include "cli/exports.h"
+#include "cli/host_plan.h"
 #include "cli/output_tag.h"
 #include "cli/text_file.h"
-#include "common/host_list.h"
 #include "common/printable.h"
 #include "common/random.h"
 #include "common/usable_cores.h"
 
 namespace hvdrun {
 namespace {
-
-bool is_this_machine(const std::string& name, const std::string& hostname) {
-  return name == "localhost" || name == hostname || name.starts_with("127.");
-}
-
-// All names of this machine are one host, under the first of them; the others are opened by ssh.
-void split_hosts(LaunchPlan& plan, const std::string& hostname) {
-  std::vector<HostSlots> merged;
-  std::optional<std::size_t> here;
-  for (HostSlots& host : plan.spec.hosts) {
-    const bool remote = !is_this_machine(host.name, hostname);
-    if (!remote && here) {
-      merged[*here].slots += host.slots;
-      continue;
-    }
-    if (!remote) here = merged.size();
-    merged.push_back(std::move(host));
-    plan.remote.push_back(remote);
-  }
-  plan.spec.hosts = std::move(merged);
-}
 
 // SIGKILL always comes last; it needs no step.
 KillSteps to_steps(const Options& options) {
@@ -47,49 +26,6 @@ KillSteps to_steps(const Options& options) {
       steps.push_back(
           {static_cast<std::uint32_t>(step.signal), static_cast<std::uint32_t>(step.wait.count())});
   return steps;
-}
-
-bool looks_like_host(const std::string& word) {
-  const auto colon = word.find(':');
-  return colon != std::string::npos && colon > 0 && colon + 1 < word.size() &&
-         word.find_first_not_of("0123456789", colon + 1) == std::string::npos &&
-         word.find('/') == std::string::npos;
-}
-
-// The message, and under it a caret where the item stands, when the line is short enough for it.
-UsageError hosts_error(const Options& options, const HostListProblem& problem) {
-  constexpr std::size_t kMaxShown = 60;
-  constexpr std::string_view kPrefix = "hvdrun: ";
-  const std::string& list = *options.hosts;
-  if (list.empty() || list.size() > kMaxShown || list.find_first_of("\n\r\t") != list.npos)
-    return UsageError(options.hosts_where + ": " + problem.text);
-  const std::string left = options.hosts_where + " " + list.substr(0, problem.at);
-  return UsageError(options.hosts_where + " " + list + ": " + problem.text + "\n" +
-                    std::string(kPrefix.size() + left.size(), ' ') + "^" +
-                    std::string(problem.size > 0 ? problem.size - 1 : 0, '~'));
-}
-
-std::vector<HostSlots> read_hosts(const Options& options) {
-  HostListProblem problem;
-  if (options.hosts) {
-    auto hosts = parse_host_list(*options.hosts, problem);
-    if (!hosts) throw hosts_error(options, problem);
-    if (!options.command.empty() && looks_like_host(options.command.front())) {
-      const std::string word = printable(options.command.front());
-      const std::string given = options.hosts_where + " " + printable(*options.hosts);
-      throw UsageError(given + " " + word + ": is '" + word +
-                       "' a host? Separate hosts by commas only: " + given + "," + word);
-    }
-    return std::move(*hosts);
-  }
-  const std::string& path = *options.hostfile;
-  auto hosts = parse_hostfile(read_text_file(path, options.hosts_where), problem);
-  if (!hosts)
-    throw UsageError(printable(path) + ":" + std::to_string(problem.line) + ": " + problem.text);
-  if (hosts->empty())
-    throw UsageError(printable(path) +
-                     ": no host in this file; write one a line, as in 'gpu1 slots=4'");
-  return std::move(*hosts);
 }
 
 // --oversubscribe: one more rank for each host in turn, until all have a place.
@@ -114,7 +50,8 @@ std::optional<std::uint64_t> wanted_ranks(const Options& options) {
 }
 
 std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> wanted,
-                          std::vector<HostSlots>& hosts) {
+                          LaunchPlan& plan) {
+  std::vector<HostSlots>& hosts = plan.spec.hosts;
   const std::string given =
       options.hosts_where + " " +
       quoted_word(options.hosts ? *options.hosts : options.hostfile.value_or(""));
@@ -129,8 +66,8 @@ std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> w
   if (np > slots && !options.oversubscribe)
     throw UsageError("-np " + std::to_string(np) + " asks for more ranks than the " +
                      std::to_string(slots) + " slots of " + given + "; give it more, as in " +
-                     hosts.front().name + ":" + std::to_string(hosts.front().slots + np - slots) +
-                     ", or --oversubscribe");
+                     spell_host(hosts.front().name, plan.logins.front()) + ":" +
+                     std::to_string(hosts.front().slots + np - slots) + ", or --oversubscribe");
   if (np > slots) add_slots(hosts, np - slots);
   return static_cast<std::uint32_t>(np);
 }
@@ -149,7 +86,8 @@ bool starts_ranks(const LaunchPlan& plan, bool remote) {
                      [&](const RankPlace& place) { return plan.remote[place.host] == remote; });
 }
 
-LaunchPlan make_plan(const Options& options, const Surroundings& here) {
+LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
+  const Options options = with_allocation(asked, here);
   LaunchPlan plan;
   plan.control = options.control;
   plan.verbose = options.verbose;
@@ -161,14 +99,14 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
   JobSpec& spec = plan.spec;
   const auto wanted = wanted_ranks(options);
   if (options.hosts || options.hostfile) {
-    spec.hosts = read_hosts(options);
-    if (!options.every_host_local) split_hosts(plan, here.hostname);
-    spec.np = place_ranks(options, wanted, spec.hosts);
+    plan_hosts(options, here, plan);
+    spec.np = place_ranks(options, wanted, plan);
   } else {
     spec.np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, here.count_slots());
     spec.hosts = {{"localhost", spec.np}};
   }
   plan.remote.resize(spec.hosts.size(), false);
+  plan.logins.resize(spec.hosts.size());
   plan.ssh = options.ssh;
   plan.network = options.network;
   if (const std::string fault = ssh_options_fault(plan.ssh); !fault.empty())
@@ -207,6 +145,9 @@ LaunchPlan make_plan(const Options& options, const Surroundings& here) {
               "which opens a port without authentication; for others --env-compat torch,mpi-ids "
               "leaves this line out");
   }
+  spec.allow_mpi = options.allow_mpi;
+  // What is on this machine is looked at here (preflight), before any host is opened.
+  spec.check_hosts = plan.remote;
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);
   if (options.timeout) spec.timeout = *options.timeout;

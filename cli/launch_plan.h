@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "common/host_item.h"
 #include "coordinator/job.h"
 
 namespace hvdrun {
@@ -18,7 +19,8 @@ class HostError : public std::runtime_error {
 
 struct LaunchPlan {
   JobSpec spec;
-  std::vector<bool> remote;  // for each host of spec: another machine, opened by ssh
+  std::vector<bool> remote;       // for each host of spec: another machine, opened by ssh
+  std::vector<HostLogin> logins;  // and how, before what `ssh` says
   SshOptions ssh;
   NetworkOptions network;
   ControlTransport control{};
@@ -35,6 +37,9 @@ struct Surroundings {
   std::string cwd;
   std::string hostname;                        // of this machine
   std::function<std::uint32_t()> count_slots;  // of this machine; asked when nothing says how many
+  std::function<std::string()> user;           // whose process this is; asked when a host has one
+  // For each name whether it is this machine's; none: only localhost, hostname and addresses are.
+  std::function<std::vector<bool>(const std::vector<std::string>&)> look_up;
 };
 
 // GPUs (/dev/nvidia0, ...), or usable cores when there is none.
@@ -45,6 +50,6 @@ std::uint32_t count_slots();
 bool starts_ranks(const LaunchPlan& plan, bool remote);
 
 // Throws UsageError or HostError. Reads the files that options name; the job id is random.
-LaunchPlan make_plan(const Options& options, const Surroundings& here);
+LaunchPlan make_plan(const Options& asked, const Surroundings& here);
 
 }  // namespace hvdrun

@@ -18,8 +18,10 @@
 #include "cli/options.h"
 #include "cli/preflight.h"
 #include "cli/status_command.h"
+#include "cli/this_machine.h"
 #include "common/exit_code.h"
 #include "common/kernel_check.h"
+#include "common/limits.h"
 
 extern char** environ;
 
@@ -45,6 +47,10 @@ Surroundings look_around() {
   ::gethostname(name, sizeof name - 1);
   here.hostname = name;
   here.count_slots = count_slots;
+  here.user = own_user_name;
+  here.look_up = [](const std::vector<std::string>& names) {
+    return look_up_own_names(names, limits::kNameLookUp);
+  };
   return here;
 }
 
@@ -68,8 +74,7 @@ int run(const std::vector<std::string>& args) {
   LaunchPlan plan = make_plan(options, here);
   for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
   for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
-  if (const auto problem =
-          starts_ranks(plan, false) ? preflight(plan.spec, options.allow_mpi) : std::nullopt) {
+  if (const auto problem = starts_ranks(plan, false) ? preflight(plan.spec) : std::nullopt) {
     std::fprintf(stderr, "hvdrun: %s\n", problem->text.c_str());
     return problem->exit_code;
   }

@@ -19,7 +19,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        o.np = static_cast<std::uint32_t>(to_whole(use, 1, limits::kMaxRanks));
      }},
     {"hosts", "-H --hosts --host", "HOST:SLOTS,...", Page::front, Topic::ranks,
-     "hosts and slots: gpu1:4,node[01-16]:8",
+     "gpu1:4,node[01-16]:8,user@gpu2:port:4",
      [](O& o, const Use& use) {
        o.hosts = use.value();
        o.hosts_where = use.where;
@@ -124,7 +124,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
            use, {{"unix", ControlTransport::unix_socket}, {"tcp", ControlTransport::tcp}});
      }},
     {"ssh-port", "-p --ssh-port", "PORT", Page::topic, Topic::network,
-     "the ssh port of the other hosts",
+     "the ssh port of hosts without one in -H",
      [](O& o, const Use& use) { o.ssh.port = static_cast<std::uint16_t>(to_whole(use, 1, 65535)); }},
     {"ssh-identity-file", "-i --ssh-identity-file", "FILE", Page::topic, Topic::network,
      "the ssh key for the other hosts",

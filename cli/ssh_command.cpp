@@ -8,6 +8,7 @@ namespace {
 void add_destination(const SshOptions& options, std::vector<std::string>& argv) {
   if (options.accept_new_host_keys)
     argv.insert(argv.end(), {"-o", "StrictHostKeyChecking=accept-new"});
+  if (!options.user.empty()) argv.insert(argv.end(), {"-l", options.user});
   if (options.port) argv.insert(argv.end(), {"-p", std::to_string(*options.port)});
   if (!options.identity_file.empty()) argv.insert(argv.end(), {"-i", options.identity_file});
   argv.insert(argv.end(), options.arguments.begin(), options.arguments.end());
@@ -67,6 +68,12 @@ std::string ssh_options_fault(const SshOptions& options) {
                                !options.arguments.empty() || options.accept_new_host_keys))
     return "--ssh with {host} takes no other options for ssh: write them into its command";
   return {};
+}
+
+SshOptions with_login(SshOptions options, const HostLogin& login) {
+  if (login.port != 0) options.port = login.port;
+  options.user = login.user;
+  return options;
 }
 
 std::vector<std::string> ssh_command(const SshOptions& options, const std::string& host,

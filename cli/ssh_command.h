@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "common/host_item.h"
+
 namespace hvdrun {
 
 // What opens the other hosts.
@@ -16,6 +18,7 @@ struct SshOptions {
   SshTransport transport = SshTransport::automatic;
   std::vector<std::string> program{"ssh"};  // and what stands before its options, or a template
   std::optional<std::uint16_t> port;
+  std::string user;  // of the list of hosts
   std::string identity_file;
   std::vector<std::string> arguments;  // the user's
   bool accept_new_host_keys = false;
@@ -27,6 +30,9 @@ bool is_template(const SshOptions& options);
 
 // What is wrong with these options together, and what to write instead; empty: nothing.
 std::string ssh_options_fault(const SshOptions& options);
+
+// The options for a host whose login the list of hosts gives.
+SshOptions with_login(SshOptions options, const HostLogin& login);
 
 // To run `remote` on `host`, never asking anything. The user's own arguments and configuration come
 // last, so that they cannot be overridden but for what a launch without a terminal needs.

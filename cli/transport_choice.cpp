@@ -198,11 +198,8 @@ TransportChoice choose_transport(const SshConfig& config, const SshSurroundings&
 
 SshConfig default_ssh_config(const std::string& host, const SshOptions& options,
                              const SshSurroundings& here) {
-  const auto at = host.rfind('@');
-  const bool has_user = at != std::string::npos;
-  std::string text = "user " + (has_user ? host.substr(0, at) : here.user) + "\nhostname " +
-                     (has_user ? host.substr(at + 1) : host) + "\nport " +
-                     std::to_string(options.port.value_or(22)) + "\n";
+  std::string text = "user " + (options.user.empty() ? here.user : options.user) + "\nhostname " +
+                     host + "\nport " + std::to_string(options.port.value_or(22)) + "\n";
   if (options.identity_file.empty())
     text += "identityfile ~/.ssh/id_ecdsa\nidentityfile ~/.ssh/id_ed25519\n";
   else

@@ -38,6 +38,8 @@ enum class MessageType : std::uint16_t {
   signal_ranks = 27,
   probe_ranks = 28,
   rank_probes = 29,
+  launch_checked = 30,
+  start_ranks = 31,
   // rendezvous: worker <-> agent <-> coordinator
   fence_enter = 32,
   fence_release = 33,

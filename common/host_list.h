@@ -1,17 +1,26 @@
-// Lists of hosts: -H "host:slots,host:slots" and the lines of a hostfile. A host may stand without
-// a number of slots, which means one, and as a range: node[01-16]:4, node[1,3,5-7]. Sans-I/O: names
-// are not looked up here.
+// Lists of hosts: -H "host:slots,host:slots" and the lines of a hostfile. What an item may be:
+// common/host_item.h; one without a number of slots has one. Sans-I/O: names are not looked up
+// here.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/topology.h"
+#include "common/host_item.h"
 
 namespace hvdrun {
+
+// Name, user and port together are the host: what has another of them is another host.
+struct HostEntry {
+  std::string name;
+  std::uint32_t slots = 0;
+  HostLogin login{};
+  std::uint32_t mentions = 1;  // how often it stands in the list
+};
 
 // One line that names the item and says what to write, and where the item stands.
 struct HostListProblem {
@@ -21,12 +30,14 @@ struct HostListProblem {
   std::size_t line = 0;  // of a hostfile, from 1
 };
 
-// On a fault: nothing, and `problem`. A host that appears twice is merged into its first place.
-std::optional<std::vector<HostSlots>> parse_host_list(std::string_view text,
+// On a fault: nothing, and `problem`. A host that appears twice is merged into its first place, its
+// slots added.
+std::optional<std::vector<HostEntry>> parse_host_list(std::string_view text,
                                                       HostListProblem& problem);
 
-// Horovod's and Open MPI's "host slots=4 max_slots=8", and MPICH's "host:4"; # begins a comment.
-std::optional<std::vector<HostSlots>> parse_hostfile(std::string_view text,
+// Horovod's and Open MPI's "host slots=4 max_slots=8", and MPICH's "host:4", a host a line; #
+// begins a comment. Windows' line ends and byte order mark do not matter.
+std::optional<std::vector<HostEntry>> parse_hostfile(std::string_view text,
                                                      HostListProblem& problem);
 
 }  // namespace hvdrun

@@ -78,6 +78,8 @@ struct Launch {
   std::string horovod_addr;        // of the store that answers Horovod's dialect
   std::uint16_t horovod_port = 0;  // 0: there is none
   std::string host_address;        // of this host, which the others use; empty: there is no other
+  bool check_first = false;  // look at the programs, answer LaunchChecked, and wait for StartRanks
+  bool allow_mpi = false;    // and then let those through that wait for MPI
   template <class V>
   void visit(V& v) {
     v(size);
@@ -95,7 +97,28 @@ struct Launch {
     v(horovod_addr);
     v(horovod_port);
     v(host_address);
+    v(check_first);
+    v(allow_mpi);
   }
+};
+
+// Whether the programs of a host can start there.
+struct LaunchChecked {
+  static constexpr auto kType = MessageType::launch_checked;
+  std::uint32_t exit_code = 0;  // of hvdrun; 0: they can
+  std::string text;             // what is wrong, one line
+  template <class V>
+  void visit(V& v) {
+    v(exit_code);
+    v(text);
+  }
+};
+
+// All hosts have looked, and all is well: start what Launch said.
+struct StartRanks {
+  static constexpr auto kType = MessageType::start_ranks;
+  template <class V>
+  void visit(V&) {}
 };
 
 struct RankStarted {
@@ -224,6 +247,7 @@ enum class EndCause : std::uint8_t {
   early_exit = 6,     // rank exited with 0 while others needed it; text: what failed for lack of it
   never_joined = 7,   // text: "rank 2 never reached hvd::init"
   timeout = 8,        // --timeout
+  not_startable = 9,  // text: a line for each fault of a program, with its hosts
 };
 
 // Ranks that ended alike after the first cause.

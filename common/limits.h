@@ -16,6 +16,7 @@ inline constexpr std::size_t kMaxRanks = 1U << 20;         // ranks in one job
 inline constexpr std::size_t kMaxHosts = 1U << 17;         // hosts in one job
 inline constexpr std::size_t kMaxSlotsPerHost = 1U << 14;  // slots of one host
 inline constexpr std::size_t kMaxHostName = 255;           // bytes
+inline constexpr std::size_t kMaxUserName = 255;           // bytes
 inline constexpr std::size_t kMaxTextFile = 16U << 20;     // bytes of a file the user names
 inline constexpr std::size_t kMaxStoreKey = 1024;          // bytes
 inline constexpr std::size_t kMaxStoreValue = 8U << 20;    // bytes
@@ -49,6 +50,7 @@ inline constexpr std::size_t kMaxSshConfig = 1U << 20;      // bytes of ssh -G
 
 inline constexpr std::chrono::milliseconds kHandshakeTimeout{10'000};
 inline constexpr std::chrono::milliseconds kStartTimeout{30'000};  // all hosts up (--start-timeout)
+inline constexpr std::chrono::milliseconds kNameLookUp{1'000};     // is a host this machine?
 inline constexpr std::chrono::milliseconds kGrace{5'000};          // between TERM and KILL
 inline constexpr std::chrono::milliseconds kHeartbeat{1'000};      // with a short lease, more often
 inline constexpr std::chrono::milliseconds kMinHeartbeat{50};

@@ -4,10 +4,10 @@
 
 namespace hvdrun {
 
-std::string printable(std::string_view text) {
+std::string printable(std::string_view text, std::size_t limit) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string result;
-  for (const char c : text.substr(0, kMaxPrintable)) {
+  for (const char c : text.substr(0, limit)) {
     const auto byte = static_cast<std::uint8_t>(c);
     if (c == '\n') {
       result += "\\n";
@@ -20,7 +20,7 @@ std::string printable(std::string_view text) {
       result += c;
     }
   }
-  return text.size() > kMaxPrintable ? result + "..." : result;
+  return text.size() > limit ? result + "..." : result;
 }
 
 std::string quoted_word(std::string_view text) { return "'" + printable(text) + "'"; }

@@ -6,10 +6,8 @@
 #include <utility>
 
 #include "common/exit_code.h"
-#include "common/host_addresses.h"
 #include "common/limits.h"
 #include "common/rank_ranges.h"
-#include "coordinator/launch_messages.h"
 
 namespace hvdrun {
 namespace {
@@ -27,6 +25,7 @@ Job::Job(JobSpec spec, TimePoint now)
       // Horovod's members have a time-out of their own, which the user sets.
       horovod_watch_("hvd.init", std::chrono::milliseconds(0)),
       causes_(spec_.np),
+      checks_(spec_.check_hosts),
       started_(now),
       launched_at_(now),
       deadline_(now + spec_.start_timeout) {
@@ -51,6 +50,8 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
   if (!hosts_[host].ready) return Errc::unexpected_message;
   if (frame.epoch != membership_.epoch()) return Errc::wrong_epoch;
   switch (frame.type) {
+    case MessageType::launch_checked:
+      return on_launch_checked(host, frame, now);
     case MessageType::rank_started:
       return on_rank_started(host, frame);
     case MessageType::rank_exited:
@@ -70,40 +71,6 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
     default:
       return Errc::unexpected_message;
   }
-}
-
-Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now) {
-  AgentReady message;
-  if (decode(frame.payload, message)) return Errc::malformed;
-  if (!message.address.empty() && !is_ip_address(message.address)) return Errc::malformed;
-  if (hosts_[host].ready) return Errc::unexpected_message;
-  hosts_[host].ready = true;
-  hosts_[host].info = message;
-  if (state_ == JobState::ending || state_ == JobState::ended) {
-    to_agent(host, EndJob{});
-    return Errc::ok;
-  }
-  const auto& used = membership_.hosts_used();
-  if (std::all_of(used.begin(), used.end(), [this](auto h) { return hosts_[h].ready; })) {
-    launched_at_ = now;
-    launch();
-  }
-  return Errc::ok;
-}
-
-void Job::launch() {
-  state_ = JobState::running;
-  launched_ = true;
-  const auto& used = membership_.hosts_used();
-  std::vector<std::string> addresses;
-  for (const std::uint32_t host : used) {
-    const std::string& own = hosts_[host].info.address;
-    addresses.push_back(own.empty() ? own_address_ : own);
-  }
-  const auto launches =
-      make_launches(spec_, membership_, addresses, hosts_[used.front()].info.master_port);
-  for (std::size_t node = 0; node < used.size(); ++node) to_agent(used[node], launches[node]);
-  send_progress();
 }
 
 Errc Job::on_rank_started(std::uint32_t host, const Frame& frame) {
@@ -422,7 +389,7 @@ void Job::tick(TimePoint now) {
     verdict.cause = EndCause::start_timeout;
     verdict.exit_code = exit_code::kHost;
     for (const std::uint32_t host : membership_.hosts_used()) {
-      if (hosts_[host].ready) continue;
+      if (hosts_[host].ready && !checks_.waits_for(host)) continue;
       if (!verdict.text.empty()) verdict.text += ", ";
       verdict.text += host_name(host);
     }

@@ -17,6 +17,7 @@
 #include "common/messages.h"
 #include "coordinator/fence.h"
 #include "coordinator/first_cause.h"
+#include "coordinator/host_checks.h"
 #include "coordinator/init_watch.h"
 #include "coordinator/job_spec.h"
 #include "coordinator/membership.h"
@@ -80,6 +81,7 @@ class Job {
   };
 
   Errc on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now);
+  Errc on_launch_checked(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_started(std::uint32_t host, const Frame& frame);
   Errc on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_ranks_joined(std::uint32_t host, const Frame& frame);
@@ -89,7 +91,11 @@ class Job {
   Errc on_store_put(std::uint32_t host, const Frame& frame);
   Errc on_store_get(std::uint32_t host, const Frame& frame, TimePoint now);
 
-  void launch();
+  // All hosts are ready: those that look at their programs first are told to.
+  void check_or_launch(TimePoint now);
+  void launch(TimePoint now);
+  // To the hosts that look first, or to the others.
+  void send_launches(bool check_first);
   // Sets the verdict and starts the kill ladder everywhere, unless a first cause is known already.
   void fail(JobEnded verdict, TimePoint now);
   void abort(std::uint32_t signal, TimePoint now);
@@ -131,6 +137,7 @@ class Job {
   JobState state_ = JobState::waiting;
   bool launched_ = false;
   FirstCause causes_;
+  HostChecks checks_;
   JobEnded verdict_;
   TimePoint started_;  // the coordinator
   TimePoint launched_at_;

@@ -23,6 +23,8 @@ struct JobSpec {
   std::string horovod_addr = "127.0.0.1";
   std::uint16_t horovod_port = 0;  // of the store that answers Horovod's dialect; 0: none
   std::string cwd;
+  bool allow_mpi = false;         // programs that wait for MPI are started all the same
+  std::vector<bool> check_hosts;  // for each host: it looks at its programs first; empty: none does
   std::chrono::milliseconds start_timeout{};
   KillSteps ladder;
   std::chrono::milliseconds lease{};

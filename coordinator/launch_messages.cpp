@@ -30,6 +30,7 @@ std::vector<Launch> make_launches(const JobSpec& spec, const Membership& members
     message.master_port = master_port;
     message.env_torch = spec.env_compat.torch;
     message.env_mpi_ids = spec.env_compat.mpi_ids;
+    message.allow_mpi = spec.allow_mpi;
     message.horovod_port = spec.horovod_port;
     if (spec.horovod_port != 0) message.horovod_addr = spec.horovod_addr;
     if (used.size() > 1) message.host_address = addresses[node];

@@ -38,12 +38,12 @@ std::string read(std::string_view bytes, std::size_t piece) {
     while (const auto frame = decoder.next(ec)) {
       said += std::to_string(static_cast<int>(frame->type)) + " " + std::to_string(frame->epoch) +
               " " + frame->payload + ";";
-      check_all<Hello, Welcome, Refuse, Heartbeat, Log, Bootstrap, AgentReady, Launch, RankStarted,
-                RankExited, RanksJoined, RankLeft, KillRanks, EndJob, PeerLost, FenceEnter,
-                FenceRelease, FenceFailed, StorePut, StoreAck, StoreGet, StoreValue, WorkerJoin,
-                WorkerTopology, SegmentGet, Segment, WorkerLeave, JobProgress, JobEnded, AbortJob,
-                HostFailed, Output, Credit, OutputClosed, RelayOpen, RelayData, RelayCredit,
-                RelayEnd>(*frame);
+      check_all<Hello, Welcome, Refuse, Heartbeat, Log, Bootstrap, AgentReady, Launch,
+                LaunchChecked, StartRanks, RankStarted, RankExited, RanksJoined, RankLeft,
+                KillRanks, EndJob, PeerLost, FenceEnter, FenceRelease, FenceFailed, StorePut,
+                StoreAck, StoreGet, StoreValue, WorkerJoin, WorkerTopology, SegmentGet, Segment,
+                WorkerLeave, JobProgress, JobEnded, AbortJob, HostFailed, Output, Credit,
+                OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd>(*frame);
     }
   }
   return said + std::to_string(ec.value());

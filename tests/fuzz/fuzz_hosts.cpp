@@ -14,7 +14,7 @@
 
 namespace {
 
-void check(const std::optional<std::vector<hvdrun::HostSlots>>& hosts,
+void check(const std::optional<std::vector<hvdrun::HostEntry>>& hosts,
            const hvdrun::HostListProblem& problem, std::size_t size, bool may_be_empty) {
   using namespace hvdrun;
   if (!hosts) {
@@ -23,11 +23,17 @@ void check(const std::optional<std::vector<hvdrun::HostSlots>>& hosts,
     return;
   }
   assert((may_be_empty || !hosts->empty()) && hosts->size() <= limits::kMaxHosts);
+  constexpr std::string_view kSafe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%";
   std::set<std::string> names;
-  for (const HostSlots& host : *hosts) {
+  for (const HostEntry& host : *hosts) {
     assert(!host.name.empty() && host.name.size() <= limits::kMaxHostName);
+    assert(host.name.front() != '-' && host.name.find_first_not_of(kSafe) == host.name.npos);
+    const std::string& user = host.login.user;
+    assert(user.empty() || user.front() != '-');
+    assert(user.find_first_not_of(std::string(kSafe) + "+@") == user.npos);
     assert(host.slots <= limits::kMaxSlotsPerHost);
-    assert(names.insert(host.name).second);
+    assert(names.insert(spell_host(host.name, host.login)).second);
   }
 }
 

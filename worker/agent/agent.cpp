@@ -20,6 +20,7 @@
 #include "common/oom_count.h"
 #include "common/printable.h"
 #include "common/process_tree.h"
+#include "common/program_check.h"
 #include "common/usable_cores.h"
 #include "worker/agent/master_port.h"
 #include "worker/agent/peer_loss.h"
@@ -159,7 +160,12 @@ void Agent::on_control(const Frame& frame) {
     case MessageType::heartbeat:
       return;
     case MessageType::launch:
-      return with(Launch{}, [&](const Launch& m) { launch(m, frame.epoch); });
+      return with(Launch{}, [&](const Launch& m) {
+        m.check_first ? check_launch(m, frame.epoch) : launch(m, frame.epoch);
+      });
+    case MessageType::start_ranks:
+      if (!checked_) return give_up();
+      return launch(*std::exchange(checked_, std::nullopt), frame.epoch);
     case MessageType::kill_ranks:
       return with(KillRanks{}, [&](const KillRanks& m) { kill_ranks(m); });
     case MessageType::signal_ranks:
@@ -193,6 +199,28 @@ void Agent::on_output_channel(const Frame& frame) {
   Input input;
   if (frame.type == MessageType::credit && !decode(frame.payload, credit)) pump_.credit(credit);
   if (frame.type == MessageType::input && !decode(frame.payload, input)) input_.input(input);
+}
+
+// Whether the programs can start is asked of every host before any of them starts one. Reading the
+// files of a stuck file system takes until the coordinator's patience ends.
+void Agent::check_launch(const Launch& message, std::uint32_t epoch) {
+  if (launched_ || checked_) return give_up();
+  epoch_ = epoch;
+  std::vector<std::string> programs;
+  for (const SlotAssignment& slot : message.slots) {
+    const auto& argv = argv_of(message.argv, message.programs, slot.rank);
+    std::string program = argv.empty() ? "" : argv.front();
+    if (std::find(programs.begin(), programs.end(), program) == programs.end())
+      programs.push_back(std::move(program));
+  }
+  LaunchChecked answer;
+  if (const auto problem =
+          check_programs(programs, {message.env, message.cwd, message.size, message.allow_mpi})) {
+    answer.exit_code = static_cast<std::uint32_t>(problem->exit_code);
+    answer.text = problem->text.substr(0, limits::kMaxTrouble);
+  }
+  up(answer);
+  checked_ = message;
 }
 
 void Agent::launch(const Launch& message, std::uint32_t epoch) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -50,6 +51,7 @@ class Agent {
   void on_control(const Frame& frame);
   void on_output_channel(const Frame& frame);
 
+  void check_launch(const Launch& message, std::uint32_t epoch);
   void launch(const Launch& message, std::uint32_t epoch);
   void start_worker(const Launch& message, const SlotAssignment& slot, const std::string& agent);
   bool gets_input(std::uint32_t rank) const;
@@ -100,6 +102,7 @@ class Agent {
   std::uint32_t cores_ = 1;
   Lease lease_;  // what the coordinator says renews it
   std::chrono::steady_clock::time_point next_heartbeat_;
+  std::optional<Launch> checked_;  // waits for StartRanks
   bool launched_ = false;
   bool ending_ = false;
   bool sweeping_ = false;

@@ -86,6 +86,11 @@ TEST_CASE("the other causes", "[report]") {
              Catch::Contains("rank 2 never reached hvd::init, where the others waited"));
   verdict.cause = EndCause::early_exit;
   CHECK_THAT(describe_cause(verdict), Catch::Contains("others still needed it"));
+  verdict.cause = EndCause::not_startable;
+  verdict.text = "host a: one\nhost b: two";
+  CHECK(describe_cause(verdict) == "host a: one; host b: two; nothing was started");
+  CHECK(describe_failure(verdict, {}) ==
+        std::vector<std::string>{"host a: one", "host b: two", "nothing was started"});
 }
 
 TEST_CASE("the tail keeps the last lines of each rank, cut and bounded", "[report]") {

@@ -100,6 +100,74 @@ TEST_CASE("all names of this machine are one host", "[plan]") {
   CHECK(spec.np == 4);
 }
 
+TEST_CASE("this machine is known by its addresses and by look-up", "[plan]") {
+  Surroundings looking = here();
+  looking.user = [] { return std::string("me"); };
+  std::vector<std::string> asked;
+  looking.look_up = [&](const std::vector<std::string>& names) {
+    asked = names;
+    std::vector<bool> found;
+    for (const std::string& name : names) found.push_back(name.starts_with("own"));
+    return found;
+  };
+  const auto make = [&](const std::vector<std::string>& args) {
+    std::vector<std::string> words = args;
+    words.emplace_back("true");
+    return make_plan(parse_options(words), looking);
+  };
+  const LaunchPlan mixed = make(
+      {"-H", "gpu1:1,own1:1,[::1]:1,gpu2:2,LocalHost,NODE7:1,own2.lab:1,127.3.2.1,192.0.2.7:1"});
+  CHECK(asked == std::vector<std::string>{"gpu1", "own1", "gpu2", "own2.lab"});
+  REQUIRE(mixed.spec.hosts.size() == 4);
+  CHECK(mixed.spec.hosts[0].name == "gpu1");
+  CHECK(mixed.spec.hosts[1].name == "own1");
+  CHECK(mixed.spec.hosts[1].slots == 6);
+  CHECK(mixed.spec.hosts[2].name == "gpu2");
+  CHECK(mixed.spec.hosts[3].name == "192.0.2.7");
+  CHECK(mixed.remote == std::vector<bool>{true, false, true, true});
+  CHECK(mixed.spec.check_hosts == mixed.remote);
+  REQUIRE(mixed.notes.size() == 1);
+  CHECK(mixed.notes[0] ==
+        "own1, ::1, LocalHost, NODE7, own2.lab, 127.3.2.1: this machine, with 6 slots");
+  // Another user or port means ssh, the same one does not.
+  const LaunchPlan logins = make(
+      {"-H", "localhost:1,me@localhost:1,localhost:22:1,you@localhost:1,own:2222:1,me@gpu1:1"});
+  CHECK(logins.remote == std::vector<bool>{false, true, true, true});
+  CHECK(logins.spec.hosts[0].slots == 3);
+  CHECK(logins.logins[1] == HostLogin{"you", 0});
+  CHECK(logins.logins[2] == HostLogin{"", 2222});
+  CHECK(logins.logins[3] == HostLogin{"me", 0});
+  CHECK(make({"-p", "2222", "-H", "localhost:2222:1,localhost:1"}).spec.hosts.size() == 1);
+  CHECK(make({"-p", "2222", "-H", "localhost:22:1,localhost:1"}).remote ==
+        std::vector<bool>{true, false});
+  // Everything is local when it is told to be.
+  asked.clear();
+  CHECK(make({"--transport", "local", "-H", "gpu1:1,me@gpu2:1"}).remote ==
+        std::vector<bool>{false, false});
+  CHECK(asked.empty());
+}
+
+TEST_CASE("hosts that stand twice are said to be one", "[plan]") {
+  const LaunchPlan twice = plan({"-H", "a:1,b:1,a:2", "--env-compat", "torch"});
+  CHECK(twice.notes ==
+        std::vector<std::string>{"a stands 2 times in the list: one host with 3 slots"});
+  CHECK(twice.warnings.empty());
+  const LaunchPlan port = plan({"-np", "4", "-H", "localhost:2222"});
+  REQUIRE(port.warnings.size() == 1);
+  CHECK(port.warnings[0] ==
+        "-H gives localhost 2222 slots; a port stands before the slots, as in localhost:2222:4");
+}
+
+TEST_CASE("the user and port of a host go before those of all", "[plan]") {
+  const LaunchPlan made = plan({"-p", "77", "-H", "me@gpu1:2222:1,you@gpu2:1,gpu3:1"});
+  const auto by_hand = [&](std::size_t host) {
+    return ssh_by_hand(with_login(made.ssh, made.logins[host]), made.spec.hosts[host].name);
+  };
+  CHECK(by_hand(0) == "ssh -l me -p 2222 gpu1 true");
+  CHECK(by_hand(1) == "ssh -l you -p 77 gpu2 true");
+  CHECK(by_hand(2) == "ssh -p 77 gpu3 true");
+}
+
 TEST_CASE("the environment goes along, with -x on top", "[plan]") {
   const auto made = plan({"-np", "1", "-x", "LANG=de", "-x", "NEW=1=2", "-x", "HOME", "-x", "NO"});
   const Environment& env = made.spec.env;

@@ -8,8 +8,8 @@
 #include <elf.h>
 #include <link.h>
 
-#include "cli/elf_file.h"
 #include "cli/preflight.h"
+#include "common/elf_file.h"
 
 namespace hvdrun {
 namespace {
@@ -109,7 +109,7 @@ JobSpec job(const std::string& program, const std::string& cwd = "/", Environmen
 }
 
 std::string problem_of(const JobSpec& spec, int exit_code) {
-  const auto problem = preflight(spec, false);
+  const auto problem = preflight(spec);
   REQUIRE(problem);
   CHECK(problem->exit_code == exit_code);
   CHECK(problem->text.find('\n') == std::string::npos);
@@ -134,21 +134,21 @@ TEST_CASE("what is fine, or in doubt, is let through", "[preflight]") {
   folder.write("script", "#!/no/such/shell\n");
   folder.write("empty", "");
   folder.write("odd", elf_bytes({"libno-such.so"}).substr(0, 100));
-  folder.write("musl", elf_bytes({"libno-such.so"}, DT_NULL, "", "/lib/ld-musl-x86_64.so.1"));
+  folder.write("other-libc", elf_bytes({"libno-such.so"}, DT_NULL, "", "/bin/sh"));
   folder.write("lib", elf_bytes({"libno-such.so"}, DT_RUNPATH, "$LIB/x"));
   folder.write("bin/link-me", elf_bytes({"libmine.so"}, DT_RUNPATH, "$ORIGIN/../lib64"));
   folder.write("lib64/libmine.so", elf_bytes({}));
   fs::create_symlink(folder.path() + "/bin/link-me", folder.path() + "/link");
   for (const char* program :
-       {"./script", "./empty", "./odd", "./musl", "./lib", "./link", "true", "sh"}) {
+       {"./script", "./empty", "./odd", "./other-libc", "./lib", "./link", "true", "sh"}) {
     CAPTURE(program);
-    const auto problem = preflight(job(program, folder.path()), false);
+    const auto problem = preflight(job(program, folder.path()));
     INFO((problem ? problem->text : ""));
     CHECK_FALSE(problem);
   }
   // Somebody may preload it.
   folder.write("preload", elf_bytes({"libno-such.so"}));
-  CHECK_FALSE(preflight(job("./preload", folder.path(), {"LD_PRELOAD=/x.so"}), false));
+  CHECK_FALSE(preflight(job("./preload", folder.path(), {"LD_PRELOAD=/x.so"})));
 }
 
 TEST_CASE("a library that is missing is named", "[preflight]") {
@@ -162,11 +162,18 @@ TEST_CASE("a library that is missing is named", "[preflight]") {
              Catch::Contains("libno-such.so.2 is not found, which " + middle + " needs"));
   // An RPATH serves the libraries' libraries too, a RUNPATH only the program's own.
   folder.write("lib/libno-such.so.2", elf_bytes({}));
-  CHECK_FALSE(preflight(job("./deep", folder.path()), false));
+  CHECK_FALSE(preflight(job("./deep", folder.path())));
   folder.write("run", elf_bytes({"libmiddle.so"}, DT_RUNPATH, "$ORIGIN/lib"));
   CHECK_THAT(problem_of(job("./run", folder.path()), 126), Catch::Contains("libno-such.so.2"));
   CHECK_FALSE(
-      preflight(job("./run", folder.path(), {"LD_LIBRARY_PATH=" + folder.path() + "/lib"}), false));
+      preflight(job("./run", folder.path(), {"LD_LIBRARY_PATH=" + folder.path() + "/lib"})));
+}
+
+TEST_CASE("a loader that is missing is named", "[preflight]") {
+  const Folder folder;
+  folder.write("musl", elf_bytes({"libc.so"}, DT_NULL, "", "/no/such/ld-musl.so.1"));
+  CHECK_THAT(problem_of(job("./musl", folder.path()), 126),
+             Catch::Contains("'./musl': its loader /no/such/ld-musl.so.1 is not found"));
 }
 
 TEST_CASE("a program that waits for MPI is refused, unless that is wanted", "[preflight]") {
@@ -180,14 +187,16 @@ TEST_CASE("a program that waits for MPI is refused, unless that is wanted", "[pr
     CHECK_THAT(problem_of(spec, 64), Catch::Contains("2 copies of rank 0") &&
                                          Catch::Contains(library) &&
                                          Catch::Contains("--allow-mpi"));
-    CHECK_FALSE(preflight(spec, true));
+    JobSpec allowed = spec;
+    allowed.allow_mpi = true;
+    CHECK_FALSE(preflight(allowed));
     spec.np = 1;
-    CHECK_FALSE(preflight(spec, false));
+    CHECK_FALSE(preflight(spec));
   }
   folder.write("both", elf_bytes({"libmpi.so.40", "libhvd.so.0"}));
   folder.write("lib/libhvd.so.0", elf_bytes({}));
-  CHECK_FALSE(preflight(job("./both", folder.path(), {"LD_LIBRARY_PATH=" + folder.path() + "/lib"}),
-                        false));
+  CHECK_FALSE(
+      preflight(job("./both", folder.path(), {"LD_LIBRARY_PATH=" + folder.path() + "/lib"})));
 }
 
 TEST_CASE("a damaged program file is never read beyond its end", "[preflight]") {

@@ -65,6 +65,8 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<SignalRanks>(code, "signal_ranks");
   add<ProbeRanks>(code, "probe_ranks");
   add<RankProbes>(code, "rank_probes");
+  add<LaunchChecked>(code, "launch_checked");
+  add<StartRanks>(code, "start_ranks");
   add<CollectiveFailed>(code, "collective_failed");
   add<StatusQuery>(code, "status_query");
   add<JobStatus>(code, "job_status");

@@ -1,4 +1,4 @@
-#include "cli/library_search.h"
+#include "common/library_search.h"
 
 #include <algorithm>
 #include <cstdint>

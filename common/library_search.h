@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/elf_file.h"
+#include "common/elf_file.h"
 #include "common/environment.h"
 
 namespace hvdrun {

@@ -1,4 +1,4 @@
-#include "cli/elf_file.h"
+#include "common/elf_file.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,0 +1,16 @@
+// The hosts that the options name, and which of them are this machine.
+#pragma once
+
+#include "cli/launch_plan.h"
+
+namespace hvdrun {
+
+// The options, with the hosts of the Slurm allocation that hvdrun runs in when they name none. An
+// allocation of this machine alone changes nothing. Throws UsageError.
+Options with_allocation(Options options, const Surroundings& here);
+
+// Fills in hosts, logins, remote, notes and warnings of the plan. All names of this machine become
+// one host, in the place and under the name of the first. Throws UsageError.
+void plan_hosts(const Options& options, const Surroundings& here, LaunchPlan& plan);
+
+}  // namespace hvdrun

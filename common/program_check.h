@@ -1,0 +1,33 @@
+// Looks at programs before ranks start on this machine, so that a job that cannot work costs one
+// line and not one failure for each rank. Any doubt counts as fine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/environment.h"
+
+namespace hvdrun {
+
+struct ProgramProblem {
+  int exit_code = 0;
+  std::string text;  // one line, for the user
+};
+
+// How the programs will run.
+struct ProgramUse {
+  const Environment& env;
+  const std::string& cwd;
+  std::uint32_t copies = 1;  // ranks of the whole job
+  bool allow_mpi = false;    // programs that wait for MPI are let through
+};
+
+// The first problem of the working folder, the programs (argv[0]), their loaders and shared
+// libraries; or that one waits for MPI: it would run as copies of rank 0 and exit with 0. Reads
+// files, so it takes as long as the file system does.
+std::optional<ProgramProblem> check_programs(const std::vector<std::string>& programs,
+                                             const ProgramUse& use);
+
+}  // namespace hvdrun

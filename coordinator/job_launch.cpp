@@ -1,0 +1,80 @@
+// How a job gets from the first host that is ready to ranks that start.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/host_addresses.h"
+#include "coordinator/job.h"
+#include "coordinator/launch_messages.h"
+
+namespace hvdrun {
+
+Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now) {
+  AgentReady message;
+  if (decode(frame.payload, message)) return Errc::malformed;
+  if (!message.address.empty() && !is_ip_address(message.address)) return Errc::malformed;
+  if (hosts_[host].ready) return Errc::unexpected_message;
+  hosts_[host].ready = true;
+  hosts_[host].info = message;
+  if (state_ == JobState::ending || state_ == JobState::ended) {
+    to_agent(host, EndJob{});
+    return Errc::ok;
+  }
+  const auto& used = membership_.hosts_used();
+  if (std::all_of(used.begin(), used.end(), [this](auto h) { return hosts_[h].ready; }))
+    check_or_launch(now);
+  return Errc::ok;
+}
+
+void Job::check_or_launch(TimePoint now) {
+  for (const std::uint32_t host : membership_.hosts_used())
+    if (checks_.wants(host)) checks_.ask(host);
+  if (checks_.all_answered()) return launch(now);
+  send_launches(true);
+}
+
+Errc Job::on_launch_checked(std::uint32_t host, const Frame& frame, TimePoint now) {
+  LaunchChecked message;
+  if (decode(frame.payload, message)) return Errc::malformed;
+  if (const Errc fault = checks_.answer(host, message); fault != Errc::ok) return fault;
+  if (state_ != JobState::waiting || !checks_.all_answered()) return Errc::ok;
+  if (auto verdict = checks_.verdict(membership_.hosts())) {
+    fail(std::move(*verdict), now);
+    end_if_done();
+  } else {
+    launch(now);
+  }
+  return Errc::ok;
+}
+
+void Job::launch(TimePoint now) {
+  state_ = JobState::running;
+  launched_ = true;
+  launched_at_ = now;
+  const auto& used = membership_.hosts_used();
+  for (const std::uint32_t host : used)
+    if (checks_.wants(host)) to_agent(host, StartRanks{});
+  if (!std::all_of(used.begin(), used.end(), [this](auto host) { return checks_.wants(host); }))
+    send_launches(false);
+  send_progress();
+}
+
+void Job::send_launches(bool check_first) {
+  const auto& used = membership_.hosts_used();
+  std::vector<std::string> addresses;
+  for (const std::uint32_t host : used) {
+    const std::string& own = hosts_[host].info.address;
+    addresses.push_back(own.empty() ? own_address_ : own);
+  }
+  auto launches =
+      make_launches(spec_, membership_, addresses, hosts_[used.front()].info.master_port);
+  for (std::size_t node = 0; node < used.size(); ++node) {
+    if (checks_.wants(used[node]) != check_first) continue;
+    launches[node].check_first = check_first;
+    to_agent(used[node], launches[node]);
+  }
+}
+
+}  // namespace hvdrun
