@@ -6,6 +6,13 @@
 #include <boost/asio/error.hpp>
 
 namespace hvdrun {
+namespace {
+
+// A quiet line needs a small buffer, and there are many; one that fills it gets a large one.
+constexpr std::size_t kSmallRead = 1024;
+constexpr std::size_t kLargeRead = 16384;
+
+}  // namespace
 
 void FrameChannel::start(OnFrame on_frame, OnClosed on_closed) {
   set_callbacks(std::move(on_frame), std::move(on_closed));
@@ -73,6 +80,7 @@ void FrameChannel::write() {
 }
 
 void FrameChannel::read() {
+  if (buffer_.empty()) resize_buffer(kSmallRead);
   stream_->async_read_some(
       boost::asio::buffer(buffer_), [self = shared_from_this()](const auto& ec, std::size_t size) {
         if (self->closed_) return;
@@ -88,8 +96,15 @@ void FrameChannel::read() {
           if (self->closed_) return;
         }
         if (fault) return self->end(fault);
+        const std::size_t next = size == self->buffer_.size() ? kLargeRead : kSmallRead;
+        // Between the two sizes it stays as it is.
+        if (next == kLargeRead || size <= kSmallRead) self->resize_buffer(next);
         self->read();
       });
+}
+
+void FrameChannel::resize_buffer(std::size_t size) {
+  if (buffer_.size() != size) buffer_ = std::vector<char>(size);
 }
 
 void FrameChannel::end(std::error_code ec) {

@@ -3,13 +3,13 @@
 // Errc::queue_overflow.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "common/byte_stream.h"
 #include "common/frame.h"
@@ -55,6 +55,7 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
 
   bool may_queue(std::size_t bytes);
   void read();
+  void resize_buffer(std::size_t size);
   void write();
   void end(std::error_code ec);
 
@@ -63,7 +64,7 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
   OnClosed on_closed_;
   std::function<void()> on_drained_;
   FrameDecoder decoder_;
-  std::array<char, 16384> buffer_{};
+  std::vector<char> buffer_;  // what is read at once
   Piece writing_;
   std::deque<Piece> pending_;
   std::size_t queued_ = 0;
