@@ -84,7 +84,7 @@ class Job {
   Errc on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_ranks_joined(std::uint32_t host, const Frame& frame);
   Errc on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now);
-  Errc on_rank_trouble(std::uint32_t host, const Frame& frame);
+  Errc on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_store_put(std::uint32_t host, const Frame& frame);
   Errc on_store_get(std::uint32_t host, const Frame& frame, TimePoint now);
@@ -97,8 +97,9 @@ class Job {
   void fail_fence_if_hopeless(TimePoint now);
   void fail_gathering_if_hopeless(TimePoint now);
   void watch_fence(TimePoint now);
+  InitWatch& init_watch(TimePoint now);
   void tick_init_watch(InitWatch& watch, TimePoint now);
-  const InitWatch* init_of(std::uint32_t rank) const;
+  const InitWatch* init_of(std::uint32_t rank, TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);
   void send_answers(const std::vector<Store::Answer>& answers);
@@ -124,8 +125,10 @@ class Job {
   Store store_;
   Fence fence_;
   std::vector<Host> hosts_;
+  std::size_t hosts_ready_ = 0;
   std::vector<Action> actions_;
   InitWatch init_watch_;
+  bool init_watch_is_old_ = false;
   InitWatch horovod_watch_;
   std::string own_address_ = "127.0.0.1";  // until somebody has come from elsewhere
   JobState state_ = JobState::waiting;
