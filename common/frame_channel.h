@@ -35,6 +35,9 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
   }
   // One or more whole frames, encoded already.
   void send_bytes(std::string frames);
+  // The beginning of a frame, then the rest of it, which other channels send as well and which is
+  // not copied.
+  void send_shared(std::string begin, std::shared_ptr<const std::string> rest);
   // One frame with a copy of a descriptor attached (Unix sockets only).
   void send_with_fd(std::string frame, int fd);
   std::size_t queued() const { return queued_; }
@@ -50,10 +53,14 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
  private:
   struct Piece {
     std::string bytes;
-    UniqueFd fd;  // goes with the first byte
+    UniqueFd fd;                                // goes with the first byte
+    std::shared_ptr<const std::string> shared;  // in place of bytes
+
+    const std::string& content() const { return shared ? *shared : bytes; }
   };
 
   bool may_queue(std::size_t bytes);
+  void append(std::string bytes);
   void read();
   void resize_buffer(std::size_t size);
   void write();

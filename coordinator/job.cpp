@@ -101,9 +101,16 @@ void Job::launch() {
     const std::string& own = hosts_[host].info.address;
     addresses.push_back(own.empty() ? own_address_ : own);
   }
-  const auto launches =
-      make_launches(spec_, membership_, addresses, hosts_[used.front()].info.master_port);
-  for (std::size_t node = 0; node < used.size(); ++node) to_agent(used[node], launches[node]);
+  // A name in -H may be one that only ssh knows, so it is not the name that ranks are given.
+  const std::string master_addr = used.size() == 1 ? "127.0.0.1" : addresses.front();
+  const auto body = std::make_shared<const std::string>(
+      encode(launch_body(spec_, master_addr, hosts_[used.front()].info.master_port)));
+  for_each_launch(membership_, addresses, [&](std::uint32_t host, const LaunchHead& message) {
+    const std::string head = encode(message);
+    std::string frame;
+    append_header(frame, Launch::kType, membership_.epoch(), head.size() + body->size());
+    actions_.push_back({Action::Target::agent, host, frame + head, body});
+  });
   send_progress();
 }
 

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +34,8 @@ class Job {
     enum class Target : std::uint8_t { agent, driver } target{};
     std::uint32_t host = 0;  // of an agent
     std::string frame;
+    // The rest of it, the same for many: a launch has the user's whole environment.
+    std::shared_ptr<const std::string> rest;
   };
 
   Job(JobSpec spec, TimePoint now);
@@ -108,7 +111,8 @@ class Job {
 
   template <class M>
   void to_agent(std::uint32_t host, const M& message) {
-    actions_.push_back({Action::Target::agent, host, encode_frame(message, membership_.epoch())});
+    actions_.push_back(
+        {Action::Target::agent, host, encode_frame(message, membership_.epoch()), nullptr});
   }
   template <class M>
   void to_agents(const M& message) {
@@ -117,7 +121,8 @@ class Job {
   }
   template <class M>
   void to_driver(const M& message) {
-    actions_.push_back({Action::Target::driver, 0, encode_frame(message, membership_.epoch())});
+    actions_.push_back(
+        {Action::Target::driver, 0, encode_frame(message, membership_.epoch()), nullptr});
   }
 
   JobSpec spec_;

@@ -238,7 +238,11 @@ void Server::after_event() {
   for (Job::Action& action : job_.take_actions()) {
     const auto& channel =
         action.target == Job::Action::Target::driver ? driver_ : agents_[action.host].channel;
-    if (channel) channel->send_bytes(std::move(action.frame));
+    if (channel && action.rest) {
+      channel->send_shared(std::move(action.frame), std::move(action.rest));
+    } else if (channel) {
+      channel->send_bytes(std::move(action.frame));
+    }
   }
   if (job_.state() == JobState::ended) {
     if (!leave_by_) {
