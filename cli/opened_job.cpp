@@ -14,6 +14,7 @@
 #include "common/random.h"
 #include "common/unix_stream.h"
 #include "coordinator/daemon.h"
+#include "hvdrun_config.h"
 
 namespace hvdrun {
 namespace {
@@ -56,14 +57,15 @@ Listener listen_everywhere(const std::vector<std::string>& hosts, PortRange rang
   return listener;
 }
 
-// Beside this program, as in the build folder, or where it is installed to, unless HVDRUN_AGENT
-// names another.
+// Beside this program, as in the build folder, or where it is installed to, as seen from this
+// program's own folder; unless HVDRUN_AGENT names another.
 std::string agent_for_other_hosts(const std::string& given) {
   if (!given.empty()) return given;
   std::error_code ignored;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  const auto installed = folder / "../libexec/hvdrun/hvd-agent";
-  return (std::filesystem::exists(installed, ignored) ? installed : folder / "hvd-agent").string();
+  const auto beside = folder / "hvd-agent";
+  if (std::filesystem::exists(beside, ignored)) return beside.string();
+  return (folder / HVDRUN_AGENT_DIR / "hvd-agent").lexically_normal().string();
 }
 
 InputFor input_for(const StdinTo& to) {

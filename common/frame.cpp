@@ -19,11 +19,15 @@ struct Header {
 
 }  // namespace
 
+void append_header(std::string& out, MessageType type, std::uint32_t epoch, std::size_t payload) {
+  const Header header{static_cast<std::uint32_t>(payload), static_cast<std::uint16_t>(type), 0,
+                      epoch};
+  out += encode(header);
+}
+
 void append_frame(std::string& out, MessageType type, std::uint32_t epoch,
                   std::string_view payload) {
-  const Header header{static_cast<std::uint32_t>(payload.size()), static_cast<std::uint16_t>(type),
-                      0, epoch};
-  out += encode(header);
+  append_header(out, type, epoch, payload.size());
   out += payload;
 }
 

@@ -25,6 +25,8 @@ struct Frame {
 
 inline constexpr std::size_t kFrameHeaderBytes = 12;
 
+// Appends the header of a frame whose payload has so many bytes.
+void append_header(std::string& out, MessageType type, std::uint32_t epoch, std::size_t payload);
 // Appends header and payload to `out`.
 void append_frame(std::string& out, MessageType type, std::uint32_t epoch,
                   std::string_view payload);

@@ -6,6 +6,13 @@
 #include <boost/asio/error.hpp>
 
 namespace hvdrun {
+namespace {
+
+// A quiet line needs a small buffer, and there are many; one that fills it gets a large one.
+constexpr std::size_t kSmallRead = 1024;
+constexpr std::size_t kLargeRead = 16384;
+
+}  // namespace
 
 void FrameChannel::start(OnFrame on_frame, OnClosed on_closed) {
   set_callbacks(std::move(on_frame), std::move(on_closed));
@@ -29,19 +36,31 @@ bool FrameChannel::may_queue(std::size_t bytes) {
 
 void FrameChannel::send_bytes(std::string frames) {
   if (!may_queue(frames.size())) return;
-  queued_ += frames.size();
-  if (pending_.empty()) {
-    pending_.push_back({std::move(frames), UniqueFd()});
+  append(std::move(frames));
+  if (!write_active_) write();
+}
+
+void FrameChannel::append(std::string bytes) {
+  queued_ += bytes.size();
+  if (pending_.empty() || pending_.back().shared) {
+    pending_.push_back({std::move(bytes), UniqueFd(), nullptr});
   } else {
-    pending_.back().bytes += frames;
+    pending_.back().bytes += bytes;
   }
+}
+
+void FrameChannel::send_shared(std::string begin, std::shared_ptr<const std::string> rest) {
+  if (!may_queue(begin.size() + rest->size())) return;
+  append(std::move(begin));
+  queued_ += rest->size();
+  pending_.push_back({{}, UniqueFd(), std::move(rest)});
   if (!write_active_) write();
 }
 
 void FrameChannel::send_with_fd(std::string frame, int fd) {
   if (!may_queue(frame.size())) return;
   queued_ += frame.size();
-  pending_.push_back({std::move(frame), UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3))});
+  pending_.push_back({std::move(frame), UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)), nullptr});
   if (!write_active_) write();
 }
 
@@ -49,11 +68,11 @@ void FrameChannel::write() {
   write_active_ = true;
   writing_ = std::move(pending_.front());
   pending_.pop_front();
-  const auto buffer = boost::asio::buffer(std::as_const(writing_.bytes));
+  const auto buffer = boost::asio::buffer(writing_.content());
   auto written = [self = shared_from_this()](const auto& ec, std::size_t) {
     if (self->closed_) return;
     self->write_active_ = false;
-    self->queued_ -= self->writing_.bytes.size();
+    self->queued_ -= self->writing_.content().size();
     self->writing_ = {};
     if (ec) {
       // Not the end yet: what the other side sent before it closed is still to be read.
@@ -73,6 +92,7 @@ void FrameChannel::write() {
 }
 
 void FrameChannel::read() {
+  if (buffer_.empty()) resize_buffer(kSmallRead);
   stream_->async_read_some(
       boost::asio::buffer(buffer_), [self = shared_from_this()](const auto& ec, std::size_t size) {
         if (self->closed_) return;
@@ -88,8 +108,15 @@ void FrameChannel::read() {
           if (self->closed_) return;
         }
         if (fault) return self->end(fault);
+        const std::size_t next = size == self->buffer_.size() ? kLargeRead : kSmallRead;
+        // Between the two sizes it stays as it is.
+        if (next == kLargeRead || size <= kSmallRead) self->resize_buffer(next);
         self->read();
       });
+}
+
+void FrameChannel::resize_buffer(std::size_t size) {
+  if (buffer_.size() != size) buffer_ = std::vector<char>(size);
 }
 
 void FrameChannel::end(std::error_code ec) {

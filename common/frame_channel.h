@@ -3,7 +3,6 @@
 // Errc::queue_overflow.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -11,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "common/byte_stream.h"
 #include "common/frame.h"
@@ -36,6 +36,9 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
   }
   // One or more whole frames, encoded already.
   void send_bytes(std::string frames);
+  // The beginning of a frame, then the rest of it, which other channels send as well and which is
+  // not copied.
+  void send_shared(std::string begin, std::shared_ptr<const std::string> rest);
   // One frame with a copy of a descriptor attached (Unix sockets only).
   void send_with_fd(std::string frame, int fd);
   // As ByteStream's.
@@ -53,11 +56,16 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
  private:
   struct Piece {
     std::string bytes;
-    UniqueFd fd;  // goes with the first byte
+    UniqueFd fd;                                // goes with the first byte
+    std::shared_ptr<const std::string> shared;  // in place of bytes
+
+    const std::string& content() const { return shared ? *shared : bytes; }
   };
 
   bool may_queue(std::size_t bytes);
+  void append(std::string bytes);
   void read();
+  void resize_buffer(std::size_t size);
   void write();
   void end(std::error_code ec);
 
@@ -66,7 +74,7 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
   OnClosed on_closed_;
   std::function<void()> on_drained_;
   FrameDecoder decoder_;
-  std::array<char, 16384> buffer_{};
+  std::vector<char> buffer_;  // what is read at once
   Piece writing_;
   std::deque<Piece> pending_;
   std::size_t queued_ = 0;

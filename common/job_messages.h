@@ -60,13 +60,28 @@ inline const std::vector<std::string>& argv_of(const std::vector<std::string>& f
   return *argv;
 }
 
-// Start these ranks. The epoch of the frame is the epoch of the assignment.
-struct Launch {
-  static constexpr auto kType = MessageType::launch;
+// Of a Launch: what is this host's alone.
+struct LaunchHead {
   std::uint32_t size = 0;
   std::uint32_t host_count = 0;  // hosts that have a rank
   std::uint32_t node_rank = 0;   // index of this host among them
+  std::string host_address;      // of this host, which the others use; empty: there is no other
+  // Look at the programs, answer LaunchChecked, and wait for StartRanks.
+  bool check_first = false;
   std::vector<SlotAssignment> slots;
+  template <class V>
+  void visit(V& v) {
+    v(size);
+    v(host_count);
+    v(node_rank);
+    v(host_address);
+    v(check_first);
+    v(slots);
+  }
+};
+
+// Of a Launch: what is the same for all hosts.
+struct LaunchBody {
   std::vector<std::string> argv;
   std::vector<std::string> env;  // NAME=value
   std::string cwd;
@@ -77,15 +92,9 @@ struct Launch {
   bool env_mpi_ids = true;
   std::string horovod_addr;        // of the store that answers Horovod's dialect
   std::uint16_t horovod_port = 0;  // 0: there is none
-  std::string host_address;        // of this host, which the others use; empty: there is no other
-  bool check_first = false;  // look at the programs, answer LaunchChecked, and wait for StartRanks
-  bool allow_mpi = false;    // and then let those through that wait for MPI
+  bool allow_mpi = false;          // with check_first: let programs through that wait for MPI
   template <class V>
   void visit(V& v) {
-    v(size);
-    v(host_count);
-    v(node_rank);
-    v(slots);
     v(argv);
     v(env);
     v(cwd);
@@ -96,9 +105,17 @@ struct Launch {
     v(env_mpi_ids);
     v(horovod_addr);
     v(horovod_port);
-    v(host_address);
-    v(check_first);
     v(allow_mpi);
+  }
+};
+
+// Start these ranks. The epoch of the frame is the epoch of the assignment.
+struct Launch : LaunchHead, LaunchBody {
+  static constexpr auto kType = MessageType::launch;
+  template <class V>
+  void visit(V& v) {
+    LaunchHead::visit(v);
+    LaunchBody::visit(v);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <sys/resource.h>
 #include <utility>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -28,6 +29,19 @@ tcp family_of(int fd) {
   return tcp::v4();
 }
 
+// Which limit it is that accept has met.
+std::string why_not(const boost::system::error_code& ec) {
+  if (ec == boost::system::errc::too_many_files_open) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    return "all " + std::to_string(limit.rlim_cur) +
+           " descriptors of this process are in use, and each host takes one (ulimit -Hn)";
+  }
+  if (ec == boost::system::errc::too_many_files_open_in_system)
+    return "all descriptors of this machine are in use (sysctl fs.file-max)";
+  return ec.message();
+}
+
 }  // namespace
 
 struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
@@ -41,10 +55,15 @@ struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
     socket.release();
   }
 
+  // Beyond so many handshakes at once the others wait in the kernel's backlog: to close them would
+  // fail hosts whose only fault is to come together.
   void accept() {
+    if (accepting || under_way >= limits::kMaxPendingHandshakes) return;
+    accepting = true;
     acceptor.async_accept([self = shared_from_this()](const auto& ec, tcp::socket socket) {
       if (self->closed) return;
-      if (ec) return self->accept_later(ec.message());
+      if (ec) return self->accept_later(why_not(ec));
+      self->accepting = self->complained = false;
       self->shake_hands(std::move(socket));
       if (!self->closed) self->accept();
     });
@@ -53,13 +72,15 @@ struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
   void accept_later(const std::string& why) {
     pause.expires_after(kRetryPause);
     pause.async_wait([self = shared_from_this()](const auto& ec) {
+      self->accepting = false;
       if (!ec && !self->closed) self->accept();
     });
-    on_trouble("cannot accept a connection: " + why + ", retrying");
+    // Once, until it works again.
+    if (!std::exchange(complained, true))
+      on_trouble("cannot accept a connection: " + why + "; trying again");
   }
 
   void shake_hands(tcp::socket socket) {
-    if (under_way >= limits::kMaxPendingHandshakes) return;
     boost::system::error_code gone;  // it may have closed already; then the handshake fails
     const auto from = socket.remote_endpoint(gone).address();
     ++under_way;
@@ -72,6 +93,7 @@ struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
             self->on_trouble("refused a connection from " + from.to_string() + ": " + ec.message());
           else
             self->on_peer(std::move(stream));
+          if (!self->closed) self->accept();
         });
   }
 
@@ -82,6 +104,8 @@ struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
   OnPeer on_peer;
   OnTrouble on_trouble;
   std::size_t under_way = 0;
+  bool accepting = false;
+  bool complained = false;
   bool closed = false;
 };
 

@@ -1,5 +1,6 @@
 // Accepts TCP connections and makes the TLS-PSK handshake on each, for the coordinator and for the
-// viewer. Strangers cost little: so many handshakes at once, so long each.
+// viewer. Strangers cost little: so many handshakes at once, so long each. Whoever comes meanwhile
+// waits.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ class TlsListener {
 
   // `socket` listens already. `on_peer` gets every connection whose handshake succeeded;
   // `on_trouble` a line for the user about those that did not, and about accept itself, which is
-  // tried again after a pause (out of descriptors, say). Neither is called after destruction, and
-  // the listener may be destroyed in both.
+  // tried again after a pause (out of descriptors, say); one line until it works again. Neither is
+  // called after destruction, and the listener may be destroyed in both.
   TlsListener(boost::asio::io_context& io, UniqueFd socket, PskKey key, OnPeer on_peer,
               OnTrouble on_trouble);
   ~TlsListener();

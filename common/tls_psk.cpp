@@ -2,16 +2,16 @@
 
 #include <charconv>
 #include <netinet/tcp.h>
+#include <new>
 #include <utility>
 
-#include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 #include <openssl/ssl.h>
 
 #include "common/error.h"
 #include "common/limits.h"
+#include "common/tls_connection.h"
 
 namespace hvdrun {
 
@@ -21,23 +21,29 @@ using asio::ip::tcp;
 // Owned by a shared_ptr, because the handshake callbacks of OpenSSL point into it.
 class TlsContext {
  public:
-  explicit TlsContext(PskKey key) : key_(std::move(key)), context_(asio::ssl::context::tls) {
-    SSL_CTX* const ctx = context_.native_handle();
+  explicit TlsContext(PskKey key)
+      : key_(std::move(key)), context_(SSL_CTX_new(TLS_method()), &SSL_CTX_free) {
+    SSL_CTX* const ctx = context_.get();
+    if (ctx == nullptr) throw std::bad_alloc();
     SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
     SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256");
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 0);
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(ctx, 1);  // a record and its header in one call of the kernel
+    // A peer that dies says no farewell; frames tell whether anything is missing.
+    SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_ex_data(ctx, own_index(), this);
     SSL_CTX_set_psk_find_session_callback(ctx, &TlsContext::find_session);
     SSL_CTX_set_psk_use_session_callback(ctx, &TlsContext::use_session);
   }
-  asio::ssl::context& context() { return context_; }
+  SSL_CTX* get() { return context_.get(); }
 
  private:
   static TlsContext* self(SSL* ssl) {
     return static_cast<TlsContext*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), own_index()));
   }
-  // Not SSL_CTX_set_app_data: that slot is Asio's.
   static int own_index() {
     static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
     return index;
@@ -80,7 +86,7 @@ class TlsContext {
   }
 
   PskKey key_;
-  asio::ssl::context context_;
+  std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context_;
 };
 
 std::shared_ptr<TlsContext> make_tls_context(PskKey key) {
@@ -89,24 +95,18 @@ std::shared_ptr<TlsContext> make_tls_context(PskKey key) {
 
 namespace {
 
-using SslSocket = asio::ssl::stream<tcp::socket>;
-
 class TlsStream final : public ByteStream {
  public:
-  TlsStream(std::shared_ptr<TlsContext> context, std::unique_ptr<SslSocket> socket)
-      : context_(std::move(context)), socket_(std::move(socket)) {}
+  TlsStream(std::shared_ptr<TlsContext> context, std::shared_ptr<TlsConnection> connection)
+      : context_(std::move(context)), connection_(std::move(connection)) {}
+  // What is under way holds the connection, and ends with it.
+  ~TlsStream() override { connection_->close(); }
 
   void async_read_some(asio::mutable_buffer buffer, Callback callback) override {
-    socket_->async_read_some(asio::buffer(buffer),
-                             [callback = std::move(callback)](auto ec, std::size_t size) {
-                               // A peer that dies sends no close_notify; frames tell whether
-                               // anything is missing.
-                               if (ec == asio::ssl::error::stream_truncated) ec = asio::error::eof;
-                               callback(ec, size);
-                             });
+    connection_->async_read_some(buffer, std::move(callback));
   }
   void async_write(asio::const_buffer buffer, Callback callback) override {
-    asio::async_write(*socket_, asio::buffer(buffer), std::move(callback));
+    connection_->async_write(buffer, std::move(callback));
   }
   void keep_trying_for(std::chrono::milliseconds time) override {
     // TCP_RTO_MAX_MS, of Linux 6.15. Before it the pauses between two tries double, so that a
@@ -115,20 +115,14 @@ class TlsStream final : public ByteStream {
     using Patience = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_USER_TIMEOUT>;
     using LongestPause = asio::detail::socket_option::integer<IPPROTO_TCP, kRtoMaxMs>;
     boost::system::error_code ignored;
-    socket_->next_layer().set_option(Patience(static_cast<int>(time.count())), ignored);
-    socket_->next_layer().set_option(LongestPause(1'000), ignored);
+    connection_->socket().set_option(Patience(static_cast<int>(time.count())), ignored);
+    connection_->socket().set_option(LongestPause(1'000), ignored);
   }
-  void shutdown_send() override {
-    boost::system::error_code ignored;
-    socket_->next_layer().shutdown(asio::socket_base::shutdown_send, ignored);
-  }
-  void close() override {
-    boost::system::error_code ignored;
-    socket_->next_layer().close(ignored);
-  }
+  void shutdown_send() override { connection_->shutdown_send(); }
+  void close() override { connection_->close(); }
   std::string local_ip() const override {
     boost::system::error_code gone;
-    const tcp::endpoint endpoint = socket_->next_layer().local_endpoint(gone);
+    const tcp::endpoint endpoint = connection_->socket().local_endpoint(gone);
     const int family = endpoint.data()->sa_family;
     if (gone || (family != AF_INET && family != AF_INET6)) return {};
     const asio::ip::address address = endpoint.address();
@@ -140,7 +134,7 @@ class TlsStream final : public ByteStream {
 
  private:
   std::shared_ptr<TlsContext> context_;
-  std::unique_ptr<SslSocket> socket_;
+  std::shared_ptr<TlsConnection> connection_;
 };
 
 void tune(tcp::socket& socket) {
@@ -151,8 +145,7 @@ void tune(tcp::socket& socket) {
 
 std::error_code translate(const boost::system::error_code& ec, bool timed_out) {
   if (timed_out) return Errc::timeout;
-  if (ec.category() == asio::error::get_ssl_category()) return Errc::auth_failed;
-  if (ec == asio::ssl::error::stream_truncated || ec == asio::error::eof) return Errc::auth_failed;
+  if (ec == boost::system::errc::protocol_error || ec == asio::error::eof) return Errc::auth_failed;
   return ec;
 }
 
@@ -160,7 +153,7 @@ std::error_code translate(const boost::system::error_code& ec, bool timed_out) {
 struct Attempt : std::enable_shared_from_this<Attempt> {
   Attempt(asio::io_context& io, std::shared_ptr<TlsContext> tls, tcp::socket raw, OnStream done)
       : context(std::move(tls)),
-        socket(std::make_unique<SslSocket>(std::move(raw), context->context())),
+        connection(std::make_shared<TlsConnection>(std::move(raw), context->get())),
         timer(io),
         on_stream(std::move(done)) {}
 
@@ -173,32 +166,31 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
     });
   }
   void connect(const tcp::endpoint& endpoint) {
-    socket->next_layer().async_connect(endpoint, [self = shared_from_this()](const auto& ec) {
+    connection->socket().async_connect(endpoint, [self = shared_from_this()](const auto& ec) {
       if (!self->on_stream) return;
       if (ec) return self->finish(ec);
-      self->handshake(asio::ssl::stream_base::client);
+      self->handshake(false);
     });
   }
-  void handshake(asio::ssl::stream_base::handshake_type side) {
-    tune(socket->next_layer());
-    socket->async_handshake(side,
-                            [self = shared_from_this()](const auto& ec) { self->finish(ec); });
+  void handshake(bool is_server) {
+    tune(connection->socket());
+    connection->async_handshake(is_server,
+                                [self = shared_from_this()](const auto& ec) { self->finish(ec); });
   }
   void finish(const boost::system::error_code& ec) {
     timer.cancel();
     const auto done = std::exchange(on_stream, {});
     if (!done) return;
     if (ec) return done(translate(ec, timed_out), nullptr);
-    done({}, std::make_unique<TlsStream>(context, std::move(socket)));
+    done({}, std::make_unique<TlsStream>(context, std::move(connection)));
   }
   // Ends the pending operation, which then reports.
   void abandon() {
-    boost::system::error_code ignored;
-    if (socket) socket->next_layer().close(ignored);
+    if (connection) connection->close();
   }
 
   std::shared_ptr<TlsContext> context;
-  std::unique_ptr<SslSocket> socket;
+  std::shared_ptr<TlsConnection> connection;
   asio::steady_timer timer;
   OnStream on_stream;
   bool timed_out = false;
@@ -211,7 +203,7 @@ void async_tls_accept(asio::io_context& io, std::shared_ptr<TlsContext> context,
   const auto attempt =
       std::make_shared<Attempt>(io, std::move(context), std::move(socket), std::move(on_stream));
   attempt->start_deadline(limit);
-  attempt->handshake(asio::ssl::stream_base::server);
+  attempt->handshake(true);
 }
 
 void async_tls_connect_over(asio::io_context& io, std::shared_ptr<TlsContext> context,
@@ -220,7 +212,7 @@ void async_tls_connect_over(asio::io_context& io, std::shared_ptr<TlsContext> co
   const auto attempt = std::make_shared<Attempt>(
       io, std::move(context), tcp::socket(io, tcp::v4(), socket.release()), std::move(on_stream));
   attempt->start_deadline(limit);
-  attempt->handshake(asio::ssl::stream_base::client);
+  attempt->handshake(false);
 }
 
 void async_tls_connect(asio::io_context& io, const std::shared_ptr<TlsContext>& context,

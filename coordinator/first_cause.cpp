@@ -62,7 +62,7 @@ void FirstCause::ended(const RankExited& end) {
   rank.value = end.value;
   rank.out_of_memory = end.out_of_memory;
   rank.detail = end.detail;
-  rank.order = next_order_++;
+  if (!first_well_ && is_success(end.kind, end.value)) first_well_ = end.rank;
 }
 
 bool FirstCause::ended_well(std::uint32_t rank) const {
@@ -111,26 +111,17 @@ std::optional<JobEnded> FirstCause::judge(std::uint32_t rank, const Membership& 
     return blame(rank, members);
   }
   // It failed for lack of another. Who ended with 0 before it is that other.
-  const Rank* early = nullptr;
-  for (const Rank& other : ranks_)
-    if (other.ended && is_success(other.kind, other.value) &&
-        (early == nullptr || other.order < early->order))
-      early = &other;
-  if (early != nullptr) {
-    const auto culprit = static_cast<std::uint32_t>(early - ranks_.data());
-    JobEnded verdict = blame(culprit, members);
+  if (first_well_) {
+    JobEnded verdict = blame(*first_well_, members);
     verdict.cause = EndCause::early_exit;
     verdict.exit_code = exit_code::kEarlyExit;
     verdict.text = "rank " + std::to_string(rank) + ": " + end.trouble;
     suspicion_.reset();
     return verdict;
   }
+  // Who never joined does not use libhvd, so nobody knows whether it is going.
   const bool somebody_is_going =
-      std::any_of(members.ranks().begin(), members.ranks().end(), [&](const RankRecord& record) {
-        // Who never joined does not use libhvd, so nobody knows whether it is going.
-        return (record.state == RankState::left || record.state == RankState::started) &&
-               !ranks_[record.place.rank].ended;
-      });
+      members.count(RankState::left) + members.count(RankState::started) > 0;
   if (!somebody_is_going) return blame(rank, members);
   if (!suspicion_) {
     suspicion_ = blame(rank, members);

@@ -34,7 +34,8 @@ class FirstCause {
   // It went with its host.
   void lost(std::uint32_t rank);
 
-  // The verdict that the end of this rank calls for while the job is running. None: it is no
+  // The verdict that the end of this rank, which `members` has as exited already, calls for while
+  // the job is running. None: it is no
   // failure, or somebody who is about to end may be the cause (tick() comes back to it).
   std::optional<JobEnded> judge(std::uint32_t rank, const Membership& members, TimePoint now);
   std::optional<JobEnded> tick(TimePoint now);
@@ -53,8 +54,7 @@ class FirstCause {
     std::uint32_t value = 0;
     bool out_of_memory = false;
     std::string detail;
-    std::uint32_t order = 0;  // of its end
-    Errc code{};              // of its trouble
+    Errc code{};  // of its trouble
     std::string trouble;
     std::string missing;  // who was, in its init, at that moment
   };
@@ -62,8 +62,8 @@ class FirstCause {
   JobEnded blame(std::uint32_t rank, const Membership& members) const;
 
   std::vector<Rank> ranks_;
-  std::uint32_t next_order_ = 1;
-  std::optional<JobEnded> suspicion_;  // unless somebody better turns up
+  std::optional<std::uint32_t> first_well_;  // the first rank that ended with 0
+  std::optional<JobEnded> suspicion_;        // unless somebody better turns up
   TimePoint decide_at_{};
 };
 

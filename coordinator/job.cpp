@@ -61,7 +61,7 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
     case MessageType::rank_left:
       return on_rank_left(host, frame, now);
     case MessageType::rank_trouble:
-      return on_rank_trouble(host, frame);
+      return on_rank_trouble(host, frame, now);
     case MessageType::fence_enter:
       return on_fence_enter(host, frame, now);
     case MessageType::store_put:
@@ -117,11 +117,11 @@ void Job::set_state(std::uint32_t rank, RankState state) {
   to_driver(event);
 }
 
-Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame) {
+Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now) {
   RankTrouble message;
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
-  causes_.trouble(message.rank, message.code, std::move(message.text), init_of(message.rank));
+  causes_.trouble(message.rank, message.code, std::move(message.text), init_of(message.rank, now));
   return Errc::ok;
 }
 
@@ -174,8 +174,18 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) 
 }
 
 void Job::watch_fence(TimePoint now) {
+  init_watch_is_old_ = fence_.count() > 0 && !init_watch_.waiting().empty();
+  if (init_watch_is_old_) return;
   if (fence_.count() == 0) return init_watch_.update({}, {}, now);
   init_watch_.update(fence_.waiting(), fence_.missing(), now);
+}
+
+// Who waits for whom is counted when somebody asks: after each host's entry that would cost ranks x
+// hosts.
+InitWatch& Job::init_watch(TimePoint now) {
+  if (std::exchange(init_watch_is_old_, false))
+    init_watch_.update(fence_.waiting(), fence_.missing(), now);
+  return init_watch_;
 }
 
 void Job::horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
@@ -186,8 +196,8 @@ void Job::horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std:
 }
 
 // The init that the rank waits in.
-const InitWatch* Job::init_of(std::uint32_t rank) const {
-  if (fence_.is_inside(rank)) return &init_watch_;
+const InitWatch* Job::init_of(std::uint32_t rank, TimePoint now) {
+  if (fence_.is_inside(rank)) return &init_watch(now);
   const auto& waiting = horovod_watch_.waiting();
   return std::binary_search(waiting.begin(), waiting.end(), rank) ? &horovod_watch_ : nullptr;
 }
@@ -214,7 +224,7 @@ void Job::fail_gathering_if_hopeless(TimePoint now) {
 }
 
 void Job::fail_fence_if_hopeless(TimePoint now) {
-  if (fence_.count() == 0 || state_ == JobState::ended) return;
+  if (fence_.count() == 0 || membership_.exited() == 0 || state_ == JobState::ended) return;
   const auto& ranks = membership_.ranks();
   const auto gone = std::find_if(ranks.begin(), ranks.end(), [this](const RankRecord& record) {
     return record.state == RankState::exited && !fence_.is_inside(record.place.rank);
@@ -222,7 +232,7 @@ void Job::fail_fence_if_hopeless(TimePoint now) {
   if (gone == ranks.end()) return;
   // Who fails exits with an error; who just ends is as much to blame, and nobody would say so.
   if (state_ == JobState::running && causes_.ended_well(gone->place.rank))
-    fail(causes_.missed_in_init(gone->place.rank, membership_, init_watch_), now);
+    fail(causes_.missed_in_init(gone->place.rank, membership_, init_watch(now)), now);
   to_agents(FenceFailed{fence_.number(), "rank " + std::to_string(gone->place.rank) +
                                              " ended before it called hvd::init()"});
   fence_.withdraw_all();
@@ -257,8 +267,7 @@ void Job::send_answers(const std::vector<Store::Answer>& answers) {
 void Job::send_progress() {
   JobProgress message;
   message.size = membership_.size();
-  message.hosts_ready = static_cast<std::uint32_t>(
-      std::count_if(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.ready; }));
+  message.hosts_ready = static_cast<std::uint32_t>(hosts_ready_);
   message.started = membership_.started();
   message.joined = membership_.joined();
   to_driver(message);
@@ -373,7 +382,7 @@ void Job::tick(TimePoint now) {
   send_answers(answers);
   if (state_ == JobState::running) {
     if (auto verdict = causes_.tick(now)) fail(std::move(*verdict), now);
-    tick_init_watch(init_watch_, now);
+    tick_init_watch(init_watch(now), now);
     tick_init_watch(horovod_watch_, now);
     if (spec_.timeout.count() > 0 && now >= launched_at_ + spec_.timeout) {
       JobEnded verdict;

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,6 +35,8 @@ class Job {
     enum class Target : std::uint8_t { agent, driver } target{};
     std::uint32_t host = 0;  // of an agent
     std::string frame;
+    // The rest of it, the same for many: a launch has the user's whole environment.
+    std::shared_ptr<const std::string> rest;
   };
 
   Job(JobSpec spec, TimePoint now);
@@ -86,7 +89,7 @@ class Job {
   Errc on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_ranks_joined(std::uint32_t host, const Frame& frame);
   Errc on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now);
-  Errc on_rank_trouble(std::uint32_t host, const Frame& frame);
+  Errc on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_store_put(std::uint32_t host, const Frame& frame);
   Errc on_store_get(std::uint32_t host, const Frame& frame, TimePoint now);
@@ -103,8 +106,9 @@ class Job {
   void fail_fence_if_hopeless(TimePoint now);
   void fail_gathering_if_hopeless(TimePoint now);
   void watch_fence(TimePoint now);
+  InitWatch& init_watch(TimePoint now);
   void tick_init_watch(InitWatch& watch, TimePoint now);
-  const InitWatch* init_of(std::uint32_t rank) const;
+  const InitWatch* init_of(std::uint32_t rank, TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);
   void send_answers(const std::vector<Store::Answer>& answers);
@@ -113,7 +117,8 @@ class Job {
 
   template <class M>
   void to_agent(std::uint32_t host, const M& message) {
-    actions_.push_back({Action::Target::agent, host, encode_frame(message, membership_.epoch())});
+    actions_.push_back(
+        {Action::Target::agent, host, encode_frame(message, membership_.epoch()), nullptr});
   }
   template <class M>
   void to_agents(const M& message) {
@@ -122,7 +127,8 @@ class Job {
   }
   template <class M>
   void to_driver(const M& message) {
-    actions_.push_back({Action::Target::driver, 0, encode_frame(message, membership_.epoch())});
+    actions_.push_back(
+        {Action::Target::driver, 0, encode_frame(message, membership_.epoch()), nullptr});
   }
 
   JobSpec spec_;
@@ -130,8 +136,10 @@ class Job {
   Store store_;
   Fence fence_;
   std::vector<Host> hosts_;
+  std::size_t hosts_ready_ = 0;
   std::vector<Action> actions_;
   InitWatch init_watch_;
+  bool init_watch_is_old_ = false;
   InitWatch horovod_watch_;
   std::string own_address_ = "127.0.0.1";  // until somebody has come from elsewhere
   JobState state_ = JobState::waiting;

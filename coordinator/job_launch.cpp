@@ -1,6 +1,6 @@
 // How a job gets from the first host that is ready to ranks that start.
 #include <algorithm>
-#include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,13 +18,13 @@ Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now) 
   if (hosts_[host].ready) return Errc::unexpected_message;
   hosts_[host].ready = true;
   hosts_[host].info = message;
+  ++hosts_ready_;
   if (state_ == JobState::ending || state_ == JobState::ended) {
     to_agent(host, EndJob{});
     return Errc::ok;
   }
-  const auto& used = membership_.hosts_used();
-  if (std::all_of(used.begin(), used.end(), [this](auto h) { return hosts_[h].ready; }))
-    check_or_launch(now);
+  // Only hosts that are needed get as far as here.
+  if (hosts_ready_ == membership_.hosts_used().size()) check_or_launch(now);
   return Errc::ok;
 }
 
@@ -68,13 +68,18 @@ void Job::send_launches(bool check_first) {
     const std::string& own = hosts_[host].info.address;
     addresses.push_back(own.empty() ? own_address_ : own);
   }
-  auto launches =
-      make_launches(spec_, membership_, addresses, hosts_[used.front()].info.master_port);
-  for (std::size_t node = 0; node < used.size(); ++node) {
-    if (checks_.wants(used[node]) != check_first) continue;
-    launches[node].check_first = check_first;
-    to_agent(used[node], launches[node]);
-  }
+  // A name in -H may be one that only ssh knows, so it is not the name that ranks are given.
+  const std::string master_addr = used.size() == 1 ? "127.0.0.1" : addresses.front();
+  const auto body = std::make_shared<const std::string>(
+      encode(launch_body(spec_, master_addr, hosts_[used.front()].info.master_port)));
+  for_each_launch(membership_, addresses, [&](std::uint32_t host, LaunchHead message) {
+    if (checks_.wants(host) != check_first) return;
+    message.check_first = check_first;
+    const std::string head = encode(message);
+    std::string frame;
+    append_header(frame, Launch::kType, membership_.epoch(), head.size() + body->size());
+    actions_.push_back({Action::Target::agent, host, frame + head, body});
+  });
 }
 
 }  // namespace hvdrun

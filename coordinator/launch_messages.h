@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,13 @@
 
 namespace hvdrun {
 
-// One message for each host that has a rank, in the order of membership.hosts_used().
-// `addresses` has theirs; `master_port` is what the first of them offers for rank 0.
-std::vector<Launch> make_launches(const JobSpec& spec, const Membership& membership,
-                                  const std::vector<std::string>& addresses,
-                                  std::uint16_t master_port);
+// `master_addr` and `master_port` are where rank 0 is reached.
+LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
+                       std::uint16_t master_port);
+
+// Calls `send` for each host that has a rank, in the order of membership.hosts_used(). `addresses`
+// has theirs.
+void for_each_launch(const Membership& membership, const std::vector<std::string>& addresses,
+                     const std::function<void(std::uint32_t host, const LaunchHead&)>& send);
 
 }  // namespace hvdrun

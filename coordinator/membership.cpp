@@ -1,5 +1,7 @@
 #include "coordinator/membership.h"
 
+#include <algorithm>
+
 namespace hvdrun {
 
 const char* name_of(RankState state) {
@@ -27,12 +29,16 @@ void Membership::assign(std::uint32_t np) {
     if (hosts_used_.empty() || hosts_used_.back() != place.host) hosts_used_.push_back(place.host);
     ranks_.push_back({place, RankState::assigned, 0});
   }
+  in_state_ = {size()};
 }
 
 std::vector<std::uint32_t> Membership::ranks_of(std::uint32_t host) const {
+  // A host's ranks follow each other, in the order of the hosts.
+  auto record = std::partition_point(ranks_.begin(), ranks_.end(),
+                                     [host](const RankRecord& r) { return r.place.host < host; });
   std::vector<std::uint32_t> found;
-  for (const RankRecord& record : ranks_)
-    if (record.place.host == host) found.push_back(record.place.rank);
+  for (; record != ranks_.end() && record->place.host == host; ++record)
+    found.push_back(record->place.rank);
   return found;
 }
 
@@ -43,6 +49,8 @@ void Membership::set_state(std::uint32_t rank, RankState state) {
   // A rank that comes back after hvd::shutdown() was counted the first time.
   if (state == RankState::joined && old == RankState::started) ++joined_;
   if (state == RankState::exited) ++exited_;
+  --in_state_[static_cast<std::size_t>(old)];
+  ++in_state_[static_cast<std::size_t>(state)];
   old = state;
 }
 

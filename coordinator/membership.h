@@ -3,6 +3,8 @@
 // can be told apart. Sans-I/O.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +50,8 @@ class Membership {
   void set_state(std::uint32_t rank, RankState state);
   void set_pid(std::uint32_t rank, std::uint32_t pid) { ranks_[rank].pid = pid; }
 
+  // How many are in this state now.
+  std::uint32_t count(RankState state) const { return in_state_[static_cast<std::size_t>(state)]; }
   // How many ranks ever came this far (an exited rank counts as started only if it was).
   std::uint32_t started() const { return started_; }
   std::uint32_t joined() const { return joined_; }
@@ -58,6 +62,7 @@ class Membership {
   std::vector<std::uint32_t> hosts_used_;
   std::vector<RankRecord> ranks_;
   std::uint32_t epoch_ = 0;
+  std::array<std::uint32_t, 5> in_state_{};  // by RankState
   std::uint32_t started_ = 0;
   std::uint32_t joined_ = 0;
   std::uint32_t exited_ = 0;

@@ -62,7 +62,8 @@ Server::Server(asio::io_context& io, ServerOptions options)
     listener_.emplace(
         io_, std::move(options.listener), PskKey{job_.spec().job_id, std::move(options.secret)},
         [this](std::unique_ptr<ByteStream> stream) {
-          if (handshaking_.size() < limits::kMaxPendingHandshakes)
+          // They know the key, so they are agents: all of them may come at once.
+          if (handshaking_.size() < agents_.size() + limits::kMaxPendingHandshakes)
             handshake(std::make_shared<FrameChannel>(std::move(stream)), false);
         },
         [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
@@ -166,6 +167,7 @@ void Server::refuse(const std::shared_ptr<FrameChannel>& channel, Errc code,
 void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host) {
   agents_[host] = {channel, Lease(job_.spec().lease, now())};
   channel->keep_trying_for(patience_of(job_.spec().lease));
+  ++agents_here_;
   job_.agent_connected(host);
   channel->set_callbacks(
       [this, host](const Frame& frame) {
@@ -222,8 +224,11 @@ void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {
 }
 
 void Server::lose_agent(std::uint32_t host, const std::string& why) {
-  if (agents_[host].channel) agents_[host].channel->close();
-  agents_[host].channel.reset();
+  if (agents_[host].channel) {
+    agents_[host].channel->close();
+    agents_[host].channel.reset();
+    --agents_here_;
+  }
   board_.forget_host(host);
   job_.agent_lost(host, why, now());
 }
@@ -255,7 +260,11 @@ void Server::after_event() {
   for (Job::Action& action : job_.take_actions()) {
     const auto& channel =
         action.target == Job::Action::Target::driver ? driver_ : agents_[action.host].channel;
-    if (channel) channel->send_bytes(std::move(action.frame));
+    if (channel && action.rest) {
+      channel->send_shared(std::move(action.frame), std::move(action.rest));
+    } else if (channel) {
+      channel->send_bytes(std::move(action.frame));
+    }
   }
   if (job_.state() == JobState::ended) {
     if (!leave_by_) {
@@ -264,9 +273,7 @@ void Server::after_event() {
       status_server_.reset();
       horovod_.reset();
     }
-    const bool all_gone = std::none_of(agents_.begin(), agents_.end(),
-                                       [](const Peer& peer) { return peer.channel != nullptr; });
-    if (all_gone && handshaking_.empty()) {
+    if (agents_here_ == 0 && handshaking_.empty()) {
       timer_.cancel();
       // The driver leaves last; its verdict may still be on the way.
       if (driver_) driver_->close_when_sent();

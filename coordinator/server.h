@@ -78,6 +78,7 @@ class Server {
   std::optional<HorovodServer> horovod_;
   std::shared_ptr<FrameChannel> driver_;
   std::vector<Peer> agents_;  // by host index
+  std::size_t agents_here_ = 0;
   std::set<std::shared_ptr<FrameChannel>> handshaking_;
   boost::asio::steady_timer timer_;
   bool own_address_known_ = false;

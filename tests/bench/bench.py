@@ -18,11 +18,12 @@ import launch
 import memory
 import peer_copy
 import step
+import swarm
 import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, training, *hosts.BENCHES)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, training, swarm, *hosts.BENCHES)
 }
 
 

@@ -15,7 +15,8 @@ InstalledTree::InstalledTree() : root_(folder_.path() + "/root") {
   if (install.exit_code != 0) throw std::runtime_error(install.out + install.err);
   for (const auto& entry : fs::recursive_directory_iterator(root_)) {
     if (entry.path().filename() == "hvd.pc") pkg_config_ = entry.path().parent_path();
-    if (entry.path().filename() == "hvdrun" && entry.is_regular_file()) hvdrun_ = entry.path();
+    if (entry.path().parent_path().filename() == "bin" && entry.path().filename() == "hvdrun")
+      hvdrun_ = entry.path();
   }
   if (pkg_config_.empty() || hvdrun_.empty())
     throw std::runtime_error("hvd.pc or hvdrun is not installed");

@@ -29,6 +29,10 @@ int main() {
   INFO(job.out << job.err);
   CHECK(job.exit_code == 0);
   CHECK(job.out.find("[2]<stdout>:2/3 3\n") != std::string::npos);
+  // Its agent for other hosts is found from where hvdrun stands, wherever that is: ssh is called.
+  const RunResult remote = tree.hvdrun({"-np", "1", "-H", "elsewhere:1", "--ssh", "false", "true"});
+  CHECK(remote.exit_code == 69);
+  CHECK(remote.err.find("host elsewhere (connecting)") != std::string::npos);
 }
 
 }  // namespace

@@ -54,6 +54,35 @@ TEST_CASE("frames arrive in order, and the end after them", "[channel]") {
   CHECK(end == Errc::closed);
 }
 
+TEST_CASE("frames with a shared rest keep their place among the others", "[channel]") {
+  Pair pair;
+  pair.open_right();
+  std::vector<std::string> texts;
+  pair.left->start([](const Frame&) {}, [](std::error_code) {});
+  pair.right->start(
+      [&](const Frame& frame) {
+        Log log;
+        REQUIRE_FALSE(decode(frame.payload, log));
+        texts.push_back(log.text);
+      },
+      [](std::error_code) {});
+  const std::string whole = encode_frame(Log{LogLevel::info, "shared"});
+  const auto rest = std::make_shared<const std::string>(whole.substr(13));
+  for (int i = 0; i < 3; ++i) {
+    pair.left->send(Log{LogLevel::info, "own"});
+    pair.left->send_shared(whole.substr(0, 13), rest);
+    pair.left->send_shared(whole.substr(0, 13), rest);
+  }
+  CHECK(pair.left->queued() > 0);
+  pair.io.run_for(200ms);
+  CHECK(pair.left->queued() == 0);
+  CHECK(rest.use_count() == 1);
+  const std::vector<std::string> three{"own", "shared", "shared"};
+  std::vector<std::string> all;
+  for (int i = 0; i < 3; ++i) all.insert(all.end(), three.begin(), three.end());
+  CHECK(texts == all);
+}
+
 TEST_CASE("a peer that does not read ends the channel, not the memory", "[channel]") {
   Pair pair;
   std::error_code end;

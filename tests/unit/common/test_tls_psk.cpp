@@ -1,4 +1,6 @@
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ssl/context.hpp>
@@ -69,6 +71,85 @@ TEST_CASE_METHOD(TlsFixture, "the same key on both sides carries bytes", "[tls]"
   client_stream->async_write(asio::buffer("hello", 5), [](const auto&, std::size_t) {});
   io.run_for(200ms);
   CHECK(got == "hello");
+}
+
+// Reads into a buffer of this size until so many bytes are there.
+void read_all(ByteStream& stream, std::string& got, std::vector<char>& buffer, std::size_t bytes) {
+  stream.async_read_some(asio::buffer(buffer), [&, bytes](const auto& ec, std::size_t size) {
+    if (ec) return;
+    got.append(buffer.data(), size);
+    if (got.size() < bytes) read_all(stream, got, buffer, bytes);
+  });
+}
+
+TEST_CASE_METHOD(TlsFixture, "more than the sockets hold goes both ways at once", "[tls]") {
+  connect("job", std::string(32, 'k'));
+  run();
+  REQUIRE(server_stream);
+  REQUIRE(client_stream);
+  std::string sent;
+  for (std::size_t i = 0; i < 8'000'000; ++i) sent += static_cast<char>(i * i >> 7);
+  std::string at_client;
+  std::string at_server;
+  std::vector<char> small(1000);
+  std::vector<char> large(40'000);
+  int written = 0;
+  const auto count = [&](const auto& ec, std::size_t size) {
+    if (!ec && size == sent.size()) ++written;
+  };
+  server_stream->async_write(asio::buffer(sent), count);
+  client_stream->async_write(asio::buffer(sent), count);
+  io.run_for(50ms);
+  CHECK(written == 0);  // nobody reads
+  read_all(*client_stream, at_client, small, sent.size());
+  read_all(*server_stream, at_server, large, sent.size());
+  for (int i = 0; i < 1000 && (at_client.size() < sent.size() || at_server.size() < sent.size());
+       ++i) {
+    io.restart();
+    io.run_for(10ms);
+  }
+  io.run_for(10ms);
+  CHECK(written == 2);
+  CHECK((at_client == sent));
+  CHECK((at_server == sent));
+}
+
+TEST_CASE_METHOD(TlsFixture, "the end of a stream, and of what is under way on it", "[tls]") {
+  connect("job", std::string(32, 'k'));
+  run();
+  REQUIRE(server_stream);
+  char byte = 0;
+  std::optional<boost::system::error_code> end;
+  server_stream->async_read_some(asio::buffer(&byte, 1),
+                                 [&](const auto& ec, std::size_t) { end = ec; });
+  SECTION("the other side is gone") {
+    client_stream.reset();
+    io.run_for(100ms);
+    CHECK(end == asio::error::eof);
+  }
+  SECTION("the other side writes no more") {
+    client_stream->shutdown_send();
+    io.run_for(100ms);
+    CHECK(end == asio::error::eof);
+    // It still reads.
+    std::string got(2, ' ');
+    client_stream->async_read_some(asio::buffer(got), [](const auto&, std::size_t) {});
+    server_stream->async_write(asio::buffer("ok", 2), [](const auto&, std::size_t) {});
+    io.restart();
+    io.run_for(100ms);
+    CHECK(got == "ok");
+  }
+  SECTION("it is closed here") {
+    server_stream->close();
+    CHECK_FALSE(end);
+    io.run_for(100ms);
+    CHECK(end == asio::error::operation_aborted);
+  }
+  SECTION("it is destroyed here") {
+    server_stream.reset();
+    io.run_for(100ms);
+    CHECK(end == asio::error::operation_aborted);
+  }
 }
 
 TEST_CASE_METHOD(TlsFixture, "a wrong key is refused on both sides", "[tls]") {

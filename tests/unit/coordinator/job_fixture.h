@@ -44,6 +44,7 @@ struct JobFixture {
     for (auto& action : job.take_actions()) {
       FrameDecoder decoder;
       decoder.feed(action.frame);
+      if (action.rest) decoder.feed(*action.rest);
       std::error_code ec;
       sent.push_back({action.target, action.host, decoder.next(ec).value()});
     }

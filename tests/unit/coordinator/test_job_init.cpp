@@ -43,6 +43,16 @@ TEST_CASE_METHOD(JobFixture, "who waits in init for whom is said, and ends the j
   CHECK(job.verdict().text == "rank 2 never reached hvd::init");
 }
 
+TEST_CASE_METHOD(JobFixture, "who came to init since somebody waits is counted as well", "[job]") {
+  run();
+  from_agent(0, FenceEnter{0, {1}, ""});
+  from_agent(0, FenceEnter{0, {0}, ""});
+  job.tick(now + 10s);
+  const auto warnings = take_all<Log>(Target::driver);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].second.text == "2 ranks wait in hvd::init since 10 s for rank 2");
+}
+
 TEST_CASE_METHOD(JobFixture, "a Horovod rank that never comes to init is the cause", "[job]") {
   run();
   job.horovod_gathering({0, 1}, {2}, now);

@@ -33,10 +33,14 @@ TEST_CASE("a rank is counted once on its way", "[membership]") {
   members.set_state(0, RankState::joined);  // after hvd::shutdown() and another init()
   CHECK(members.started() == 1);
   CHECK(members.joined() == 1);
+  CHECK(members.count(RankState::joined) == 1);
+  CHECK(members.count(RankState::left) == 0);
+  CHECK(members.count(RankState::assigned) == 1);
   members.set_state(0, RankState::exited);
   members.set_state(0, RankState::exited);
   members.set_state(0, RankState::joined);  // late news of a process that is gone
   CHECK(members.exited() == 1);
+  CHECK(members.count(RankState::exited) == 1);
   CHECK(members.ranks()[0].state == RankState::exited);
 }
 

@@ -1,0 +1,69 @@
+"""What thousands of agents cost the coordinator: CPU, memory and time until all ranks run, and after."""
+
+import json
+import subprocess
+
+NAME = "swarm"
+TITLE = "fake agents with 8 ranks each against one coordinator, over TLS on loopback"
+AGENTS = [1000, 3000, 10000]
+SLOTS = 8
+RUNS = 3  # of each; medians
+# What the coordinator may take with 10,000 agents; less in proportion with fewer.
+CPU_SECONDS = 5
+MEMORY_MB = 400
+PHASES = ["ready", "started", "joined", "released", "fetched", "heartbeats", "exited"]
+
+
+def middle(values):
+    return sorted(values)[len(values) // 2]
+
+
+def measure(build, rounds, report):
+    """Rows for each number of agents: CPU until all ranks have started, peak memory, and each phase."""
+    rows = []
+    for agents in AGENTS:
+        runs = []
+        for turn in range(min(RUNS, rounds)):
+            done = subprocess.run(
+                [f"{build}/tests/bench/swarm", str(agents), str(SLOTS)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                text=True,
+                timeout=400,
+                check=True,
+            )
+            runs.append(json.loads(done.stdout))
+            report(f"{NAME} {agents}: round {turn + 1} of {min(RUNS, rounds)}")
+        rows += rows_of(agents, runs)
+    return rows
+
+
+def rows_of(agents, runs):
+    share = agents / AGENTS[-1]
+    cpu = middle([run["started"]["cpu"] for run in runs])
+    memory = middle([run["exited"]["kib"] for run in runs]) * 1024 / 1e6
+    rows = [
+        row(agents, "CPU s, all started", cpu, CPU_SECONDS * share, f"{cpu / agents * 1e6:.0f} us for each agent"),
+        row(agents, "MB at most", memory, MEMORY_MB * share, f"{memory / agents * 1e3:.1f} kB for each agent"),
+    ]
+    before = {"wall": 0, "cpu": 0}
+    for phase in PHASES:
+        wall = middle([run[phase]["wall"] for run in runs])
+        cpu = middle([run[phase]["cpu"] for run in runs])
+        note = f"{wall - before['wall']:.2f} s, {cpu - before['cpu']:.2f} s of them the coordinator's CPU"
+        rows.append(row(agents, f"s until {phase}", wall, None, note))
+        before = {"wall": wall, "cpu": cpu}
+    return rows
+
+
+def row(agents, what, ours, limit, note):
+    return {
+        "bench": NAME,
+        "case": f"{agents} agents",
+        "unit": what,
+        "ours": ours,
+        "peer": "" if limit is None else "limit",
+        "peer_value": limit,
+        "ratio": None if limit is None else limit / ours,
+        "note": note,
+    }
