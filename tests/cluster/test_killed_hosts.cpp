@@ -44,14 +44,16 @@ TEST_CASE("whoever is killed on whichever host, nothing is left on any", "[clust
         Victim{"ssh client", "node1", "ssh -T", 69, "host node2 was lost"},
         Victim{"sshd's session", "node2", "sshd: root@notty", 69, "host node2 was lost"},
         Victim{"worker", "node2", "sleep 1000.75", 137, "rank 1 on node2 (pid "}}) {
-    const bool of_shell = std::string(victim.what) == "worker";
-    HostJob job(cluster,
-                {"-np", "2", "-H", "node1:1,node2:1", "sh", "-c",
-                 of_shell ? "echo ready; exec sleep 1000.75" : kFamily},
-                2);
+    const std::string what = victim.what;
+    const bool of_shell = what == "worker";
+    HostJob job(
+        cluster,
+        {"--ssh", what == "ssh client" ? "openssh" : "auto", "-np", "2", "-H", "node1:1,node2:1",
+         "sh", "-c", of_shell ? "echo ready; exec sleep 1000.75" : kFamily},
+        2);
     job.begin();
     CHECK(job.kill(victim.host, victim.who));
-    check_end(victim.what, job.end({"node1", "node2"}, 10s), victim.exit_code, victim.said);
+    check_end(what, job.end({"node1", "node2"}, 10s), victim.exit_code, victim.said);
   }
   {
     HostJob job(

@@ -102,13 +102,14 @@ TEST_CASE("hosts of no use are all named, each with its reason", "[cluster][fail
   CHECK(contains(result.err, "host stranger (connecting): "));
   CHECK(contains(result.err, "Permission denied (publickey"));
   CHECK(contains(result.err, "host noisy (connecting): "));
-  CHECK(contains(result.err, "host silent (connecting): "));
-  CHECK(contains(result.err, "host endless (connecting): no answer in time"));
-  CHECK(contains(result.err, "host broken (connecting): this account is closed"));
-  CHECK(contains(result.err, "host full (connecting): neither ~/.cache nor /tmp there can be"));
-  CHECK(contains(result.err, "host crowded1 (connecting): "));
+  CHECK(contains(result.err, "host silent (agreeing on keys): no answer in time"));
+  CHECK(contains(result.err, "host endless (starting a shell): no answer in time"));
+  CHECK(contains(result.err, "host broken (starting a shell): this account is closed"));
+  CHECK(
+      contains(result.err, "host full (starting a shell): neither ~/.cache nor /tmp there can be"));
+  CHECK(contains(result.err, "host crowded1 (starting a shell): "));
   CHECK(contains(result.err, "Cannot fork"));
-  CHECK(contains(result.err, "host slow (connecting): no answer in time"));
+  CHECK(contains(result.err, "host slow (starting a shell): no answer in time"));
   CHECK(contains(result.err, "to see it by hand: ssh silent true"));
   CHECK_FALSE(contains(result.err, "host node1 ("));
   CHECK(result.time < 20s);

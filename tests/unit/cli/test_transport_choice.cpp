@@ -169,9 +169,10 @@ TEST_CASE("without an ssh program the usual files hold", "[transport]") {
   here.read_file = [](const std::string&) { return std::nullopt; };
   here.read_key = [](const std::string&) { return std::optional(key_file("ssh-ed25519")); };
   SshOptions options;
+  options.user = "you";
   options.port = 77;
   options.accept_new_host_keys = true;
-  const auto target = choose_transport(default_ssh_config("you@gpu1", options, here), here).target;
+  const auto target = choose_transport(default_ssh_config("gpu1", options, here), here).target;
   CHECK(target.user == "you");
   CHECK(target.host == "gpu1");
   CHECK(target.port == 77);
