@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 
 // After the end, for agents and driver to take their last frames and go.
 constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
-constexpr std::size_t kNamedHosts = 8;  // in one line
+constexpr std::size_t kNamedSilent = 8;  // in one line
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -33,11 +33,11 @@ std::string seconds_text(std::chrono::milliseconds time) {
 std::string who_has(const std::vector<std::uint32_t>& indices,
                     const std::vector<HostSlots>& hosts) {
   std::string names;
-  for (std::size_t i = 0; i < std::min(indices.size(), kNamedHosts); ++i)
+  for (std::size_t i = 0; i < std::min(indices.size(), kNamedSilent); ++i)
     names += (i > 0 ? ", " : "") + hosts[indices[i]].name;
   if (indices.size() == 1) return "host " + names + " has";
-  if (indices.size() > kNamedHosts)
-    names += " and " + std::to_string(indices.size() - kNamedHosts) + " more";
+  if (indices.size() > kNamedSilent)
+    names += " and " + std::to_string(indices.size() - kNamedSilent) + " more";
   return "hosts " + names + " have";
 }
 

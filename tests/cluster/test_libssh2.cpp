@@ -20,7 +20,7 @@ namespace {
     return;                                                             \
   }
 
-bool says(const std::string& text, const std::string& part) {
+bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -88,8 +88,8 @@ TEST_CASE("libssh2 opens hosts that are known, and no others", "[cluster][libssh
       launch(cluster, {"-np", "3", "-H", "node1:1,node2:1,node3:1", "/bin/true"});
   CAPTURE(three.err);
   CHECK(three.exit_code == 0);
-  CHECK(says(three.err, "node2: opened by libssh2, as root@node2 port 22"));
-  CHECK(says(three.err, "node3: opened by libssh2"));
+  CHECK(mentions(three.err, "node2: opened by libssh2, as root@node2 port 22"));
+  CHECK(mentions(three.err, "node3: opened by libssh2"));
   // Where there is no ssh program at all.
   const RunResult alone =
       cluster.run_on("node1", {"env", "PATH=/nowhere", build_path("hvdrun"), "--env-compat",
@@ -101,10 +101,10 @@ TEST_CASE("libssh2 opens hosts that are known, and no others", "[cluster][libssh
   const RunResult unknown = with({});
   CAPTURE(unknown.err);
   CHECK(unknown.exit_code == 69);
-  CHECK(says(unknown.err,
-             "host node2 (agreeing on keys): Host key verification failed: nothing "
-             "is known of its key (ssh-ed25519 SHA256:"));
-  CHECK(says(unknown.err, "--accept-new-host-keys"));
+  CHECK(mentions(unknown.err,
+                 "host node2 (agreeing on keys): Host key verification failed: nothing "
+                 "is known of its key (ssh-ed25519 SHA256:"));
+  CHECK(mentions(unknown.err, "--accept-new-host-keys"));
   // The line that it says is the one to run.
   const auto begin = unknown.err.find("echo 'node2 ssh-ed25519 ");
   REQUIRE(begin != std::string::npos);
@@ -121,31 +121,32 @@ TEST_CASE("libssh2 opens hosts that are known, and no others", "[cluster][libssh
 
   write_file(file, home.known);
   REQUIRE(run({.args = {"ssh-keygen", "-H", "-f", file}}).exit_code == 0);
-  CHECK(says(with({}).err, "opened by libssh2"));
+  CHECK(mentions(with({}).err, "opened by libssh2"));
   CHECK(with({}).exit_code == 0);
 
   write_file(file, home.known + "@revoked * " +
                        home.known_line("node2").substr(home.known_line("node2").find(' ') + 1));
   const RunResult revoked = with({});
   CHECK(revoked.exit_code == 69);
-  CHECK(says(revoked.err, "has revoked its key"));
+  CHECK(mentions(revoked.err, "has revoked its key"));
   const std::string foreign = home.known_line("node3");
   write_file(file, "node2" + foreign.substr(foreign.find(' ')));
   for (const char* const option : {"--accept-new-host-keys", "--stdin=none"}) {
     const RunResult changed = with({option});
     CHECK(changed.exit_code == 69);
-    CHECK(says(changed.err, "Host key for node2 has changed"));
+    CHECK(mentions(changed.err, "Host key for node2 has changed"));
   }
 
   write_file(file, home.known);
   const RunResult others =
       launch(cluster, {"--ssh", "libssh2", "-np", "2", "-H", "nowhere:1,node2:1", "/bin/true"});
   CHECK(others.exit_code == 69);
-  CHECK(says(others.err, "host nowhere (resolving its name): could not resolve hostname nowhere"));
+  CHECK(mentions(others.err,
+                 "host nowhere (resolving its name): could not resolve hostname nowhere"));
   const RunResult refused = with({"-p", "1"});
-  CHECK(says(refused.err,
-             "host node2 (connecting): connect to 10.77.0.2 port 1: Connection refused"));
-  CHECK(says(refused.err, "to see it by hand: ssh -p 1 node2 true"));
+  CHECK(mentions(refused.err,
+                 "host node2 (connecting): connect to 10.77.0.2 port 1: Connection refused"));
+  CHECK(mentions(refused.err, "to see it by hand: ssh -p 1 node2 true"));
 }
 
 TEST_CASE("keys come from files and from the agent, and what libssh2 lacks from the client",
@@ -162,12 +163,12 @@ TEST_CASE("keys come from files and from the agent, and what libssh2 lacks from 
   const RunResult jump = with({});
   CAPTURE(jump.err);
   CHECK(jump.exit_code == 0);
-  CHECK(says(jump.err, "node2: opened by ssh, because its ssh configuration has ProxyJump"));
+  CHECK(mentions(jump.err, "node2: opened by ssh, because its ssh configuration has ProxyJump"));
   const RunResult forced = with({"--ssh", "libssh2"});
   CHECK(forced.exit_code == 69);
-  CHECK(says(forced.err, "libssh2 cannot open it: its ssh configuration has ProxyJump"));
+  CHECK(mentions(forced.err, "libssh2 cannot open it: its ssh configuration has ProxyJump"));
   std::filesystem::remove(home.ssh + "config");
-  CHECK(says(with({"--ssh-args", "-4"}).err, "node2: opened by ssh, because --ssh-args"));
+  CHECK(mentions(with({"--ssh-args", "-4"}).err, "node2: opened by ssh, because --ssh-args"));
 
   // A server that has another type of key first, and one that agrees with libssh2 on nothing.
   const std::string place = cluster.home("node2") + "/../";
@@ -180,7 +181,7 @@ TEST_CASE("keys come from files and from the agent, and what libssh2 lacks from 
   const RunResult hardened = with({"-p", "2223"});
   CAPTURE(hardened.err);
   CHECK(hardened.exit_code == 0);
-  CHECK(says(hardened.err, "opened by ssh, because libssh2 failed while agreeing on keys"));
+  CHECK(mentions(hardened.err, "opened by ssh, because libssh2 failed while agreeing on keys"));
 
   // The key in the agent alone.
   const std::string socket = home.ssh + "agent";
@@ -203,7 +204,7 @@ TEST_CASE("keys come from files and from the agent, and what libssh2 lacks from 
   std::filesystem::rename(key, home.ssh + "aside");
   const RunResult empty = with_agent(by_agent);
   CHECK(empty.exit_code == 69);
-  CHECK(says(empty.err, "the ssh agent has no ed25519 or ecdsa key"));
+  CHECK(mentions(empty.err, "the ssh agent has no ed25519 or ecdsa key"));
   REQUIRE(with_agent({"ssh-add", "-q", home.ssh + "aside"}).exit_code == 0);
   const RunResult agent = with_agent(by_agent);
   CAPTURE(agent.err);
@@ -217,14 +218,14 @@ TEST_CASE("keys come from files and from the agent, and what libssh2 lacks from 
   const RunResult rsa = with({});
   CAPTURE(rsa.err);
   CHECK(rsa.exit_code == 0);
-  CHECK(says(rsa.err, "opened by ssh, because "));
-  CHECK(says(rsa.err, "id_rsa is no key that libssh2 can use"));
+  CHECK(mentions(rsa.err, "opened by ssh, because "));
+  CHECK(mentions(rsa.err, "id_rsa is no key that libssh2 can use"));
   std::filesystem::remove(home.ssh + "id_rsa");
   run({.args = {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key}});
   const RunResult stranger = with({});
   CHECK(stranger.exit_code == 69);
-  CHECK(says(stranger.err, "opened by ssh, because libssh2 failed while logging in"));
-  CHECK(says(stranger.err, "Permission denied (publickey)"));
+  CHECK(mentions(stranger.err, "opened by ssh, because libssh2 failed while logging in"));
+  CHECK(mentions(stranger.err, "Permission denied (publickey)"));
 }
 
 TEST_CASE("a host of libssh2 or of a template ends with its connection", "[cluster][libssh2]") {

@@ -13,6 +13,7 @@
 #include "tests/unit/comm/conformance.h"
 #include "tests/unit/comm/host_threads.h"
 #include "tests/unit/comm/random_cases.h"
+#include "tests/unit/comm/trouble.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
@@ -25,21 +26,6 @@ using std::chrono::steady_clock;
 namespace {
 
 using Counts = std::vector<std::size_t>;
-
-constexpr CallOptions kPatient{.timeout = milliseconds(20'000)};
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-void check_all(const RankErrors& errors, ErrorCode code, const std::string& part) {
-  for (const auto& error : errors) {
-    REQUIRE(error.has_value());
-    INFO(error->text);
-    CHECK(error->code == code);
-    CHECK(contains(error->text, part));
-  }
-}
 
 void check_cases(HostThreads& ranks, const std::vector<Case>& cases) {
   CHECK(first_error(ranks.run([&](Communicator& communicator) {

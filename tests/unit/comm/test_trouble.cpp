@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/comm/rank_threads.h"
+#include "tests/unit/comm/trouble.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
@@ -22,12 +23,6 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr CallOptions kPatient{.timeout = milliseconds(20'000)};
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 void allreduce_ones(Communicator& communicator, std::size_t count, const CallOptions& options) {
   std::vector<float> data(count, 1.0F);
   communicator.allreduce(data.data(), data.data(), count, {DataType::float32, ReduceOp::sum},
@@ -35,15 +30,6 @@ void allreduce_ones(Communicator& communicator, std::size_t count, const CallOpt
   expect(std::all_of(data.begin(), data.end(),
                      [&](float x) { return x == static_cast<float>(communicator.size()); }),
          "wrong sum");
-}
-
-void check_all(const RankErrors& errors, ErrorCode code, const std::string& part) {
-  for (const auto& error : errors) {
-    REQUIRE(error.has_value());
-    INFO(error->text);
-    CHECK(error->code == code);
-    CHECK(contains(error->text, part));
-  }
 }
 
 }  // namespace

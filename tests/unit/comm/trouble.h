@@ -1,0 +1,29 @@
+// What the tests of trouble among ranks have in common.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/comm/errors.h"
+#include "worker/comm/communicator.h"
+
+namespace hvdrun::test {
+
+inline constexpr CallOptions kPatient{.timeout = std::chrono::milliseconds(20'000)};
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline void check_all(const RankErrors& errors, hvd::ErrorCode code, const std::string& part) {
+  for (const auto& error : errors) {
+    REQUIRE(error.has_value());
+    INFO(error->text);
+    CHECK(error->code == code);
+    CHECK(contains(error->text, part));
+  }
+}
+
+}  // namespace hvdrun::test
