@@ -121,38 +121,39 @@ void LinkSet::look_for_trouble() {
     throw hvd::Error(said.code(),
                      "rank " + std::to_string(link->rank()) + " gave up: " + said.what());
   }
-  // A rank that is needed, and how long it may still be silent.
-  std::optional<std::size_t> needed;
-  patience_ = kSilence;
-  std::optional<hvd::Error> reason;
   const MutexLock lock(mutex_);
   if (aborted_) throw hvd::Error(*aborted_);
-  const auto look_at = [&](std::size_t rank, bool lost) {
-    const std::size_t host = layout_->host_of(rank);
-    std::optional<hvd::Error> why = gone_[rank];
-    for (std::size_t i = 0; i < layout_->count(host) && !why; ++i)
-      why = gone_[layout_->first(host) + i];
-    if (!lost && !why) return;
-    needed = rank;
-    patience_ = std::min(patience_, lost && why           ? milliseconds(0)
-                                    : lost || gone_[rank] ? kReasonWait
-                                                          : kSilence);
-    if (why) reason = why;
-  };
+  Doubt doubt;
+  patience_ = kSilence;
   for (const Link* const link : connected_)
-    if (link->unreceived() > 0 || link->unsent() > 0) look_at(link->rank(), link->lost());
+    if (link->unreceived() > 0 || link->unsent() > 0) look_at(link->rank(), link->lost(), doubt);
   for (const std::size_t rank : connecting_to_)
-    if (!links_[rank]) look_at(rank, false);
-  if (!needed) lost_since_.reset();
-  if (needed && !lost_since_) lost_since_ = now;
-  if (needed && now - *lost_since_ >= patience_) {
-    if (reason) throw hvd::Error(*reason);
+    if (!links_[rank]) look_at(rank, false, doubt);
+  if (!doubt.rank) lost_since_.reset();
+  if (doubt.rank && !lost_since_) lost_since_ = now;
+  if (doubt.rank && now - *lost_since_ >= patience_) {
+    if (doubt.reason) throw hvd::Error(*doubt.reason);
     throw hvd::Error(hvd::ErrorCode::peer_lost,
-                     "rank " + std::to_string(*needed) + " is lost: its connection ended");
+                     "rank " + std::to_string(*doubt.rank) + " is lost: its connection ended");
   }
   if (now >= deadline_)
     throw hvd::Error(hvd::ErrorCode::timeout,
                      "waited " + seconds_text(call_.timeout) + " for " + awaited());
+}
+
+// Whether this rank, which is needed, may not come, and how long it may still be silent.
+void LinkSet::look_at(std::size_t rank, bool lost, Doubt& doubt) {
+  const std::size_t host = layout_->host_of(rank);
+  std::optional<hvd::Error> why = gone_[rank];
+  for (std::size_t i = 0; i < layout_->count(host) && !why; ++i)
+    why = gone_[layout_->first(host) + i];
+  if (!lost && !why) return;
+  doubt.rank = rank;
+  if (lost && why)
+    patience_ = milliseconds(0);
+  else if (lost || gone_[rank])
+    patience_ = std::min(patience_, kReasonWait);
+  if (why) doubt.reason = why;
 }
 
 std::string LinkSet::awaited() const {

@@ -78,11 +78,18 @@ class LinkSet {
   };
   enum class Outcome { busy, ready, dropped };
 
+  // A rank that is needed and may not come, and the launcher's reason.
+  struct Doubt {
+    std::optional<std::size_t> rank;
+    std::optional<hvd::Error> reason;
+  };
+
   template <class Done>
   void wait_until(const Done& done);
   bool progress();
   void block();
   void look_for_trouble() HVD_EXCLUDES(mutex_);
+  void look_at(std::size_t rank, bool lost, Doubt& doubt) HVD_REQUIRES(mutex_);
   std::string awaited() const;
 
   void start_connecting(std::size_t rank);

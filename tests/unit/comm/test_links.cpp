@@ -121,8 +121,9 @@ TEST_CASE("messages come whole, in order, whatever their sizes", "[links]") {
 }
 
 TEST_CASE("what does not fit is an error that says so", "[links]") {
-  auto [a, b] = socket_pair();
-  Link left(std::move(a), 1);
+  auto ends = socket_pair();
+  Link left(std::move(ends.first), 1);
+  UniqueFd& b = ends.second;
   char data[8] = {};
   const auto wrong = [&](std::uint32_t sequence, std::size_t bytes) {
     left.receive(7, data, sizeof data);
