@@ -15,6 +15,11 @@ namespace {
 constexpr std::ptrdiff_t kAtOnce = 32;
 constexpr std::chrono::seconds kReport{3};
 constexpr std::size_t kNamed = 8;
+// sshd turns away some of many that have not logged in (MaxStartups). Each that was pauses, twice
+// as long each time, and keeps its place among those that are being opened, so that they become
+// fewer.
+constexpr int kTries = 7;
+constexpr std::chrono::milliseconds kPause{100};
 
 }  // namespace
 
@@ -144,6 +149,7 @@ RemoteHost::Callbacks HostOpener::callbacks_of(Host& host) {
 
 void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
   const bool had_started = host.tries.back()->started();
+  if (end.worth_another_try && !ending_ && ++host.hung_up_on < kTries) return try_later(host);
   const bool again = end.worth_another_client && !ending_ && !no_client_ &&
                      options_.transport == SshTransport::automatic;
   if (again)
@@ -157,6 +163,17 @@ void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
   refuse(host, end);
   open_next();
   callbacks_.ended(host.index, std::nullopt);
+}
+
+void HostOpener::try_later(Host& host) {
+  host.state = Host::State::pausing;
+  // Not all at once again.
+  const auto pause = kPause * (1 << host.hung_up_on);
+  const auto spread = pause * static_cast<int>(host.index % 16) / 16;
+  host.pause = std::make_unique<boost::asio::steady_timer>(io_, pause / 2 + spread);
+  host.pause->async_wait([this, &host](const auto& ec) {
+    if (!ec && !ending_) open(host);
+  });
 }
 
 void HostOpener::refuse(Host& host, const RemoteHost::End& end) {
@@ -234,8 +251,9 @@ void HostOpener::end_unconnected() {
 // Nothing was begun for these that would tell its end.
 void HostOpener::end_unopened() {
   for (const auto& [index, host] : hosts_) {
-    if (host->state != Host::State::waiting && host->state != Host::State::asking) continue;
+    if (host->state == Host::State::running || host->state == Host::State::ended) continue;
     host->state = Host::State::ended;
+    if (host->pause) host->pause->cancel();
     if (host->query) host->query->cancel();
     callbacks_.gone(index);
   }

@@ -72,10 +72,13 @@ class HostOpener {
     std::vector<std::unique_ptr<RemoteHost>> tries;  // the last one is under way
     std::unique_ptr<HostRelay> relay;                // of the last one
     bool by_libssh2 = false;
-    enum class State { waiting, asking, running, ended } state = State::waiting;
+    int hung_up_on = 0;                                // times
+    std::unique_ptr<boost::asio::steady_timer> pause;  // before it is tried again
+    enum class State { waiting, asking, running, pausing, ended } state = State::waiting;
 
     bool opening() const {
-      return state == State::asking || (state == State::running && !tries.back()->started());
+      return state == State::asking || state == State::pausing ||
+             (state == State::running && !tries.back()->started());
     }
     const char* stage() const;
   };
@@ -89,6 +92,7 @@ class HostOpener {
   void open_by_client(Host& host, const std::string& why);
   RemoteHost::Callbacks callbacks_of(Host& host);
   void on_ended(Host& host, const RemoteHost::End& end);
+  void try_later(Host& host);
   void refuse(Host& host, const RemoteHost::End& end);
   void tell_if_all_tried();
   void report();

@@ -192,7 +192,7 @@ bool Libssh2Host::step_done(int rc) {
   if (done == Step::over) return false;
   if (rc != 0) {
     if (done == Step::agree)
-      fail(session_error(), true);
+      fail_to_agree(rc);
     else if (done == Step::authenticate)
       fail(target_.user + "@" + target_.host + ": Permission denied (publickey)", true);
     else if (started())
@@ -374,6 +374,15 @@ void Libssh2Host::close_lease() {
 }
 
 void Libssh2Host::give_up() { fail("it does not answer any more"); }
+
+void Libssh2Host::fail_to_agree(int rc) {
+  End ended;
+  ended.why = session_error();
+  ended.worth_another_client = true;
+  ended.worth_another_try = rc == LIBSSH2_ERROR_SOCKET_DISCONNECT ||
+                            rc == LIBSSH2_ERROR_SOCKET_RECV || rc == LIBSSH2_ERROR_BANNER_RECV;
+  end(std::move(ended));
+}
 
 void Libssh2Host::fail(std::string why, bool worth_another_client, std::string advice) {
   End ended;

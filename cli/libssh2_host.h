@@ -59,6 +59,7 @@ class Libssh2Host : public RemoteHost {
   int write_queue();
   int close_channel();
   void on_closed();
+  void fail_to_agree(int rc);
   void fail(std::string why, bool worth_another_client = false, std::string advice = "");
   void end(End end);
   std::string session_error() const;

@@ -23,6 +23,8 @@ class RemoteHost {
     std::string why;     // empty: its guard has left as it should
     std::string advice;  // what the user can do about it; empty: nothing in particular
     bool worth_another_client = false;  // it ended before the shell, in what another ssh may know
+    // The server hung up before it knew who calls, as sshd does when many call at once.
+    bool worth_another_try = false;
   };
   struct Callbacks {
     std::function<void()> stage;                   // another one has begun

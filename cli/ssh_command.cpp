@@ -97,6 +97,12 @@ bool is_unknown_host_key(const std::string& words) {
          words.find("has changed") == std::string::npos;
 }
 
+bool server_hung_up(const std::string& words) {
+  return words.find("kex_exchange_identification: ") != std::string::npos &&
+         (words.find("Connection closed by") != std::string::npos ||
+          words.find("Connection reset by") != std::string::npos);
+}
+
 std::string ssh_by_hand(const SshOptions& options, const std::string& host) {
   std::vector<std::string> argv = options.program;
   if (is_template(options)) {

@@ -52,6 +52,9 @@ std::vector<std::string> ssh_query_command(const SshOptions& options, const std:
 // one is something else.
 bool is_unknown_host_key(const std::string& words);
 
+// What the client says when the server ends the connection before anything else is said.
+bool server_hung_up(const std::string& words);
+
 // What the user can type to see what ssh does.
 std::string ssh_by_hand(const SshOptions& options, const std::string& host);
 

@@ -10,6 +10,7 @@
 #include <boost/asio/write.hpp>
 
 #include "cli/client_process.h"
+#include "cli/ssh_command.h"
 
 namespace hvdrun {
 namespace {
@@ -98,6 +99,7 @@ void SshHost::on_client_ended(const ExitStatus& status) {
   if (!started()) {
     const std::string words = last_words();
     end.why = words.empty() ? argv_.front() + " " + how : words;
+    end.worth_another_try = is_ssh_ && !shell_runs() && server_hung_up(words);
   } else if (status.signaled) {
     end.why = "its " + argv_.front() + " " + how;
   } else if (is_ssh_ && status.value == kSshFailed) {

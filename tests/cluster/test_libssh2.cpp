@@ -265,3 +265,32 @@ TEST_CASE("a host of libssh2 or of a template ends with its connection", "[clust
     for (const char* const host : {"node1", "node2"}) CHECK(ends_there(cluster, host, "^" + word));
   }
 }
+
+TEST_CASE("an sshd that turns some of many away is tried again", "[cluster][libssh2]") {
+  NEEDS_HOSTS();
+  const Cluster cluster(2);
+  // Of more than two at once that have not logged in it turns away most.
+  start_sshd(cluster, "node2", 2022,
+             "HostKey " + cluster.home("node2") + "/../key\nMaxStartups 2:80:20\n");
+  const Home home(cluster);
+  std::string config;
+  std::string hosts;
+  constexpr int kNames = 24;
+  for (int i = 0; i < kNames; ++i) {
+    const std::string name = "name" + std::to_string(i);
+    config += "Host " + name + "\n  HostName 10.77.0.2\n  Port 2022\n  HostKeyAlias node2\n";
+    hosts += (i == 0 ? "" : ",") + name + ":1";
+  }
+  write_file(home.ssh + "config", config);
+  for (const char* const transport : {"libssh2", "openssh"}) {
+    const RunResult result = cluster.hvdrun_on(
+        "node1", {"--env-compat", "torch", "--ssh", transport, "-H", hosts, "echo", "here"});
+    CAPTURE(transport, result.err);
+    CHECK(result.exit_code == 0);
+    std::size_t count = 0;
+    for (auto at = result.out.find("here"); at != std::string::npos;
+         at = result.out.find("here", at + 1))
+      ++count;
+    CHECK(count == kNames);
+  }
+}
