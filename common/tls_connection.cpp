@@ -139,9 +139,8 @@ void TlsConnection::write() {
 }
 
 void TlsConnection::end_write(const error_code& ec) {
-  asio::post(socket_.get_executor(), [self = shared_from_this(), ec] {
-    std::exchange(self->write_done_, {})(ec, self->written_);
-  });
+  asio::post(socket_.get_executor(),
+             [done = std::exchange(write_done_, {}), ec, size = written_] { done(ec, size); });
 }
 
 bool TlsConnection::again(int result, Step step, error_code& fault) {
@@ -165,14 +164,41 @@ bool TlsConnection::again(int result, Step step, error_code& fault) {
   }
 }
 
+// The next attempt of an operation. When it is never made, because the io_context ends before, the
+// operation's callback goes with it: it may hold what holds this connection.
+class TlsConnection::Turn {
+ public:
+  Turn(std::shared_ptr<TlsConnection> connection, Step step)
+      : connection_(std::move(connection)), step_(step) {}
+  Turn(Turn&&) = default;
+  Turn& operator=(Turn&&) = delete;
+  ~Turn() {
+    if (connection_) connection_->drop(step_);
+  }
+  void operator()() { (std::exchange(connection_, nullptr).get()->*step_)(); }
+
+ private:
+  std::shared_ptr<TlsConnection> connection_;
+  Step step_;
+};
+
+void TlsConnection::drop(Step step) {
+  // Out of the way first: what a callback holds may come back here when it goes.
+  const auto handshake_done =
+      step == &TlsConnection::shake_hands ? std::exchange(handshake_done_, {}) : Done();
+  const auto read_done = step == &TlsConnection::read ? std::exchange(read_done_, {}) : Callback();
+  const auto write_done =
+      step == &TlsConnection::write ? std::exchange(write_done_, {}) : Callback();
+}
+
 // An error of the wait is found again, and told better, by the step.
 void TlsConnection::when_ready(asio::socket_base::wait_type what, Step step) {
   socket_.async_wait(
-      what, [self = shared_from_this(), step](const error_code&) { (self.get()->*step)(); });
+      what, [turn = Turn(shared_from_this(), step)](const error_code&) mutable { turn(); });
 }
 
 void TlsConnection::soon(Step step) {
-  asio::post(socket_.get_executor(), [self = shared_from_this(), step] { (self.get()->*step)(); });
+  asio::post(socket_.get_executor(), [turn = Turn(shared_from_this(), step)]() mutable { turn(); });
 }
 
 void TlsConnection::shutdown_send() {

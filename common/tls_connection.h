@@ -3,7 +3,7 @@
 // 20 KB, where Asio's SSL stream keeps 68 KiB of buffers more; a coordinator has one for each host.
 //
 // One thread. Callbacks never come from within the call that asks for them, and all come: after
-// close() with operation_aborted.
+// close() with operation_aborted, or not at all when the io_context ends before.
 #pragma once
 
 #include <functional>
@@ -40,6 +40,7 @@ class TlsConnection : public std::enable_shared_from_this<TlsConnection> {
  private:
   struct Carrier;  // how OpenSSL reads and writes the socket
   using Step = void (TlsConnection::*)();
+  class Turn;
 
   void shake_hands();
   void read();
@@ -50,6 +51,8 @@ class TlsConnection : public std::enable_shared_from_this<TlsConnection> {
   bool again(int result, Step step, boost::system::error_code& fault);
   void when_ready(boost::asio::socket_base::wait_type what, Step step);
   void soon(Step step);
+  // The operation will not go on.
+  void drop(Step step);
 
   boost::asio::ip::tcp::socket socket_;
   std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
