@@ -1,5 +1,6 @@
 #include "tests/cluster/cluster.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -15,6 +16,9 @@ std::string script() { return source_path("scripts/cluster"); }
 }  // namespace
 
 std::string Cluster::missing() {
+  const char* const sanitizer = std::getenv("HVD_TEST_SANITIZE");  // NOLINT(concurrency-mt-unsafe)
+  if (sanitizer != nullptr && std::string(sanitizer) == "thread")
+    return "the programs that a job over hosts adds have one thread each";
   if (::geteuid() != 0) return "hosts in network namespaces need root";
   if (::access("/usr/sbin/sshd", X_OK) != 0) return "there is no sshd";
   const RunResult tried = run({.args = {"unshare", "--net", "--pid", "--mount", "--fork", "true"}});

@@ -101,7 +101,9 @@ TEST_CASE("hosts of no use are all named, each with its reason", "[cluster][fail
   CHECK_FALSE(contains(result.out, "started"));
   CHECK(contains(result.err, "host stranger (connecting): "));
   CHECK(contains(result.err, "Permission denied (publickey"));
-  CHECK(contains(result.err, "host noisy (connecting): "));
+  // Noise may look like the begin of something for a while.
+  CHECK((contains(result.err, "host noisy (connecting): ") ||
+         contains(result.err, "host noisy (agreeing on keys): ")));
   CHECK(contains(result.err, "host silent (agreeing on keys): no answer in time"));
   CHECK(contains(result.err, "host endless (starting a shell): no answer in time"));
   CHECK(contains(result.err, "host broken (starting a shell): this account is closed"));
