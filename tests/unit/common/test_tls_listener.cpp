@@ -62,10 +62,11 @@ TEST_CASE_METHOD(ListenerFixture, "out of descriptors: which limit is said once,
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   std::vector<UniqueFd> taken;
   int highest = -1;
-  for (UniqueFd fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); fd && highest < 63;
-       fd.reset(::fcntl(0, F_DUPFD_CLOEXEC, 0))) {
-    highest = fd.get();
-    taken.push_back(std::move(fd));
+  while (highest < 63) {
+    const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    REQUIRE(fd >= 0);
+    highest = fd;
+    taken.emplace_back(fd);
   }
   rlimit low = before;
   low.rlim_cur = static_cast<rlim_t>(highest) + 1;
