@@ -13,6 +13,7 @@ struct NetworkOptions {
   std::vector<std::string> interfaces;  // --network-interfaces; empty: all
   std::vector<std::string> advertise;   // --advertise; empty: those of the interfaces
   PortRange ports;                      // --port-range
+  bool encrypt_data = false;            // --encrypt-data: what ranks of different hosts send
 };
 
 // `all` is what this machine has. Throws UsageError when a named interface has no address, and

@@ -94,6 +94,7 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::u
   bootstrap.input_rank = plan.output.stdin_to.rank;
   bootstrap.first_port = plan.network.ports.first;
   bootstrap.last_port = plan.network.ports.last;
+  bootstrap.encrypt_data = plan.network.encrypt_data;
   bootstrap.relay = plan.remote[host];
   bootstrap.dial_ms = static_cast<std::uint32_t>(
       std::clamp(plan.spec.start_timeout / kDialShare, kShortestDial, limits::kHandshakeTimeout)

@@ -160,6 +160,9 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        if (!parse_port_range(use.value(), o.network.ports))
          throw bad_value(use, "write the first and the last port, as in 6000-6100");
      }},
+    {"encrypt-data", "--encrypt-data", nullptr, Page::topic, Topic::network,
+     "TLS for what ranks of different hosts send",
+     [](O& o, const Use& use) { o.network.encrypt_data = use.on; }},
     {"transport", "--transport", "auto|local", Page::hidden, Topic::network,
      "for tests: local is an agent of its own, on this machine, for every host of -H",
      [](O& o, const Use& use) {

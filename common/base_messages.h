@@ -179,10 +179,11 @@ struct Bootstrap {
   InputFor input = InputFor::nobody;
   std::uint32_t input_rank = 0;  // with one_rank
   Isolation isolation = Isolation::automatic;
-  std::uint16_t first_port = 0;  // the range for MASTER_PORT; 0: any port
+  std::uint16_t first_port = 0;  // for MASTER_PORT and data connections; 0: any port
   std::uint16_t last_port = 0;
   bool relay = false;  // the driver takes both connections through the guard's stdin and stdout
   std::uint32_t dial_ms = 0;  // how long the addresses are tried
+  bool encrypt_data = false;
   template <class V>
   void visit(V& v) {
     v(job_id);
@@ -200,6 +201,7 @@ struct Bootstrap {
     v(last_port);
     v(relay);
     v(dial_ms);
+    v(encrypt_data);
   }
 };
 

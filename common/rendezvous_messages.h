@@ -140,6 +140,9 @@ struct WorkerTopology {
   std::vector<std::uint32_t> local_ranks;  // the global ranks on this host, by local rank
   std::string data_key;                    // what ranks of different hosts prove themselves with
   std::string address;                     // of this host, for them; both empty on a single host
+  bool encrypt_data = false;               // they send each other TLS
+  std::uint16_t first_port = 0;            // where they listen; 0: at any port
+  std::uint16_t last_port = 0;
   template <class V>
   void visit(V& v) {
     v(rank);
@@ -152,6 +155,9 @@ struct WorkerTopology {
     v(local_ranks);
     v(data_key);
     v(address);
+    v(encrypt_data);
+    v(first_port);
+    v(last_port);
   }
 };
 

@@ -237,6 +237,8 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
     // Workers never see the job's secret.
     options.data_key = hmac_sha256(bootstrap_.secret, "data " + std::to_string(epoch));
     options.host_address = message.host_address;
+    options.encrypt_data = bootstrap_.encrypt_data;
+    options.ports = {bootstrap_.first_port, bootstrap_.last_port};
   }
   for (const SlotAssignment& slot : message.slots)
     options.ranks.push_back({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size});

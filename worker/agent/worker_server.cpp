@@ -104,6 +104,9 @@ void WorkerServer::join(const Channel& channel, const Frame& frame) {
   topology.usable_cores = options_.usable_cores;
   topology.data_key = options_.data_key;
   topology.address = options_.host_address;
+  topology.encrypt_data = options_.encrypt_data;
+  topology.first_port = options_.ports.first;
+  topology.last_port = options_.ports.last;
   for (const LocalRank& other : options_.ranks) topology.local_ranks.push_back(other.rank);
   channel->send(Welcome{}, options_.epoch);
   channel->send(topology, options_.epoch);

@@ -18,6 +18,7 @@
 
 #include "common/frame_channel.h"
 #include "common/messages.h"
+#include "common/port_range.h"
 #include "common/unix_listener.h"
 #include "worker/agent/segments.h"
 
@@ -38,6 +39,8 @@ struct WorkerServerOptions {
   std::uint32_t usable_cores = 0;
   std::string data_key;      // for connections between ranks of different hosts
   std::string host_address;  // where other hosts reach this one
+  bool encrypt_data = false;
+  PortRange ports;  // of data connections
   std::vector<LocalRank> ranks;
   // Frames for the coordinator, of the current epoch.
   std::function<void(std::string)> send_up;

@@ -116,7 +116,8 @@ void Session::on_topology(const Frame& frame) {
                     place.cross_size <= place.size &&
                     place.local_ranks.size() == place.local_size &&
                     place.local_ranks[place.local_rank] == place.rank &&
-                    (place.data_key.empty() || place.data_key.size() == kSha256Bytes);
+                    (place.data_key.empty() || place.data_key.size() == kSha256Bytes) &&
+                    place.first_port <= place.last_port;
   if (!sane) return fault(Errc::malformed, "the agent gave this rank an impossible place");
   epoch_ = joined.epoch = frame.epoch;
   job_size_ = place.size;

@@ -22,7 +22,10 @@ bool is_end(int error) { return error != EAGAIN && error != EWOULDBLOCK && error
 
 }  // namespace
 
-Link::Link(UniqueFd socket, std::size_t rank) : socket_(std::move(socket)), rank_(rank) {}
+Link::Link(std::unique_ptr<LinkChannel> channel, std::size_t rank)
+    : channel_(std::move(channel)), rank_(rank) {}
+Link::Link(UniqueFd socket, std::size_t rank)
+    : Link(std::make_unique<LinkChannel>(std::move(socket)), rank) {}
 
 void Link::send(std::uint32_t sequence, const void* data, std::size_t bytes) {
   sends_.push_back({{kData, sequence, bytes}, static_cast<const std::byte*>(data)});
@@ -53,10 +56,7 @@ bool Link::progress_sends() {
         parts[count++] = {const_cast<std::byte*>(send.data) + body, send.header.bytes - body};
     }
     for (std::size_t i = 0; i < count; ++i) all += parts[i].iov_len;
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = count;
-    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = channel_->send(parts, count);
     if (sent < 0) {
       // What the other end has said before may still be there to be read.
       if (is_end(errno)) closed_ = true;
@@ -72,7 +72,7 @@ bool Link::progress_sends() {
       sends_.pop_front();
       if (left == 0) break;
     }
-    if (static_cast<std::size_t>(sent) < all) return moved;
+    if (static_cast<std::size_t>(sent) < std::min(all, channel_->most())) return moved;
   }
   return moved;
 }
@@ -84,13 +84,13 @@ std::size_t Link::read_some(std::byte* direct, std::size_t bytes) {
     begin_ = 0;
     direct = buffer_ + end_;
     bytes = kBufferBytes - end_;
-    const ssize_t got = ::recv(socket_.get(), direct, bytes, MSG_DONTWAIT);
+    const ssize_t got = channel_->receive(direct, bytes);
     if (got == 0 || (got < 0 && is_end(errno))) ended_ = true;
     if (got <= 0) return 0;
     end_ += static_cast<std::size_t>(got);
     return static_cast<std::size_t>(got);
   }
-  const ssize_t got = ::recv(socket_.get(), direct, bytes, MSG_DONTWAIT);
+  const ssize_t got = channel_->receive(direct, bytes);
   if (got == 0 || (got < 0 && is_end(errno))) ended_ = true;
   return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
@@ -178,7 +178,8 @@ bool Link::take_data(bool& moved) {
 }
 
 void Link::give_up(const hvd::Error& reason) {
-  const bool between = sends_.empty() || sends_.front().done == 0;
+  const bool between =
+      (sends_.empty() || sends_.front().done == 0) && !channel_->in_the_middle();
   if (between && !closed_) {
     const auto code = static_cast<std::uint32_t>(reason.code());
     std::string words(reinterpret_cast<const char*>(&code), sizeof code);
@@ -187,12 +188,13 @@ void Link::give_up(const hvd::Error& reason) {
     LinkHeader header{kFailure, 0, words.size()};
     words.insert(0, reinterpret_cast<const char*>(&header), sizeof header);
     // What does not fit into an empty socket's buffer is not worth waiting for.
-    ::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const iovec part{words.data(), words.size()};
+    static_cast<void>(channel_->send(&part, 1));
   }
   sends_.clear();
   receives_.clear();
   closed_ = true;
-  ::shutdown(socket_.get(), SHUT_WR);
+  ::shutdown(channel_->fd(), SHUT_WR);
 }
 
 }  // namespace hvdrun

@@ -9,12 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include <hvd/hvd.h>
 
 #include "common/unique_fd.h"
+#include "worker/comm/link_channel.h"
 
 namespace hvdrun {
 
@@ -27,10 +29,11 @@ static_assert(sizeof(LinkHeader) == 16);
 
 class Link {
  public:
+  Link(std::unique_ptr<LinkChannel> channel, std::size_t rank);
   Link(UniqueFd socket, std::size_t rank);
 
   std::size_t rank() const { return rank_; }
-  int fd() const { return socket_.get(); }
+  int fd() const { return channel_->fd(); }
 
   // The memory must stay as it is until the message is sent, or has come.
   void send(std::uint32_t sequence, const void* data, std::size_t bytes);
@@ -80,7 +83,7 @@ class Link {
   bool take_data(bool& moved);
   std::size_t buffered() const { return end_ - begin_; }
 
-  UniqueFd socket_;
+  const std::unique_ptr<LinkChannel> channel_;
   const std::size_t rank_;
   std::deque<Send> sends_;
   std::deque<Receive> receives_;

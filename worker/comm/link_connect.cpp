@@ -50,15 +50,36 @@ const sockaddr* raw(const SocketAddress& endpoint) {
 
 LinkSet::LinkSet(Options options)
     : options_(std::move(options)),
-      endpoint_(SocketAddress::of(options_.address)),
-      listener_(new_socket(endpoint_)),
+      tls_(options_.encrypt ? std::make_unique<LinkTls>(options_.key) : nullptr),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_) unavailable("cannot make an eventfd: " + error_text(errno));
-  if (::bind(listener_.get(), raw(endpoint_), endpoint_.bytes) != 0 ||
-      ::listen(listener_.get(), kBacklog) != 0)
-    unavailable("cannot listen at " + options_.address + ": " + error_text(errno));
-  endpoint_.bytes = sizeof endpoint_.address;
-  ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint_.address), &endpoint_.bytes);
+  listen();
+}
+
+void LinkSet::listen() {
+  const PortRange ports = options_.ports;
+  // What earlier connections have left at a port of the range for their late packets does not
+  // matter, once no other port is to be had. Not at first: SO_REUSEADDR also takes a port that
+  // somebody has bound to keep it.
+  for (const int reuse : {0, 1}) {
+    for (std::uint32_t port = ports.first; port <= ports.last; ++port) {
+      endpoint_ = SocketAddress::of(options_.address, static_cast<std::uint16_t>(port));
+      listener_ = new_socket(endpoint_);
+      ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+      if (::bind(listener_.get(), raw(endpoint_), endpoint_.bytes) == 0 &&
+          ::listen(listener_.get(), kBacklog) == 0) {
+        endpoint_.bytes = sizeof endpoint_.address;
+        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint_.address),
+                      &endpoint_.bytes);
+        return;
+      }
+      if (ports.first == 0 || errno != EADDRINUSE)
+        unavailable("cannot listen at " + options_.address + ": " + error_text(errno));
+    }
+  }
+  unavailable("every port of --port-range " + std::to_string(ports.first) + "-" +
+              std::to_string(ports.last) + " is in use at " + options_.address +
+              "; each rank of a job on several hosts needs one there");
 }
 
 LinkSet::~LinkSet() = default;
@@ -106,7 +127,9 @@ void LinkSet::start_connecting(std::size_t rank) {
               false,
               {},
               {},
-              Clock::now()});
+              Clock::now(),
+              nullptr,
+              false});
   if (::connect(pending->socket.get(), raw(target), target.bytes) != 0 && errno != EINPROGRESS)
     cannot_connect(rank, error_text(errno));
   pendings_.push_back(std::move(pending));
@@ -130,7 +153,9 @@ void LinkSet::accept_all() {
                 true,
                 {},
                 {},
-                Clock::now()}));
+                Clock::now(),
+                nullptr,
+                false}));
   }
 }
 
@@ -142,26 +167,38 @@ void LinkSet::step_pendings() {
   }
 }
 
+LinkSet::Outcome LinkSet::drop(const Pending& pending, const std::string& why) const {
+  if (pending.target) cannot_connect(*pending.target, why);
+  return Outcome::dropped;
+}
+
+// A stranger has only so much time.
+LinkSet::Outcome LinkSet::wait_on(const Pending& pending) const {
+  return !pending.target && Clock::now() - pending.begun > kHandshakeTime ? Outcome::dropped
+                                                                          : Outcome::busy;
+}
+
 LinkSet::Outcome LinkSet::step(Pending& pending) {
-  const auto dropped = [&](const std::string& why) {
-    if (pending.target) cannot_connect(*pending.target, why);
-    return Outcome::dropped;
-  };
   if (!pending.connected) {
     pollfd polled{pending.socket.get(), POLLOUT, 0};
     if (::poll(&polled, 1, 0) == 0) return Outcome::busy;
     int error = 0;
     socklen_t bytes = sizeof error;
     ::getsockopt(pending.socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
-    if (error != 0) return dropped(error_text(error));
+    if (error != 0) return drop(pending, error_text(error));
     pending.connected = true;
   }
+  const Outcome outcome = pending.tls ? Outcome::ready : prove(pending);
+  return outcome == Outcome::ready && tls_ ? secure(pending) : outcome;
+}
+
+LinkSet::Outcome LinkSet::prove(Pending& pending) {
   while (true) {
     pending.output += pending.handshake.take_output();
     if (!pending.output.empty()) {
       const ssize_t sent = ::send(pending.socket.get(), pending.output.data(),
                                   pending.output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0 && errno != EAGAIN) return dropped(error_text(errno));
+      if (sent < 0 && errno != EAGAIN) return drop(pending, error_text(errno));
       if (sent > 0) pending.output.erase(0, static_cast<std::size_t>(sent));
       if (!pending.output.empty()) return Outcome::busy;
     }
@@ -169,17 +206,26 @@ LinkSet::Outcome LinkSet::step(Pending& pending) {
     const std::size_t wanted = pending.handshake.wanted();
     std::string part(wanted - pending.input.size(), '\0');
     const ssize_t got = ::recv(pending.socket.get(), part.data(), part.size(), MSG_DONTWAIT);
-    if (got == 0) return dropped("the connection was closed");
-    if (got < 0 && errno != EAGAIN) return dropped(error_text(errno));
-    if (got < 0)
-      return !pending.target && Clock::now() - pending.begun > kHandshakeTime ? Outcome::dropped
-                                                                              : Outcome::busy;
+    if (got == 0) return drop(pending, "the connection was closed");
+    if (got < 0 && errno != EAGAIN) return drop(pending, error_text(errno));
+    if (got < 0) return wait_on(pending);
     pending.input.append(part, 0, static_cast<std::size_t>(got));
     if (pending.input.size() < wanted) continue;
     pending.handshake.feed(std::exchange(pending.input, {}));
     if (pending.handshake.state() == LinkHandshake::State::refused)
-      return dropped("what answers there is no rank of this job");
+      return drop(pending, "what answers there is no rank of this job");
   }
+}
+
+LinkSet::Outcome LinkSet::secure(Pending& pending) {
+  if (!pending.tls) pending.tls = tls_->over(std::move(pending.socket), !pending.target);
+  using Progress = LinkTls::Channel::Progress;
+  const Progress progress = pending.tls->handshake();
+  pending.tls_writes = progress == Progress::wants_output;
+  if (progress == Progress::done) return Outcome::ready;
+  if (progress == Progress::failed)
+    return drop(pending, "the TLS handshake failed: " + pending.tls->problem());
+  return wait_on(pending);
 }
 
 // Only ranks of lower numbers connect to this one, each once.
@@ -189,7 +235,9 @@ void LinkSet::adopt(Pending& pending) {
                         (pending.target || rank < options_.identity.rank) &&
                         layout_->host_of(rank) != layout_->host_of(options_.identity.rank);
   if (!expected) return;
-  links_[rank] = std::make_unique<Link>(std::move(pending.socket), rank);
+  std::unique_ptr<LinkChannel> channel = std::move(pending.tls);
+  if (!channel) channel = std::make_unique<LinkChannel>(std::move(pending.socket));
+  links_[rank] = std::make_unique<Link>(std::move(channel), rank);
   connected_.push_back(links_[rank].get());
 }
 

@@ -93,8 +93,8 @@ void LinkSet::block() {
   if (!connecting_to_.empty()) {
     polled.push_back({listener_.get(), POLLIN, 0});
     for (const auto& pending : pendings_) {
-      const bool writes = !pending->connected || !pending->output.empty();
-      polled.push_back({pending->socket.get(), static_cast<short>(writes ? POLLOUT : POLLIN), 0});
+      const int events = pending->wants_output() ? POLLOUT : POLLIN;
+      polled.push_back({pending->fd(), static_cast<short>(events), 0});
     }
   }
   auto until = deadline_;

@@ -18,11 +18,13 @@
 #include <hvd/hvd.h>
 
 #include "common/mutex.h"
+#include "common/port_range.h"
 #include "common/unique_fd.h"
 #include "worker/comm/communicator.h"
 #include "worker/comm/host_layout.h"
 #include "worker/comm/link.h"
 #include "worker/comm/link_handshake.h"
+#include "worker/comm/link_tls.h"
 #include "worker/comm/socket_address.h"
 
 namespace hvdrun {
@@ -33,6 +35,8 @@ class LinkSet {
     LinkIdentity identity;
     std::string key;      // the job's data key
     std::string address;  // numeric; where other hosts reach this one
+    PortRange ports{};    // it listens at one of them
+    bool encrypt = false;
   };
 
   // Listens at a port of its own. Throws hvd::Error(unavailable).
@@ -68,13 +72,19 @@ class LinkSet {
 
   // A connection that has not proved itself.
   struct Pending {
-    UniqueFd socket;
+    UniqueFd socket;  // until there is a channel
     LinkHandshake handshake;
     std::optional<std::size_t> target;  // whom this rank connects to
     bool connected = false;
     std::string input;
     std::string output;
     Clock::time_point begun;
+    // With encryption, once the other end has proved itself.
+    std::unique_ptr<LinkTls::Channel> tls{};
+    bool tls_writes = false;
+
+    int fd() const { return tls ? tls->fd() : socket.get(); }
+    bool wants_output() const { return !connected || !output.empty() || tls_writes; }
   };
   enum class Outcome { busy, ready, dropped };
 
@@ -96,11 +106,17 @@ class LinkSet {
   void accept_all();
   void step_pendings();
   Outcome step(Pending& pending);
+  Outcome prove(Pending& pending);
+  Outcome secure(Pending& pending);
+  Outcome wait_on(const Pending& pending) const;
+  Outcome drop(const Pending& pending, const std::string& why) const;
+  void listen();
   void adopt(Pending& pending);
   [[noreturn]] void cannot_connect(std::size_t rank, const std::string& why) const;
   bool misses(const std::vector<std::size_t>& ranks) const;
 
   const Options options_;
+  const std::unique_ptr<LinkTls> tls_;  // none: connections are plain
   SocketAddress endpoint_;
   UniqueFd listener_;
   UniqueFd wake_;

@@ -12,6 +12,7 @@
 #include "worker/comm/link.h"
 #include "worker/comm/link_handshake.h"
 #include "worker/comm/link_set.h"
+#include "worker/comm/link_tls.h"
 #include "worker/comm/socket_address.h"
 
 using namespace hvdrun;
@@ -120,6 +121,145 @@ TEST_CASE("messages come whole, in order, whatever their sizes", "[links]") {
   CHECK(sent == received);
 }
 
+namespace {
+
+// Two encrypted ends and what passes between them, which the test carries over by hand.
+struct TlsPair {
+  TlsPair(const std::string& key_a, const std::string& key_b) : tls_a(key_a), tls_b(key_b) {
+    auto near_a = socket_pair();
+    auto near_b = socket_pair();
+    a = tls_a.over(std::move(near_a.first), false);
+    b = tls_b.over(std::move(near_b.first), true);
+    wire_a = std::move(near_a.second);
+    wire_b = std::move(near_b.second);
+  }
+  void carry() {
+    for (const auto& [from, to] : {std::pair(wire_a.get(), wire_b.get()),
+                                   std::pair(wire_b.get(), wire_a.get())}) {
+      char bytes[4096];
+      const ssize_t got = ::recv(from, bytes, sizeof bytes, MSG_DONTWAIT);
+      if (got <= 0) continue;
+      seen.append(bytes, static_cast<std::size_t>(got));
+      if (change_at > 0 && seen.size() > change_at) {
+        bytes[got / 2] = static_cast<char>(bytes[got / 2] ^ 1);
+        change_at = 0;
+      }
+      REQUIRE(::send(to, bytes, static_cast<std::size_t>(got), MSG_NOSIGNAL) == got);
+    }
+  }
+  // What both ends came to.
+  std::pair<LinkTls::Channel::Progress, LinkTls::Channel::Progress> handshakes() {
+    auto of_a = a->handshake();
+    auto of_b = b->handshake();
+    for (int turn = 0; turn < 20; ++turn) {
+      carry();
+      using enum LinkTls::Channel::Progress;
+      if (of_a != done && of_a != failed) of_a = a->handshake();
+      if (of_b != done && of_b != failed) of_b = b->handshake();
+    }
+    return {of_a, of_b};
+  }
+
+  LinkTls tls_a;
+  LinkTls tls_b;
+  std::unique_ptr<LinkTls::Channel> a;
+  std::unique_ptr<LinkTls::Channel> b;
+  UniqueFd wire_a;
+  UniqueFd wire_b;
+  std::string seen;
+  std::size_t change_at = 0;  // 0: nothing is changed
+};
+
+}  // namespace
+
+TEST_CASE("encrypted messages come whole, and nobody else can read them", "[links][tls]") {
+  using Progress = LinkTls::Channel::Progress;
+  TlsPair pair(kKey, kKey);
+  REQUIRE(pair.handshakes() == std::pair(Progress::done, Progress::done));
+  Link left(std::move(pair.a), 1);
+  Link right(std::move(pair.b), 0);
+  std::vector<std::string> sent;
+  std::vector<std::string> received;
+  for (const std::size_t bytes : {0, 1, 16'367, 16'368, 16'369, 16'384, 100'000, 3'000'000, 0, 7}) {
+    sent.emplace_back(bytes, 'q');
+    received.emplace_back(bytes, 'x');
+  }
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    left.send(static_cast<std::uint32_t>(i), sent[i].data(), sent[i].size());
+    right.receive(static_cast<std::uint32_t>(i), received[i].data(), received[i].size());
+  }
+  for (int turn = 0; turn < 100'000 && right.unreceived() > 0; ++turn) {
+    left.progress();
+    pair.carry();
+    right.progress();
+  }
+  CHECK(left.unsent() == 0);
+  CHECK(sent == received);
+  CHECK(pair.seen.size() > 3'100'000);
+  CHECK(pair.seen.find("qqqqqqqq") == std::string::npos);
+  // Last words too.
+  right.give_up({hvd::ErrorCode::timeout, "waited 3 s for rank 2"});
+  pair.carry();
+  left.progress();
+  REQUIRE(left.failure().has_value());
+  CHECK(left.failure()->what() == std::string("waited 3 s for rank 2"));
+}
+
+TEST_CASE("an encrypted byte that was changed on its way ends the connection", "[links][tls]") {
+  TlsPair pair(kKey, kKey);
+  pair.handshakes();
+  pair.change_at = pair.seen.size() + 10'000;
+  Link left(std::move(pair.a), 1);
+  Link right(std::move(pair.b), 0);
+  const std::string sent(100'000, 'q');
+  std::string received(sent.size(), 'x');
+  left.send(1, sent.data(), sent.size());
+  right.receive(1, received.data(), received.size());
+  for (int turn = 0; turn < 1'000; ++turn) {
+    left.progress();
+    pair.carry();
+    right.progress();
+  }
+  CHECK(right.unreceived() == 1);
+  CHECK(right.lost());
+}
+
+TEST_CASE("another key gets no encrypted connection", "[links][tls]") {
+  TlsPair pair(kKey, std::string(32, 'x'));
+  using Progress = LinkTls::Channel::Progress;
+  const auto [of_a, of_b] = pair.handshakes();
+  CHECK(of_a != Progress::done);
+  CHECK(of_b == Progress::failed);
+  CHECK_FALSE(pair.b->problem().empty());
+}
+
+TEST_CASE("ranks listen at ports of the range", "[links]") {
+  const auto make = [](std::uint32_t rank, PortRange ports) {
+    return std::make_unique<LinkSet>(
+        LinkSet::Options{{1, 0, rank}, kKey, "127.0.0.1", ports, false});
+  };
+  // Two ports side by side that are free now.
+  std::uint16_t first = 0;
+  std::vector<std::unique_ptr<LinkSet>> sets;
+  for (int tries = 0; tries < 50 && sets.size() < 2; ++tries) {
+    sets.clear();
+    first = SocketAddress::parse(make(0, {})->endpoint()).port();
+    const PortRange both{first, static_cast<std::uint16_t>(first + 1)};
+    for (std::uint32_t rank = 0; rank < 2; ++rank)
+      static_cast<void>(error_of([&] { sets.push_back(make(rank, both)); }));
+  }
+  REQUIRE(sets.size() == 2);
+  CHECK(sets[0]->endpoint() == "127.0.0.1:" + std::to_string(first));
+  CHECK(sets[1]->endpoint() == "127.0.0.1:" + std::to_string(first + 1));
+  const PortRange both{first, static_cast<std::uint16_t>(first + 1)};
+  const auto error = error_of([&] { make(2, both); });
+  REQUIRE(error.has_value());
+  CHECK(error->text == "every port of --port-range " + std::to_string(first) + "-" +
+                           std::to_string(first + 1) +
+                           " is in use at 127.0.0.1; each rank of a job on several hosts needs one "
+                           "there");
+}
+
 TEST_CASE("what does not fit is an error that says so", "[links]") {
   auto ends = socket_pair();
   Link left(std::move(ends.first), 1);
@@ -165,10 +305,12 @@ TEST_CASE("last words come even when nobody waits for a message", "[links]") {
 }
 
 TEST_CASE("strangers at a rank's port change nothing", "[links]") {
+  const bool encrypt = GENERATE(false, true);
+  CAPTURE(encrypt);
   std::vector<std::unique_ptr<LinkSet>> sets;
   std::vector<std::string> endpoints;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    sets.push_back(std::make_unique<LinkSet>(LinkSet::Options{{1, 0, rank}, kKey, "127.0.0.1"}));
+    sets.push_back(std::make_unique<LinkSet>(LinkSet::Options{{1, 0, rank}, kKey, "127.0.0.1", {}, encrypt}));
     endpoints.push_back(sets.back()->endpoint());
   }
   const SocketAddress target = SocketAddress::parse(endpoints[1]);
@@ -198,11 +340,11 @@ TEST_CASE("strangers at a rank's port change nothing", "[links]") {
 }
 
 TEST_CASE("a rank that cannot be reached is named with its address", "[links]") {
-  LinkSet set(LinkSet::Options{{1, 0, 0}, kKey, "127.0.0.1"});
+  LinkSet set(LinkSet::Options{{1, 0, 0}, kKey, "127.0.0.1", {}, false});
   // A port that was free a moment ago.
   std::string endpoint;
   {
-    const LinkSet other(LinkSet::Options{{1, 0, 1}, kKey, "127.0.0.1"});
+    const LinkSet other(LinkSet::Options{{1, 0, 1}, kKey, "127.0.0.1", {}, false});
     endpoint = other.endpoint();
   }
   set.set_peers(HostLayout({1, 1}), {set.endpoint(), endpoint});

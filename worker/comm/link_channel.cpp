@@ -1,0 +1,18 @@
+#include "worker/comm/link_channel.h"
+
+#include <sys/socket.h>
+
+namespace hvdrun {
+
+ssize_t LinkChannel::send(const iovec* parts, std::size_t count) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = count;
+  return ::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t LinkChannel::receive(void* data, std::size_t bytes) {
+  return ::recv(fd(), data, bytes, MSG_DONTWAIT);
+}
+
+}  // namespace hvdrun
