@@ -46,7 +46,7 @@ struct HostsReduce::Chunks {
   }
 };
 
-HostsReduce::HostsReduce(HostsOperation& operation) : op_(operation) {}
+HostsReduce::HostsReduce(HostsOperation& operation) : op_(operation), exchange_(operation) {}
 
 bool HostsReduce::is_small(std::size_t bytes) const {
   return bytes <= kSmallBytes / op_.layout().size();
@@ -56,6 +56,7 @@ void HostsReduce::to_all(const std::byte* input, std::byte* output, std::size_t 
                          const Reduction& reduction, const CallOptions& step) {
   if (is_small(count * element_size(reduction.type)))
     return small(input, output, count, reduction, step);
+  if (exchange_.fits()) return exchange_.run(input, output, count, reduction);
   const std::size_t width = element_size(reduction.type);
   const std::size_t wide = accumulator_bytes(reduction);
   const std::size_t channels = op_.channels();

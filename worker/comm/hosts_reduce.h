@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "worker/comm/hosts_exchange.h"
 #include "worker/comm/hosts_operation.h"
 #include "worker/comm/reduce.h"
 
@@ -39,6 +40,7 @@ class HostsReduce {
   void back(Chunks& chunks, std::size_t chunk);
 
   HostsOperation& op_;
+  HostsExchange exchange_;
   std::vector<const std::byte*> sources_;
   // Kept from one operation to the next; bounded, see Chunks.
   std::vector<std::byte> gathered_;

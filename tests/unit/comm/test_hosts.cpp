@@ -47,10 +47,17 @@ TEST_CASE("every collective gives the serial result on every layout of hosts", "
   check_cases(ranks, conformance_cases(static_cast<int>(ranks.layout().size())));
 }
 
+TEST_CASE("every collective gives the serial result over encrypted connections", "[hosts][tls]") {
+  HostThreads ranks({3, 1, 2}, true);
+  check_cases(ranks, conformance_cases(static_cast<int>(ranks.layout().size())));
+}
+
 TEST_CASE("large operations across hosts pass in many chunks", "[hosts]") {
   const Counts counts = GENERATE(Counts{1, 1}, Counts{1, 1, 1}, Counts{2, 2}, Counts{2, 1});
-  CAPTURE(counts);
-  HostThreads ranks(counts);
+  const bool encrypt = GENERATE(false, true);
+  if (encrypt && counts.size() != 3) return;
+  CAPTURE(counts, encrypt);
+  HostThreads ranks(counts, encrypt);
   std::vector<Case> cases;
   for (const OpKind kind : kKinds)
     for (const bool in_place : {false, true})

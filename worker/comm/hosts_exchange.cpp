@@ -1,0 +1,104 @@
+#include "worker/comm/hosts_exchange.h"
+
+#include <algorithm>
+
+namespace hvdrun {
+namespace {
+
+// Of a host's slice.
+constexpr std::size_t kLeastChunk = 32U << 10;
+constexpr std::size_t kMostChunk = 512U << 10;
+constexpr std::size_t kPartsBytes = 8U << 20;  // about as much is kept of the others' elements
+
+}  // namespace
+
+struct HostsExchange::Slices {
+  const std::byte* input;
+  std::byte* output;
+  const Reduction& reduction;
+  std::size_t width;
+  ChannelSlices hosts;  // a host's slice is a channel's
+  std::size_t each;     // elements of a chunk
+
+  std::size_t chunks() const { return (hosts.count_of(0) + each - 1) / each; }
+  // Where the chunk of a host's slice begins, and its elements: the last slices may be shorter.
+  std::size_t begin_of(std::size_t host, std::size_t chunk) const {
+    return hosts.begin_of(host) + std::min(chunk * each, hosts.count_of(host));
+  }
+  std::size_t count_of(std::size_t host, std::size_t chunk) const {
+    return begin_of(host, chunk + 1) - begin_of(host, chunk);
+  }
+};
+
+// What a connection carries, each way: elements of chunk 0, of 1, results of 0, elements of 2,
+// results of 1, and so on. Chunks without elements are sent too, so that all count alike.
+void HostsExchange::run(const std::byte* input, std::byte* output, std::size_t count,
+                        const Reduction& reduction) {
+  const std::size_t hosts = op_.layout().hosts();
+  const std::size_t width = element_size(reduction.type);
+  const ChannelSlices cut{count, hosts};
+  const std::size_t most = std::min(kMostChunk, kPartsBytes / 2 / hosts);
+  const std::size_t bytes = std::clamp(cut.count_of(0) * width / 4, kLeastChunk, most);
+  const Slices slices{input, output, reduction, width, cut, bytes / width};
+  const std::size_t chunks = slices.chunks();
+  parts_.resize(2 * hosts * slices.each * width);
+  send_chunk(slices, 0);
+  op_.agree();
+  receive_chunk(slices, 0);
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    if (chunk + 1 < chunks) {
+      send_chunk(slices, chunk + 1);
+      receive_chunk(slices, chunk + 1);
+    }
+    receive_results(slices, chunk);
+    reduce_chunk(slices, chunk);
+  }
+}
+
+// In place nothing is lost: the results of a chunk come from a host that has got its elements.
+void HostsExchange::send_chunk(const Slices& slices, std::size_t chunk) {
+  for (std::size_t host = 0; host < op_.layout().hosts(); ++host)
+    if (host != op_.host())
+      op_.links().send(op_.peer(host),
+                       slices.input + slices.begin_of(host, chunk) * slices.width,
+                       slices.count_of(host, chunk) * slices.width);
+}
+
+void HostsExchange::receive_chunk(const Slices& slices, std::size_t chunk) {
+  const std::size_t hosts = op_.layout().hosts();
+  for (std::size_t host = 0; host < hosts; ++host)
+    if (host != op_.host())
+      op_.links().receive(
+          op_.peer(host),
+          parts_.data() + (chunk % 2 * hosts + host) * slices.each * slices.width,
+          slices.count_of(op_.host(), chunk) * slices.width);
+}
+
+void HostsExchange::receive_results(const Slices& slices, std::size_t chunk) {
+  for (std::size_t host = 0; host < op_.layout().hosts(); ++host)
+    if (host != op_.host())
+      op_.links().receive(op_.peer(host),
+                          slices.output + slices.begin_of(host, chunk) * slices.width,
+                          slices.count_of(host, chunk) * slices.width);
+}
+
+void HostsExchange::reduce_chunk(const Slices& slices, std::size_t chunk) {
+  const std::size_t hosts = op_.layout().hosts();
+  const std::size_t begin = slices.begin_of(op_.host(), chunk);
+  const std::size_t count = slices.count_of(op_.host(), chunk);
+  // After this chunk's elements: the results of the chunk before, the next elements, its results.
+  const std::size_t later = 1 + (chunk > 0 ? 1 : 0) + (chunk + 1 < slices.chunks() ? 1 : 0);
+  sources_.resize(hosts);
+  for (std::size_t host = 0; host < hosts; ++host) {
+    if (host != op_.host()) op_.links().wait_received(op_.peer(host), later);
+    sources_[host] = host == op_.host()
+                         ? slices.input + begin * slices.width
+                         : parts_.data() + (chunk % 2 * hosts + host) * slices.each * slices.width;
+  }
+  std::byte* const target = slices.output + begin * slices.width;
+  if (count > 0) reduce(sources_.data(), hosts, count, slices.reduction, &target, 1);
+  for (std::size_t host = 0; host < hosts; ++host)
+    if (host != op_.host()) op_.links().send(op_.peer(host), target, count * slices.width);
+}
+
+}  // namespace hvdrun
