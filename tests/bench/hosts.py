@@ -12,6 +12,7 @@ from timing import Hung, wall_seconds
 KIB, MIB = 1 << 10, 1 << 20
 LIMIT = 60  # seconds for one run
 LAUNCH_HOSTS = [4, 8, 32]
+INIT_HOSTS = [4, 8]
 REDUCE_HOSTS = [2, 4]
 SIZES = [4, KIB, 16 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 MPI_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -28,6 +29,8 @@ class Hosts:
         self.folder = self.parent.name + "/hosts"
         self.environment = {**os.environ, "HVD_CLUSTER": self.folder}
         self.cluster("up", str(len(self.names)))
+        with open(f"{self.folder}/node1/pid", encoding="ascii") as pid:
+            self.first = pid.read().strip()
         return self
 
     def __exit__(self, *_):
@@ -44,8 +47,11 @@ class Hosts:
         )
 
     def command(self, words, variables=()):
-        assignments = [f"{name}={value}" for name, value in variables]
-        return ["scripts/cluster", "exec", "node1", "env", *assignments, *words]
+        """As `scripts/cluster exec node1` runs them, without the time that its shell takes."""
+        own = {"PATH": os.environ["PATH"], "HOME": f"{self.folder}/node1/home", "TERM": "dumb"}
+        own.update(variables)
+        enter = ["nsenter", "-t", self.first, "-n", "-u", "-i", "-p", "-m", "-r", f"--wd={os.getcwd()}"]
+        return [*enter, "--", "env", "-i", *(f"{name}={value}" for name, value in own.items()), *words]
 
     def shape(self, rate):
         """All hosts send at most at that rate."""
@@ -77,8 +83,27 @@ def mpich(names):
 
 
 def ssh_loop(names):
-    line = "".join(f"ssh -o BatchMode=yes {name} true & " for name in names)
+    """To the other hosts only: the launchers need no ssh for the first one either."""
+    line = "".join(f"ssh -o BatchMode=yes {name} true & " for name in names[1:])
     return ["sh", "-c", line + "wait"]
+
+
+def measure_walls(bench, counts, programs_of, rounds, report):
+    """Wall times of commands on node1; programs_of(names): name -> (command, variables, settings)."""
+    rows = []
+    for count in counts:
+        with Hosts(count) as hosts:
+            programs = programs_of(hosts.names)
+            times = {name: [] for name in programs}
+            for turn in range(rounds + 1):
+                report(f"{bench} {count} hosts: round {turn} of {rounds}")
+                for name, (command, variables, _) in programs.items():
+                    taken = seconds(hosts, hosts.command(command, variables.items()))
+                    if turn > 0 and taken:
+                        times[name].append(taken * 1000)
+            notes = {name: note for name, (_, _, note) in programs.items()}
+            rows += compared(bench, f"hosts={count}", "ms", times, notes, "hvdrun")
+    return rows
 
 
 class Launch:
@@ -87,28 +112,34 @@ class Launch:
 
     @staticmethod
     def measure(build, rounds, report):
-        rows = []
-        for count in LAUNCH_HOSTS:
-            with Hosts(count) as hosts:
-                names = hosts.names
-                programs = {
-                    "hvdrun": (hosts.command(ours(build, names) + ["/bin/true"]), "agent in the hosts' caches"),
-                    "ssh loop": (hosts.command(ssh_loop(names)), "ssh HOST true &, for each; wait"),
-                    "MPICH": (hosts.command(mpich(names) + ["/bin/true"]), "mpiexec.hydra -launcher ssh"),
-                    "Open MPI": (
-                        hosts.command(open_mpi(names) + ["/bin/true"], MPI_ROOT.items()),
-                        "mpirun.openmpi --host",
-                    ),
-                }
-                times = {name: [] for name in programs}
-                for turn in range(rounds + 1):
-                    report(f"{Launch.NAME} {count} hosts: round {turn} of {rounds}")
-                    for name, (command, _) in programs.items():
-                        taken = seconds(hosts, command)
-                        if turn > 0 and taken:
-                            times[name].append(taken * 1000)
-                rows += compared(Launch.NAME, f"hosts={count}", "ms", times, programs, "hvdrun")
-        return rows
+        def programs(names):
+            return {
+                "hvdrun": (ours(build, names) + ["/bin/true"], {}, "agent in the hosts' caches"),
+                "ssh loop": (ssh_loop(names), {}, "ssh HOST true & for each other host; wait"),
+                "MPICH": (mpich(names) + ["/bin/true"], {}, "mpiexec.hydra -launcher ssh"),
+                "Open MPI": (open_mpi(names) + ["/bin/true"], MPI_ROOT, "mpirun.openmpi --host"),
+            }
+
+        return measure_walls(Launch.NAME, LAUNCH_HOSTS, programs, rounds, report)
+
+
+class Init:
+    NAME = "hosts-init"
+    TITLE = "launch, init, one barrier and the end, one rank on each of several hosts, wall time"
+
+    @staticmethod
+    def measure(build, rounds, report):
+        bench = os.path.abspath(f"{build}/bench")
+
+        def programs(names):
+            mpi = open_mpi(names) + [f"{bench}/init_openmpi"]
+            return {
+                "hvdrun": (ours(build, names) + [f"{bench}/init_barrier"], {}, "agent in the hosts' caches"),
+                "MPICH": (mpich(names) + [f"{bench}/init_mpich"], {}, "mpiexec.hydra -launcher ssh"),
+                "Open MPI": (mpi, MPI_ROOT, "mpirun.openmpi, btl tcp,self"),
+            }
+
+        return measure_walls(Init.NAME, INIT_HOSTS, programs, rounds, report)
 
 
 class Allreduce:
@@ -147,9 +178,9 @@ class Allreduce:
                     taken = Allreduce.run(hosts, command, variables, size)
                     if taken:
                         times[name].append(taken * 1e6)
-            settings = {name: (None, note) for name, (_, _, note) in programs.items()}
+            notes = {name: note for name, (_, _, note) in programs.items()}
             case = f"hosts={len(names)} {rate} bytes={size}"
-            rows += compared(Allreduce.NAME, case, "us", times, settings, "hvdrun")
+            rows += compared(Allreduce.NAME, case, "us", times, notes, "hvdrun")
         return rows
 
     @staticmethod
@@ -170,7 +201,7 @@ class Allreduce:
         return None
 
 
-def compared(bench, case, unit, times, settings, own):
+def compared(bench, case, unit, times, notes, own):
     """A row for each peer; a peer without a time gave none in any round."""
     median = {name: statistics.median(found) if found else None for name, found in times.items()}
     for name in times:
@@ -185,8 +216,8 @@ def compared(bench, case, unit, times, settings, own):
             "peer": name,
             "peer_value": value,
             "ratio": value / mine if mine and value else None,
-            "note": settings[name][1],
+            "note": notes[name],
         }
 
 
-BENCHES = [Launch, Allreduce]
+BENCHES = [Launch, Init, Allreduce]
