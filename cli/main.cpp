@@ -23,8 +23,6 @@
 #include "common/kernel_check.h"
 #include "common/limits.h"
 
-extern char** environ;
-
 namespace hvdrun {
 namespace {
 
@@ -38,7 +36,7 @@ void open_standard_files() {
 
 Surroundings look_around() {
   Surroundings here;
-  for (char** entry = environ; *entry != nullptr; ++entry) here.env.emplace_back(*entry);
+  here.env = own_environment();
   char* const cwd = ::getcwd(nullptr, 0);
   if (cwd == nullptr) throw std::system_error(errno, std::system_category(), "working folder");
   here.cwd = cwd;
