@@ -8,6 +8,7 @@
 
 #include "cli/exports.h"
 #include "cli/host_plan.h"
+#include "cli/opening_plan.h"
 #include "cli/output_tag.h"
 #include "cli/text_file.h"
 #include "common/printable.h"
@@ -107,10 +108,8 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   }
   plan.remote.resize(spec.hosts.size(), false);
   plan.logins.resize(spec.hosts.size());
-  plan.ssh = options.ssh;
+  plan_opening(options, here, plan);
   plan.network = options.network;
-  if (const std::string fault = ssh_options_fault(plan.ssh); !fault.empty())
-    throw UsageError(fault);
   if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np)
     throw UsageError("--stdin " + std::to_string(options.output.stdin_to.rank) +
                      ": no such rank; there are " + std::to_string(spec.np) +

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/build_info.h"
+#include "cli/client_process.h"
 #include "cli/driver.h"
 #include "cli/dry_run.h"
 #include "cli/exit_codes.h"
@@ -46,6 +47,7 @@ Surroundings look_around() {
   here.hostname = name;
   here.count_slots = count_slots;
   here.user = own_user_name;
+  here.is_program = is_program;
   here.look_up = [](const std::vector<std::string>& names) {
     return look_up_own_names(names, limits::kNameLookUp);
   };
