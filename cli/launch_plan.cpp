@@ -13,6 +13,7 @@
 #include "cli/text_file.h"
 #include "common/printable.h"
 #include "common/random.h"
+#include "common/slurm_devices.h"
 #include "common/usable_cores.h"
 
 namespace hvdrun {
@@ -132,6 +133,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))
       set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
+  if (plan.ssh.transport == SshTransport::srun) leave_devices_to_slurm(spec.env, here.env);
   spec.env_compat = options.env_compat;
   if (spec.env_compat.horovod && starts_ranks(plan, true)) {
     // Each rank of a Horovod program would take itself for the only one, without a word.
