@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-extern char** environ;
-
 namespace hvdrun {
 namespace {
 
@@ -23,22 +21,29 @@ std::error_code make_pipe(Pipe& made) {
   return {};
 }
 
+std::error_code find_client(const std::string& name, std::string& file) {
+  const char* const path = ::secure_getenv("PATH");
+  return find_program(name, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", "/", file);
+}
+
 }  // namespace
 
-std::error_code start_client(const std::vector<std::string>& argv, Process& client,
-                             ClientPipes& pipes) {
+bool is_program(const std::string& name) {
+  std::string file;
+  return !find_client(name, file);
+}
+
+std::error_code start_client(const ClientCommand& command, Process& client, ClientPipes& pipes) {
   SpawnOptions options;
-  options.argv = argv;
-  const char* const path = ::secure_getenv("PATH");
-  if (const std::error_code ec = find_program(
-          argv.front(), path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", "/", options.path))
-    return ec;
+  options.argv = command.argv;
+  if (const std::error_code ec = find_client(options.argv.front(), options.path)) return ec;
   Pipe in;
   Pipe out;
   Pipe err;
   for (Pipe* pipe : {&in, &out, &err})
     if (const std::error_code ec = make_pipe(*pipe)) return ec;
-  for (char** entry = environ; *entry != nullptr; ++entry) options.env.emplace_back(*entry);
+  options.env = command.env ? *command.env : own_environment();
+  options.descriptor_limit = command.descriptor_limit;
   options.new_session = true;
   options.fds = {{in.read.get(), 0}, {out.write.get(), 1}, {err.write.get(), 2}};
   if (const std::error_code ec = spawn(options, client)) return ec;

@@ -1,14 +1,23 @@
-// A program that hvdrun starts for a connection: the ssh client, with pipes to it.
+// A program that hvdrun starts for a connection: an ssh client or srun, with pipes to it.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "common/environment.h"
 #include "common/process.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
+
+struct ClientCommand {
+  std::vector<std::string> argv = {};   // argv[0] is searched for in PATH
+  std::optional<Environment> env = {};  // none: hvdrun's own
+  std::uint64_t descriptor_limit = 0;   // soft limit of open files there; 0: hvdrun's own
+};
 
 struct ClientPipes {
   UniqueFd in;  // to its stdin
@@ -16,9 +25,11 @@ struct ClientPipes {
   UniqueFd err;
 };
 
-// argv[0] is searched for in PATH (ENOENT: it is not there). In a session of its own: the
-// terminal's signals are for the driver alone.
-std::error_code start_client(const std::vector<std::string>& argv, Process& client,
-                             ClientPipes& pipes);
+// ENOENT: there is no such program. In a session of its own: the terminal's signals are for the
+// driver alone.
+std::error_code start_client(const ClientCommand& command, Process& client, ClientPipes& pipes);
+
+// What start_client() would find.
+bool is_program(const std::string& name);
 
 }  // namespace hvdrun

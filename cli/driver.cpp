@@ -38,6 +38,8 @@ constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
 // The summary comes last, after all output; but not later than this after the verdict, because a
 // stuck reader of stdout may keep output back for ever. Lost hosts have so long to prove alive.
 constexpr std::chrono::milliseconds kSummaryTimeout{1'000};
+// For srun to have its step ended, at the very end.
+constexpr std::chrono::milliseconds kLeaveStep{1'000};
 // Before hvdrun stops itself, for the word to reach the ranks.
 constexpr std::chrono::milliseconds kStopDelay{50};
 constexpr std::chrono::milliseconds kOneSignal{100};
@@ -68,6 +70,7 @@ class Driver {
   void on_verdict(JobEnded verdict);
   void give_up(Host& host);
   void wait_for_leavers();
+  void name_cause(JobEnded& verdict) const;
   void show_summary();
   void stop_self();
   void on_output_broken(int error);
@@ -112,7 +115,8 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
       viewer_(io_, plan_.spec.job_id, plan_.output,
               {plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
               std::move(opened_.files), [this](int error) { on_output_broken(error); }),
-      opener_(io_, plan_.ssh, plan_.spec.start_timeout, opened_.relay_ports, opener_callbacks()) {
+      opener_(io_, plan_.ssh, plan_.spec.start_timeout, opened_.relay_ports,
+              opened_.descriptor_limit, opener_callbacks()) {
   for (const HandledSignal& row : kSignalTable) {
     struct sigaction now {};
     if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
@@ -142,7 +146,9 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
 
 int Driver::run() {
   io_.run();
+  if (verdict_) events_.job_ended(*verdict_);  // the user did not wait for the summary
   end_hosts();
+  opener_.leave(kLeaveStep);
   // What is still there after all this time has been asked often enough.
   kill_descendants_and_wait();
   // Only if it takes them at once: whoever interrupts twice does not want to wait for a reader.
@@ -166,7 +172,7 @@ HostOpener::Callbacks Driver::opener_callbacks() {
     for (const std::string& address : opened_.offered)
       tried += (tried.empty() ? "" : ", ") + address;
     viewer_.say(plan_.spec.hosts[index].name + " cannot reach this machine (tried " + tried +
-                "): its control and output go through ssh");
+                "): its control and output go through " + carrier_of(plan_.ssh));
   };
   callbacks.ended = [this](std::uint32_t index, const std::optional<std::string>& why) {
     for (const auto& host : hosts_)
@@ -369,8 +375,9 @@ void Driver::on_verdict(JobEnded verdict) {
   if (verdict.cause == EndCause::start_timeout)
     for (const std::string& line : opener_.not_opened()) viewer_.say(line);
   opener_.end_unconnected();
-  events_.job_ended(verdict);
-  if (verdict.cause != EndCause::success) {
+  if (verdict.cause == EndCause::success) {
+    events_.job_ended(verdict);
+  } else {
     verdict_ = verdict;
     const auto lost = lost_hosts(verdict, assign_ranks(plan_.spec.hosts, plan_.spec.np));
     summary_timer_.expires_after(kSummaryTimeout);
@@ -396,9 +403,21 @@ void Driver::give_up(Host& host) {
   viewer_.give_up(host.index);
 }
 
+// That an agent is gone is known at once, and why only when what carried its host has said so.
+void Driver::name_cause(JobEnded& verdict) const {
+  if (verdict.cause != EndCause::host_lost) return;
+  for (const auto& host : hosts_) {
+    if (plan_.spec.hosts[host->index].name != verdict.host) continue;
+    const std::string cause = opener_.cause(host->index);
+    if (verdict.text.find(cause) == cause.npos) verdict.text += "; " + cause;
+  }
+}
+
 void Driver::show_summary() {
-  const auto verdict = std::exchange(verdict_, std::nullopt);
+  auto verdict = std::exchange(verdict_, std::nullopt);
   if (!verdict) return;
+  name_cause(*verdict);
+  events_.job_ended(*verdict);
   const bool names_rank =
       verdict->cause == EndCause::rank_failed || verdict->cause == EndCause::early_exit;
   const auto last_lines =
@@ -459,7 +478,7 @@ int run_job(LaunchPlan plan) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write
   OpenedJob opened = open_job(plan);
-  raise_descriptor_limit();  // after the forks: each process raises its own
+  opened.descriptor_limit = raise_descriptor_limit();  // after the forks: each raises its own
   Driver driver(std::move(plan), std::move(opened), started);
   return driver.run();
 }

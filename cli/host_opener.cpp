@@ -1,10 +1,13 @@
 #include "cli/host_opener.h"
 
 #include <algorithm>
+#include <poll.h>
 #include <utility>
 
 #include "cli/libssh2_host.h"
 #include "cli/log.h"
+#include "cli/srun_command.h"
+#include "cli/srun_host.h"
 #include "cli/ssh_host.h"
 #include "cli/ssh_surroundings.h"
 
@@ -24,17 +27,21 @@ constexpr std::chrono::milliseconds kPause{100};
 }  // namespace
 
 HostOpener::HostOpener(boost::asio::io_context& io, SshOptions options,
-                       std::chrono::milliseconds limit, RelayPorts ports, Callbacks callbacks)
+                       std::chrono::milliseconds limit, RelayPorts ports,
+                       std::uint64_t descriptor_limit, Callbacks callbacks)
     : io_(io),
       options_(std::move(options)),
       limit_(limit),
       relay_ports_(ports),
+      descriptor_limit_(descriptor_limit),
       callbacks_(std::move(callbacks)),
       timer_(io),
       resolver_(io) {}
 
-const char* HostOpener::Host::stage() const {
-  return tries.empty() ? "reading its ssh configuration" : tries.back()->stage();
+const char* HostOpener::stage(const Host& host) const {
+  if (!host.tries.empty()) return host.tries.back()->stage();
+  return options_.transport == SshTransport::srun ? "waiting for its turn"
+                                                  : "reading its ssh configuration";
 }
 
 void HostOpener::add(std::uint32_t host, const std::string& name, const HostLogin& login,
@@ -67,6 +74,7 @@ void HostOpener::open_next() {
 }
 
 void HostOpener::open(Host& host) {
+  if (options_.transport == SshTransport::srun) return open_by_srun(host);
   if (options_.transport == SshTransport::client) return open_by_client(host, "--ssh names it");
   if (!options_.arguments.empty()) return open_by_client(host, "--ssh-args are its options");
   ask(host);
@@ -111,19 +119,27 @@ void HostOpener::open_by_libssh2(Host& host, Libssh2Target target) {
   log_line(LogLevel::debug, host.name + ": opened by libssh2, as " + target.user + "@" +
                                 target.host + " port " + std::to_string(target.port));
   host.by_libssh2 = true;
-  host.tries.push_back(std::make_unique<Libssh2Host>(io_, resolver_, std::move(target), host.script,
-                                                     limit_, host.request, callbacks_of(host)));
-  host.state = Host::State::running;
-  host.tries.back()->start();
+  start(host, std::make_unique<Libssh2Host>(io_, resolver_, std::move(target), host.script, limit_,
+                                            host.request, callbacks_of(host)));
 }
 
 void HostOpener::open_by_client(Host& host, const std::string& why) {
   log_line(LogLevel::debug,
            host.name + ": opened by " + options_.program.front() + ", because " + why);
   host.by_libssh2 = false;
-  host.tries.push_back(
-      std::make_unique<SshHost>(io_, ssh_command(host.options, host.name, limit_, host.script),
-                                !is_template(options_), host.request, callbacks_of(host)));
+  start(host,
+        std::make_unique<SshHost>(io_, ssh_command(host.options, host.name, limit_, host.script),
+                                  !is_template(options_), host.request, callbacks_of(host)));
+}
+
+void HostOpener::open_by_srun(Host& host) {
+  log_line(LogLevel::debug, host.name + ": opened by srun, as a job step");
+  start(host, std::make_unique<SrunHost>(io_, host.name, host.script, descriptor_limit_,
+                                         host.request, callbacks_of(host)));
+}
+
+void HostOpener::start(Host& host, std::unique_ptr<RemoteHost> way) {
+  host.tries.push_back(std::move(way));
   host.state = Host::State::running;
   host.tries.back()->start();
 }
@@ -135,7 +151,8 @@ RemoteHost::Callbacks HostOpener::callbacks_of(Host& host) {
   };
   relay.on_begin = [this, &host] { callbacks_.relayed(host.index); };
   relay.on_fault = [this, &host](std::error_code ec) {
-    callbacks_.say(host.name + ": what its agent says through ssh makes no sense: " + ec.message());
+    callbacks_.say(host.name + ": what its agent says through " + carrier_of(options_) +
+                   " makes no sense: " + ec.message());
     host.tries.back()->close_lease();
   };
   host.relay = std::make_unique<HostRelay>(io_, relay_ports_, std::move(relay));
@@ -154,7 +171,7 @@ void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
                      options_.transport == SshTransport::automatic;
   if (again)
     return open_by_client(host,
-                          "libssh2 failed while " + std::string(host.stage()) + ": " + end.why);
+                          "libssh2 failed while " + std::string(stage(host)) + ": " + end.why);
   host.state = Host::State::ended;
   if (had_started) {
     callbacks_.ended(host.index, end.why.empty() ? std::nullopt : std::optional(end.why));
@@ -179,14 +196,15 @@ void HostOpener::try_later(Host& host) {
 void HostOpener::refuse(Host& host, const RemoteHost::End& end) {
   callbacks_.gone(host.index);
   if (ending_) return;  // as it was told to
-  const std::string stage = host.stage();
+  const std::string at = stage(host);
   Refusal refusal;
   refusal.host = host.name;
-  refusal.why = stage + ": " + end.why;
-  refusal.lines.push_back("host " + host.name + " (" + stage + "): " + end.why);
-  std::string advice = end.advice.empty()
-                           ? "to see it by hand: " + ssh_by_hand(host.options, host.name)
-                           : end.advice;
+  refusal.why = at + ": " + end.why;
+  refusal.lines.push_back("host " + host.name + " (" + at + "): " + end.why);
+  const std::string by_hand = options_.transport == SshTransport::srun
+                                  ? srun_by_hand(host.name)
+                                  : ssh_by_hand(host.options, host.name);
+  std::string advice = end.advice.empty() ? "to see it by hand: " + by_hand : end.advice;
   if (!host.by_libssh2 && is_unknown_host_key(end.why))
     advice += "; or trust new hosts with --accept-new-host-keys";
   refusal.lines.push_back("  " + advice);
@@ -203,10 +221,13 @@ void HostOpener::tell_if_all_tried() {
 }
 
 std::vector<std::string> HostOpener::not_opened() {
-  RemoteHost::End end;
-  end.why = "no answer in time";
-  for (const auto& [index, host] : hosts_)
-    if (host->state != Host::State::ended && !callbacks_.is_connected(index)) refuse(*host, end);
+  for (const auto& [index, host] : hosts_) {
+    if (host->state == Host::State::ended || callbacks_.is_connected(index)) continue;
+    const std::string words = cause(index);
+    RemoteHost::End end;
+    end.why = "no answer in time" + (words.empty() ? "" : ": " + words);
+    refuse(*host, end);
+  }
   std::vector<std::string> lines;
   for (const Refusal& refusal : std::exchange(refusals_, {}))
     lines.insert(lines.end(), refusal.lines.begin(), refusal.lines.end());
@@ -222,7 +243,7 @@ void HostOpener::report() {
     for (const auto& [index, host] : hosts_) {
       if (host->state == Host::State::ended || callbacks_.is_connected(index)) continue;
       if (++count <= kNamed)
-        names += (count > 1 ? ", " : "") + host->name + " (" + host->stage() + ")";
+        names += (count > 1 ? ", " : "") + host->name + " (" + stage(*host) + ")";
     }
     if (count == 0) return;
     if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
@@ -263,6 +284,29 @@ void HostOpener::end_unopened() {
 const SshSurroundings& HostOpener::surroundings() {
   if (!here_) here_ = ssh_surroundings();
   return *here_;
+}
+
+void HostOpener::leave(std::chrono::milliseconds limit) {
+  std::vector<pollfd> waits;
+  for (const auto& [index, host] : hosts_) {
+    const int fd = host->state == Host::State::running ? host->tries.back()->leave() : -1;
+    if (fd >= 0) waits.push_back({fd, POLLIN, 0});
+  }
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!waits.empty()) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0 ||
+        ::poll(waits.data(), waits.size(), static_cast<int>(left.count())) == 0)
+      return;
+    std::erase_if(waits, [](const pollfd& wait) { return wait.revents != 0; });
+  }
+}
+
+std::string HostOpener::cause(std::uint32_t index) const {
+  const auto found = hosts_.find(index);
+  if (found == hosts_.end() || found->second->tries.empty()) return {};
+  return found->second->tries.back()->cause();
 }
 
 void HostOpener::give_up(std::uint32_t index) {

@@ -28,7 +28,7 @@ class HostOpener {
  public:
   struct Refusal {
     std::string host;
-    std::string why;                 // stage and what ssh said
+    std::string why;                 // stage and what ssh or srun said
     std::vector<std::string> lines;  // for the user
   };
   struct Callbacks {
@@ -37,7 +37,7 @@ class HostOpener {
     std::function<bool(std::uint32_t host)> is_connected;
     // No agent will come from this host.
     std::function<void(std::uint32_t host)> gone;
-    // Its agent reaches no address of this machine: its connections go through ssh.
+    // Its agent reaches no address of this machine: its connections go through what opened it.
     std::function<void(std::uint32_t host)> relayed;
     // What carried this host is gone. A reason when the job was on its way to it, and it is lost.
     std::function<void(std::uint32_t host, const std::optional<std::string>& why)> ended;
@@ -45,8 +45,9 @@ class HostOpener {
     std::function<void(const std::vector<Refusal>&)> failed;
   };
 
+  // `descriptor_limit`: of srun's steps; 0: as hvdrun's.
   HostOpener(boost::asio::io_context& io, SshOptions options, std::chrono::milliseconds limit,
-             RelayPorts ports, Callbacks callbacks);
+             RelayPorts ports, std::uint64_t descriptor_limit, Callbacks callbacks);
 
   void add(std::uint32_t host, const std::string& name, const HostLogin& login,
            std::shared_ptr<const AgentImage> agent, std::string job);
@@ -58,6 +59,11 @@ class HostOpener {
   void end_unconnected();
   // Ends what carries it: the host does not answer any more.
   void give_up(std::uint32_t host);
+  // Waits until nothing would stay behind on a host when hvdrun and all its children are gone, but
+  // not longer than this. The loop must not run any more.
+  void leave(std::chrono::milliseconds limit);
+  // Why it is gone, as far as what carries it has said so; empty: nothing.
+  std::string cause(std::uint32_t host) const;
   // Those that nothing can be started on, or not yet: lines for the user.
   std::vector<std::string> not_opened();
 
@@ -80,8 +86,9 @@ class HostOpener {
       return state == State::asking || state == State::pausing ||
              (state == State::running && !tries.back()->started());
     }
-    const char* stage() const;
   };
+
+  const char* stage(const Host& host) const;
 
   void open_next();
   void open(Host& host);
@@ -90,6 +97,8 @@ class HostOpener {
   void open_with(Host& host, const SshConfig& config);
   void open_by_libssh2(Host& host, Libssh2Target target);
   void open_by_client(Host& host, const std::string& why);
+  void open_by_srun(Host& host);
+  void start(Host& host, std::unique_ptr<RemoteHost> way);
   RemoteHost::Callbacks callbacks_of(Host& host);
   void on_ended(Host& host, const RemoteHost::End& end);
   void try_later(Host& host);
@@ -103,6 +112,7 @@ class HostOpener {
   const SshOptions options_;
   const std::chrono::milliseconds limit_;
   const RelayPorts relay_ports_;
+  const std::uint64_t descriptor_limit_;
   const Callbacks callbacks_;
   boost::asio::steady_timer timer_;
   NameResolver resolver_;

@@ -8,10 +8,12 @@
 
 #include "cli/exports.h"
 #include "cli/host_plan.h"
+#include "cli/opening_plan.h"
 #include "cli/output_tag.h"
 #include "cli/text_file.h"
 #include "common/printable.h"
 #include "common/random.h"
+#include "common/slurm_devices.h"
 #include "common/usable_cores.h"
 
 namespace hvdrun {
@@ -107,10 +109,8 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   }
   plan.remote.resize(spec.hosts.size(), false);
   plan.logins.resize(spec.hosts.size());
-  plan.ssh = options.ssh;
+  plan_opening(options, here, plan);
   plan.network = options.network;
-  if (const std::string fault = ssh_options_fault(plan.ssh); !fault.empty())
-    throw UsageError(fault);
   if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np)
     throw UsageError("--stdin " + std::to_string(options.output.stdin_to.rank) +
                      ": no such rank; there are " + std::to_string(spec.np) +
@@ -133,6 +133,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))
       set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
+  if (plan.ssh.transport == SshTransport::srun) leave_devices_to_slurm(spec.env, here.env);
   spec.env_compat = options.env_compat;
   if (spec.env_compat.horovod && starts_ranks(plan, true)) {
     // Each rank of a Horovod program would take itself for the only one, without a word.

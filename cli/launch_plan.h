@@ -19,7 +19,7 @@ class HostError : public std::runtime_error {
 
 struct LaunchPlan {
   JobSpec spec;
-  std::vector<bool> remote;       // for each host of spec: another machine, opened by ssh
+  std::vector<bool> remote;       // for each host of spec: another machine, opened as `ssh` says
   std::vector<HostLogin> logins;  // and how, before what `ssh` says
   SshOptions ssh;
   NetworkOptions network;
@@ -38,6 +38,7 @@ struct Surroundings {
   std::string hostname;                        // of this machine
   std::function<std::uint32_t()> count_slots;  // of this machine; asked when nothing says how many
   std::function<std::string()> user;           // whose process this is; asked when a host has one
+  std::function<bool(const std::string&)> is_program;  // in PATH; asked within a Slurm allocation
   // For each name whether it is this machine's; none: only localhost, hostname and addresses are.
   std::function<std::vector<bool>(const std::vector<std::string>&)> look_up;
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/build_info.h"
+#include "cli/client_process.h"
 #include "cli/driver.h"
 #include "cli/dry_run.h"
 #include "cli/exit_codes.h"
@@ -23,8 +24,6 @@
 #include "common/kernel_check.h"
 #include "common/limits.h"
 
-extern char** environ;
-
 namespace hvdrun {
 namespace {
 
@@ -38,7 +37,7 @@ void open_standard_files() {
 
 Surroundings look_around() {
   Surroundings here;
-  for (char** entry = environ; *entry != nullptr; ++entry) here.env.emplace_back(*entry);
+  here.env = own_environment();
   char* const cwd = ::getcwd(nullptr, 0);
   if (cwd == nullptr) throw std::system_error(errno, std::system_category(), "working folder");
   here.cwd = cwd;
@@ -48,6 +47,7 @@ Surroundings look_around() {
   here.hostname = name;
   here.count_slots = count_slots;
   here.user = own_user_name;
+  here.is_program = is_program;
   here.look_up = [](const std::vector<std::string>& names) {
     return look_up_own_names(names, limits::kNameLookUp);
   };

@@ -36,6 +36,7 @@ struct OpenedJob {
   UniqueFd viewer_listener;          // with TCP
   std::vector<std::string> offered;  // addresses of this machine, to agents elsewhere
   RelayPorts relay_ports;            // for those that reach none of them
+  std::uint64_t descriptor_limit{};  // as it was when hvdrun was started
   UniqueFd coordinator_end;
   Process coordinator;
 };

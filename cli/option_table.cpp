@@ -130,13 +130,14 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      "the ssh key for the other hosts",
      [](O& o, const Use& use) { o.ssh.identity_file = to_text(use); }},
     {"ssh", "--ssh", "COMMAND", Page::topic, Topic::network,
-     "libssh2, openssh, another client, or with {host}",
+     "libssh2, openssh, srun, a client, or with {host}",
      [](O& o, const Use& use) {
        o.ssh.program = to_words(use);
        const bool one = o.ssh.program.size() == 1;
        const std::string word = one ? o.ssh.program.front() : "";
        o.ssh.transport = word == "auto"      ? SshTransport::automatic
                          : word == "libssh2" ? SshTransport::libssh2
+                         : word == "srun"    ? SshTransport::srun
                                              : SshTransport::client;
        if (word == "auto" || word == "libssh2" || word == "openssh") o.ssh.program = {"ssh"};
      }},

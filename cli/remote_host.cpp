@@ -32,6 +32,7 @@ void RemoteHost::on_stderr(std::string_view bytes) {
     }
     if (line_.empty()) continue;
     std::string line = printable(std::exchange(line_, {}));
+    if (!hear(line)) continue;
     if (started()) {
       callbacks_.line(line);
     } else {

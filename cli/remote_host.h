@@ -47,8 +47,13 @@ class RemoteHost {
   virtual void close_lease() = 0;
   // Ends what carries it, because the host does not answer any more.
   virtual void give_up() = 0;
+  // The loop runs no more, and soon nothing below hvdrun does. Begins to end what would stay behind
+  // on the host then. A descriptor that can be read when that is done; -1: it is.
+  virtual int leave() { return -1; }
   // For the user: "connecting".
   virtual const char* stage() const { return describe(remote_.stage()); }
+  // Why it does not come up, or goes, as far as what carries it has said so; empty: nothing.
+  virtual std::string cause() const { return {}; }
 
   // The guard runs there.
   bool started() const { return remote_.stage() == RemoteStart::Stage::start; }
@@ -61,6 +66,8 @@ class RemoteHost {
   void on_stdout(std::string_view bytes);
   void on_stdout_end();
   void on_stderr(std::string_view bytes);
+  // Of each line on stderr. False: the user need not see it.
+  virtual bool hear(const std::string& /*line*/) { return true; }
   // What was said last before the guard ran, one line; empty: nothing.
   std::string last_words() const;
 

@@ -36,16 +36,17 @@ AgentImage read_agent_image(const std::string& path) {
 // Within single quotes of whatever shell: no quote, no backslash, no exclamation mark, one line.
 // A folder that is not the user's own is not used: others could have put an agent there. Nor is one
 // without room for it, or from which nothing may be executed: the room is taken before the agent is
-// asked for, because it comes only once.
+// asked for, because it comes only once. Hosts may share a home: what another one with the same
+// process number still writes would be "text file busy" here.
 std::string remote_script(const AgentImage& image) {
   const std::string size = std::to_string(image.bytes.size());
   const std::string check = "echo \"" + image.sha256 + "  $f\" | sha256sum -c >/dev/null 2>&1";
-  return "exec sh -c 'umask 077; "
+  return "exec sh -c 'umask 077; n=$(uname -n 2>/dev/null).$$; "
          "for d in \"${XDG_CACHE_HOME:-$HOME/.cache}/hvdrun\" \"${TMPDIR:-/tmp}/hvdrun-$(id -u)\"; "
          "do "
          "a=$d/agent-" +
          image.sha256.substr(0, 32) +
-         "; f=$a.$$; "
+         "; f=$a.$n; "
          "if mkdir -p \"$d\" 2>/dev/null && [ -O \"$d\" ] && [ -w \"$d\" ] && { [ -x \"$a\" ] || "
          "{ head -c " +
          size +
@@ -59,7 +60,7 @@ std::string remote_script(const AgentImage& image) {
          "if [ -x \"$f\" ] && " +
          check +
          "; then echo hvdrun: have; else "
-         "echo hvdrun: need; f=$a.$$; "
+         "echo hvdrun: need; f=$a.$n; "
          "if head -c " +
          size + " 1<>\"$f\" && " + check +
          " && chmod 700 \"$f\" && mv -f \"$f\" \"$a\"; then :; else "

@@ -11,8 +11,9 @@
 
 namespace hvdrun {
 
-// What opens the other hosts.
-enum class SshTransport { automatic, libssh2, client };
+// What opens the other hosts. Automatic: srun within a Slurm allocation (cli/opening_plan.h), else
+// libssh2 or the client, for each host.
+enum class SshTransport { automatic, libssh2, client, srun };
 
 struct SshOptions {
   SshTransport transport = SshTransport::automatic;
@@ -31,6 +32,13 @@ bool is_template(const SshOptions& options);
 // What is wrong with these options together, and what to write instead; empty: nothing.
 std::string ssh_options_fault(const SshOptions& options);
 
+// Whether a template has a place for the user, or the port, of a host.
+bool takes_user(const SshOptions& options);
+bool takes_port(const SshOptions& options);
+
+// "ssh" or "srun": what carries the hosts, for the user.
+const char* carrier_of(const SshOptions& options);
+
 // The options for a host whose login the list of hosts gives.
 SshOptions with_login(SshOptions options, const HostLogin& login);
 
@@ -40,7 +48,8 @@ std::vector<std::string> ssh_command(const SshOptions& options, const std::strin
                                      std::chrono::milliseconds connect_timeout,
                                      const std::string& remote);
 
-// With a template: its words with the host in place of {host}. Then `remote` follows as words that
+// With a template: its words with the host in place of {host}, and its login in those of {user} and
+// {port}. Then `remote` follows as words that
 // need no shell there ("sh", "-c", script), or stands in place of {command}, as one word for a
 // shell.
 

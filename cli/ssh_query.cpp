@@ -28,7 +28,7 @@ void SshQuery::cancel() {
 
 std::error_code SshQuery::start(const std::vector<std::string>& argv, Handler handler) {
   ClientPipes pipes;
-  if (const std::error_code ec = start_client(argv, client_, pipes)) return ec;
+  if (const std::error_code ec = start_client({.argv = argv}, client_, pipes)) return ec;
   handler_ = std::move(handler);
   // Its words are not needed: what is wrong with the configuration the client will say again when
   // it connects.

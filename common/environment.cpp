@@ -4,6 +4,8 @@
 #include <array>
 #include <iterator>
 
+extern char** environ;
+
 namespace hvdrun {
 namespace {
 
@@ -79,6 +81,12 @@ bool is_stale(std::string_view entry) {
 }
 
 }  // namespace
+
+Environment own_environment() {
+  Environment env;
+  for (char** entry = environ; *entry != nullptr; ++entry) env.emplace_back(*entry);
+  return env;
+}
 
 const char* find_variable(const Environment& env, std::string_view name) {
   for (const std::string& entry : env)

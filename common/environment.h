@@ -12,6 +12,9 @@ namespace hvdrun {
 
 using Environment = std::vector<std::string>;  // NAME=value
 
+// That of this process.
+Environment own_environment();
+
 // The value of a variable, or nullptr.
 const char* find_variable(const Environment& env, std::string_view name);
 // Replaces or appends.

@@ -5,15 +5,19 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
+
 namespace hvdrun::test {
 namespace {
 
 using namespace std::chrono_literals;
 
 std::vector<std::string> command(const Cluster& cluster, const std::string& marker,
-                                 std::vector<std::string> words) {
+                                 std::vector<std::string> words,
+                                 const std::vector<std::string>& within) {
   words.insert(words.begin(),
                {"env", marker, build_path("hvdrun"), "--env-compat", "torch,mpi-ids"});
+  words.insert(words.begin(), within.begin(), within.end());
   return cluster.on("node1", std::move(words));
 }
 
@@ -31,9 +35,11 @@ std::string verdict_in(const std::string& said) {
 
 }  // namespace
 
-HostJob::HostJob(const Cluster& cluster, std::vector<std::string> words, std::size_t ranks)
+HostJob::HostJob(const Cluster& cluster, std::vector<std::string> words, std::size_t ranks,
+                 std::vector<std::string> within)
     : cluster_(cluster),
-      process_({.args = command(cluster, marker_.first + "=" + marker_.second, std::move(words))}) {
+      process_({.args = command(cluster, marker_.first + "=" + marker_.second, std::move(words),
+                                within)}) {
   for (std::size_t rank = 0; rank < ranks; ++rank)
     process_.wait_for_output("[" + std::to_string(rank) + "]<stdout>:ready\n", 20s);
   begin();
@@ -74,6 +80,17 @@ void print_row(const std::string& what, const HostJobEnd& end) {
               static_cast<long long>(end.gone.count()), static_cast<long long>(end.back.count()),
               end.exit_code, verdict_in(end.said).c_str());
   std::fflush(stdout);
+}
+
+void check_end(const std::string& what, const HostJobEnd& end, int exit_code,
+               const std::string& said) {
+  INFO(what << "\n" << end.said);
+  print_row(what, end);
+  for (const ProcessInfo& info : end.left)
+    UNSCOPED_INFO("left: " << info.name << " " << info.pid << " " << info.cmdline);
+  CHECK(end.left.empty());
+  CHECK(end.exit_code == exit_code);
+  CHECK(contains(end.said, said));
 }
 
 bool contains(const std::string& text, const std::string& part) {

@@ -24,7 +24,9 @@ class HostJob {
   using Clock = std::chrono::steady_clock;
 
   // Starts build/hvdrun on node1 with these words, and waits until each rank has said "ready".
-  HostJob(const Cluster& cluster, std::vector<std::string> words, std::size_t ranks);
+  // `within`: the words of what runs it there, env with more variables say.
+  HostJob(const Cluster& cluster, std::vector<std::string> words, std::size_t ranks,
+          std::vector<std::string> within = {});
 
   // Kills the process that fits (its name, or the begin of its command line); false: there is none.
   bool kill(const std::string& host, const std::string& who) const;
@@ -48,6 +50,10 @@ class HostJob {
 
 // A row of the table of failures, on stdout.
 void print_row(const std::string& what, const HostJobEnd& end);
+
+// That nothing is left, the exit code, and what was said; with such a row.
+void check_end(const std::string& what, const HostJobEnd& end, int exit_code,
+               const std::string& said);
 
 bool contains(const std::string& text, const std::string& part);
 

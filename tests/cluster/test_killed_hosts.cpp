@@ -11,16 +11,6 @@ using namespace std::chrono_literals;
 
 constexpr const char* kFamily = "echo ready; setsid sleep 1000.75 & exec sleep 1000.75";
 
-void check_end(const std::string& what, const HostJobEnd& end, int exit_code,
-               const std::string& said) {
-  INFO(what << "\n" << end.said);
-  print_row(what, end);
-  for (const ProcessInfo& info : end.left) UNSCOPED_INFO("left: " << info.name << " " << info.pid);
-  CHECK(end.left.empty());
-  CHECK(end.exit_code == exit_code);
-  CHECK(contains(end.said, said));
-}
-
 TEST_CASE("whoever is killed on whichever host, nothing is left on any", "[cluster][failure]") {
   if (const std::string reason = Cluster::missing(); !reason.empty()) {
     WARN("left out: " << reason);

@@ -21,6 +21,7 @@
 #include "common/printable.h"
 #include "common/process_tree.h"
 #include "common/program_check.h"
+#include "common/slurm_devices.h"
 #include "common/usable_cores.h"
 #include "worker/agent/master_port.h"
 #include "worker/agent/peer_loss.h"
@@ -287,7 +288,9 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
 
   SpawnOptions options;
   options.argv = argv_of(message.argv, message.programs, slot.rank);
-  options.env = worker_environment(message.env, place);
+  Environment job_env = message.env;
+  add_devices_of_slurm(job_env, own_environment());
+  options.env = worker_environment(std::move(job_env), place);
   options.cwd = message.cwd;
   options.new_session = true;
   options.descriptor_limit = descriptor_limit_;

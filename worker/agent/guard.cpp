@@ -59,6 +59,9 @@ std::optional<Bootstrap> read_bootstrap(int lease) {
 
 [[noreturn]] void run_agent(Bootstrap bootstrap, UniqueFd guard_pipe, IsolationNet& net) {
   become_subreaper();
+  // Whoever kills the guard with its whole process group, as Slurm's proctrack/pgid does, leaves
+  // the one that ends the ranks, which have groups of their own too.
+  ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "hvd-agent", 0, 0, 0);
   int code = 1;
   try {

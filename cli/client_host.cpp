@@ -1,0 +1,120 @@
+#include "cli/client_host.h"
+
+#include <signal.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+namespace hvdrun {
+namespace {
+
+namespace asio = boost::asio;
+
+}  // namespace
+
+ClientHost::ClientHost(asio::io_context& io, ClientCommand command, Request request,
+                       Callbacks callbacks)
+    : RemoteHost(std::move(request), std::move(callbacks)),
+      io_(io),
+      command_(std::move(command)),
+      stdin_(io_),
+      stdout_(io_),
+      stderr_(io_) {}
+
+void ClientHost::start() {
+  if (const std::error_code ec = spawn_client()) {
+    End end;
+    end.why = program() + ": " + ec.message();
+    asio::post(io_, [this, end = std::move(end)] { callbacks_.ended(end); });
+  }
+}
+
+std::error_code ClientHost::spawn_client() {
+  ClientPipes pipes;
+  if (const std::error_code ec = start_client(command_, client_, pipes)) return ec;
+  stdin_.assign(pipes.in.release());
+  stdout_.assign(pipes.out.release());
+  stderr_.assign(pipes.err.release());
+  read_stdout();
+  read_stderr();
+  watch_client();
+  return {};
+}
+
+void ClientHost::read_stdout() {
+  stdout_.async_read_some(asio::buffer(out_buffer_), [this](const auto& ec, std::size_t size) {
+    if (ec) return on_stdout_end();
+    on_stdout({out_buffer_, size});
+    read_stdout();
+  });
+}
+
+void ClientHost::read_stderr() {
+  stderr_.async_read_some(asio::buffer(err_buffer_), [this](const auto& ec, std::size_t size) {
+    if (ec) return;
+    on_stderr({err_buffer_, size});
+    read_stderr();
+  });
+}
+
+// What is still in there when the client has ended.
+void ClientHost::drain_stderr() {
+  char buffer[1024];
+  boost::system::error_code ec;
+  stderr_.non_blocking(true, ec);
+  while (!ec) {
+    const std::size_t size = stderr_.read_some(asio::buffer(buffer), ec);
+    if (!ec) on_stderr({buffer, size});
+  }
+  on_stderr("\n");
+}
+
+void ClientHost::watch_client() {
+  exit_.emplace(io_, ::dup(client_.pidfd.get()));
+  exit_->async_wait(exit_->wait_read, [this](const auto& ec) {
+    if (ec) return;
+    ExitStatus status;
+    try_reap(client_, status);
+    exit_.reset();
+    client_ = {};
+    drain_stderr();
+    callbacks_.ended(end_of(status));
+  });
+}
+
+// What is under way while another begins: the agent is written whole before the shell asks for the
+// job, so there is never more than one.
+void ClientHost::write(std::string_view bytes) {
+  if (!stdin_.is_open()) return;
+  asio::async_write(stdin_, asio::buffer(bytes.data(), bytes.size()),
+                    [](const auto& /*ec*/, std::size_t /*size*/) {
+                      // A client that takes no more ends, and says why on stderr.
+                    });
+}
+
+void ClientHost::send(std::string bytes, std::function<void()> done) {
+  if (!stdin_.is_open()) return;
+  sending_ = std::move(bytes);
+  asio::async_write(stdin_, asio::buffer(std::as_const(sending_)),
+                    [done = std::move(done)](const auto& ec, std::size_t /*size*/) {
+                      if (!ec) done();
+                    });
+}
+
+void ClientHost::close_lease() {
+  boost::system::error_code ignored;
+  if (stdin_.is_open()) stdin_.close(ignored);
+  // Before its session exists, a client does not look at its stdin.
+  if (!shell_runs()) signal_client(SIGTERM);
+}
+
+void ClientHost::give_up() { signal_client(SIGKILL); }
+
+void ClientHost::signal_client(int signal) {
+  if (client_.pid > 0) send_signal(client_, signal);
+}
+
+}  // namespace hvdrun

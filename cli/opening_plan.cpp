@@ -1,0 +1,99 @@
+#include "cli/opening_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/host_list.h"
+#include "common/printable.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::uint16_t kSshPort = 22;
+
+std::string in_list(const Options& options, const std::string& name, const HostLogin& login) {
+  return options.hosts_where + " " + spell_host(name, login) + ": ";
+}
+
+// A login that has no place in the command would be left out without a word.
+void plan_template(const Options& options, const Surroundings& here, LaunchPlan& plan) {
+  const auto missing = [&](std::size_t host, const std::string& what, const std::string& given) {
+    throw UsageError(in_list(options, plan.spec.hosts[host].name, plan.logins[host]) +
+                     "the command of --ssh has no place for a " + what + "; write {" + what +
+                     "} into it, as {host} is, or leave '" + given + "' out");
+  };
+  for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i) {
+    if (!plan.remote[i]) continue;
+    HostLogin& login = plan.logins[i];
+    if (!login.user.empty() && !takes_user(plan.ssh)) missing(i, "user", login.user + "@");
+    if (login.port != 0 && !takes_port(plan.ssh))
+      missing(i, "port", ":" + std::to_string(login.port));
+    if (login.user.empty() && takes_user(plan.ssh) && here.user) login.user = here.user();
+    if (login.port == 0 && takes_port(plan.ssh)) login.port = plan.ssh.port.value_or(kSshPort);
+  }
+}
+
+// Why srun cannot open the other hosts; empty: it can.
+std::string not_by_srun(const Options& options, const Surroundings& here, const LaunchPlan& plan) {
+  const auto variable = [&here](const char* name) {
+    const char* const value = find_variable(here.env, name);
+    return std::string(value != nullptr ? value : "");
+  };
+  if (variable("SLURM_JOB_ID").empty())
+    return "--ssh srun: this is no Slurm allocation (SLURM_JOB_ID is not set); run hvdrun within "
+           "salloc or sbatch";
+  const std::string nodes = variable("SLURM_JOB_NODELIST");
+  HostListProblem problem;
+  const auto known = parse_host_list(nodes, problem);
+  std::set<std::string> names;
+  if (known)
+    for (const HostEntry& node : *known) names.insert(node.name);
+  for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i) {
+    if (!plan.remote[i]) continue;
+    const std::string& name = plan.spec.hosts[i].name;
+    if (plan.logins[i].is_given())
+      return in_list(options, name, plan.logins[i]) + "srun takes no user and no port; write " +
+             spell_host(name, {}) + ", or --ssh openssh";
+    if (!names.contains(name))
+      return in_list(options, name, {}) + "not in this Slurm allocation (SLURM_JOB_NODELIST " +
+             quoted_word(nodes) + "), and srun reaches no other host";
+  }
+  return {};
+}
+
+bool has_options_of_ssh(const SshOptions& ssh) {
+  return ssh.port || !ssh.identity_file.empty() || !ssh.arguments.empty() ||
+         ssh.accept_new_host_keys;
+}
+
+void plan_srun(const Options& options, const Surroundings& here, LaunchPlan& plan) {
+  const bool asked = plan.ssh.transport == SshTransport::srun;
+  std::string why_not = not_by_srun(options, here, plan);
+  if (asked && !why_not.empty()) throw UsageError(why_not);
+  if (!asked && find_variable(here.env, "SLURM_JOB_ID") == nullptr) return;
+  if (!asked && has_options_of_ssh(plan.ssh)) why_not = "there are options for ssh";
+  if (!asked && why_not.empty() && !(here.is_program && here.is_program("srun")))
+    why_not = "there is no srun in PATH";
+  if (!why_not.empty()) {
+    plan.notes.push_back("the other hosts are not opened by srun: " + why_not);
+    return;
+  }
+  plan.ssh.transport = SshTransport::srun;
+  plan.ssh.program = {"srun"};
+}
+
+}  // namespace
+
+void plan_opening(const Options& options, const Surroundings& here, LaunchPlan& plan) {
+  plan.ssh = options.ssh;
+  if (const std::string fault = ssh_options_fault(plan.ssh); !fault.empty())
+    throw UsageError(fault);
+  if (std::find(plan.remote.begin(), plan.remote.end(), true) == plan.remote.end()) return;
+  if (is_template(plan.ssh)) plan_template(options, here, plan);
+  if (plan.ssh.transport == SshTransport::srun || plan.ssh.transport == SshTransport::automatic)
+    plan_srun(options, here, plan);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,36 @@
+// A host of a Slurm allocation, opened by srun as a job step.
+//
+// That srun is killed does not end what its step runs: slurmstepd keeps the task's stdin open then.
+// What ends the step is a signal that srun itself takes, or, when it is killed, the helper process
+// that it has forked for that.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/client_host.h"
+
+namespace hvdrun {
+
+class SrunHost : public ClientHost {
+ public:
+  // `descriptor_limit`: srun passes its own limits on to the step. 0: those of hvdrun.
+  SrunHost(boost::asio::io_context& io, const std::string& node, const std::string& script,
+           std::uint64_t descriptor_limit, Request request, Callbacks callbacks);
+
+  void give_up() override;
+  int leave() override;
+  const char* stage() const override;
+  std::string cause() const override;
+
+ protected:
+  End end_of(const ExitStatus& status) const override;
+  bool hear(const std::string& line) override;
+
+ private:
+  // Of what was said since the guard runs.
+  std::string step_end_;
+  std::string error_;
+};
+
+}  // namespace hvdrun

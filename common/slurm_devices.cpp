@@ -1,0 +1,34 @@
+#include "common/slurm_devices.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace hvdrun {
+namespace {
+
+constexpr auto kDevices = std::to_array<std::string_view>(
+    {"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"});
+
+}  // namespace
+
+void leave_devices_to_slurm(Environment& job, const Environment& own) {
+  for (const std::string_view name : kDevices) {
+    const char* const here = find_variable(own, name);
+    const char* const value = find_variable(job, name);
+    if (here == nullptr || value == nullptr || std::string_view(here) != value) continue;
+    std::erase_if(job, [&](const std::string& entry) {
+      return entry.starts_with(name) && entry[name.size()] == '=';
+    });
+  }
+}
+
+void add_devices_of_slurm(Environment& job, const Environment& own) {
+  if (find_variable(own, "SLURM_JOB_ID") == nullptr) return;
+  for (const std::string_view name : kDevices) {
+    const char* const here = find_variable(own, name);
+    if (here != nullptr && find_variable(job, name) == nullptr) set_variable(job, name, here);
+  }
+}
+
+}  // namespace hvdrun
