@@ -36,6 +36,8 @@ BASE_ONLY = {f"worker/{name}" for name in WORKER if name != "labs"}
 
 # Third-party headers that some folders do without.
 NO_BOOST = re.compile(r"^(boost|spdlog|fmt|openssl|libssh2)")
+# It takes the types of OpenSSL's functions, which are loaded when a job needs them.
+LOADS_OPENSSL = "worker/comm/openssl.h"
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 MAY_TORCH = {"worker/torch", "worker/labs"}
 
@@ -110,7 +112,8 @@ def check_include(root, path, name, quoted, base):
         if quoted and name.startswith("tests/"):
             return None if (root / name).exists() else f"{name} is not there"
     if not quoted:
-        if own in BASE_ONLY and NO_BOOST.match(name):
+        loads = path == LOADS_OPENSSL and name.startswith("openssl/")
+        if own in BASE_ONLY and NO_BOOST.match(name) and not loads:
             return f"{own} does without <{name}>: libhvd links no Boost, spdlog or OpenSSL"
         if own is not None and own not in MAY_TORCH and TORCH.match(name):
             return f"{own} builds without LibTorch and may not include <{name}>"

@@ -93,15 +93,15 @@ TEST_CASE("ports come from the range that is given", "[cluster][addresses]") {
   // Control and output were first.
   CHECK((result.out == "6002 6003\n" || result.out == "6003 6002\n"));
   // Ranks meet there too: libhvd of rank 1 connects to none but those of the range.
-  REQUIRE(cluster
-              .run_on("node2", {"sh", "-c",
-                                "iptables -A INPUT -i eth0 -p tcp --syn --dport 6000:6005 -j ACCEPT "
-                                "&& iptables -A INPUT -i eth0 -p tcp --syn --dport 22 -j ACCEPT "
-                                "&& iptables -A INPUT -i eth0 -p tcp --syn -j DROP"})
-              .exit_code == 0);
-  const RunResult ranks =
-      cluster.hvdrun_on("node1", {"--port-range", "6000-6005", "-H", "node1:2,node2:2",
-                                  worker_probe(), "again"});
+  REQUIRE(
+      cluster
+          .run_on("node2", {"sh", "-c",
+                            "iptables -A INPUT -i eth0 -p tcp --syn --dport 6000:6005 -j ACCEPT "
+                            "&& iptables -A INPUT -i eth0 -p tcp --syn --dport 22 -j ACCEPT "
+                            "&& iptables -A INPUT -i eth0 -p tcp --syn -j DROP"})
+          .exit_code == 0);
+  const RunResult ranks = cluster.hvdrun_on(
+      "node1", {"--port-range", "6000-6005", "-H", "node1:2,node2:2", worker_probe(), "again"});
   CAPTURE(ranks.out, ranks.err);
   CHECK(ranks.exit_code == 0);
   // Another one at once, though old connections still stand on those ports.

@@ -67,10 +67,17 @@ TEST_CASE("a host needs busybox and sshd, no more", "[cluster][bare]") {
   // The marker shows in which root the rank is.
   std::ofstream(root + "/only-here") << "bare\n";
   const std::vector<std::string> job{
-      "-H",           "node1:1,node2:2022:2", "--env-compat",
-      "torch",        "--chdir",              "/",
-      "--tag-output", "off",                  "sh",
-      "-c",           "echo $HVD_RANK: $(cat /only-here 2>&1); [ $HVD_RANK = 0 ] || ls /bin | wc -l"};
+      "-H",
+      "node1:1,node2:2022:2",
+      "--env-compat",
+      "torch",
+      "--chdir",
+      "/",
+      "--tag-output",
+      "off",
+      "sh",
+      "-c",
+      "echo $HVD_RANK: $(cat /only-here 2>&1); [ $HVD_RANK = 0 ] || ls /bin | wc -l"};
   for (int turn = 0; turn < 2; ++turn) {
     const RunResult result = cluster.hvdrun_on("node1", job);
     CAPTURE(turn, result.out, result.err);

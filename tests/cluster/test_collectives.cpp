@@ -30,7 +30,8 @@ TEST_CASE("collectives of libhvd run across hosts", "[cluster][collectives]") {
   CHECK(again.exit_code == 0);
 }
 
-TEST_CASE("with --encrypt-data nobody on the wire reads what ranks send", "[cluster][collectives]") {
+TEST_CASE("with --encrypt-data nobody on the wire reads what ranks send",
+          "[cluster][collectives]") {
   if (const std::string reason = Cluster::missing(); !reason.empty()) {
     WARN("left out: " << reason);
     return;
@@ -41,8 +42,9 @@ TEST_CASE("with --encrypt-data nobody on the wire reads what ranks send", "[clus
   std::string ones;
   for (int i = 0; i < 8; ++i) ones += "0100000000000000";
   const auto seen = [&](std::vector<std::string> words) {
-    Background wire({.args = cluster.on("node2", {"python3", source_path("tests/cluster/watch_wire.py"),
-                                                  "eth0", stop, ones})});
+    Background wire(
+        {.args = cluster.on("node2", {"python3", source_path("tests/cluster/watch_wire.py"), "eth0",
+                                      stop, ones})});
     wire.wait_for_output("watching", std::chrono::seconds(20));
     words.insert(words.end(), {"-H", "node1:1,node2:1", worker_probe(), "collectives"});
     const RunResult result = cluster.hvdrun_on("node1", words);

@@ -120,12 +120,11 @@ std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCo
   if (place.address.empty())
     throw hvd::Error(ErrorCode::unavailable,
                      "the launcher does not know an address of this host for the other hosts");
-  auto links = std::make_unique<LinkSet>(
-      LinkSet::Options{{line.epoch(), generation, place.rank},
-                       place.data_key,
-                       place.address,
-                       {place.first_port, place.last_port},
-                       place.encrypt_data});
+  auto links = std::make_unique<LinkSet>(LinkSet::Options{{line.epoch(), generation, place.rank},
+                                                          place.data_key,
+                                                          place.address,
+                                                          {place.first_port, place.last_port},
+                                                          place.encrypt_data});
   const Places places = Finder(line, *local, generation, deadline).find(links->endpoint());
   HostLayout layout(places.counts);
   std::vector<std::string> endpoints;

@@ -59,8 +59,7 @@ void HostsExchange::run(const std::byte* input, std::byte* output, std::size_t c
 void HostsExchange::send_chunk(const Slices& slices, std::size_t chunk) {
   for (std::size_t host = 0; host < op_.layout().hosts(); ++host)
     if (host != op_.host())
-      op_.links().send(op_.peer(host),
-                       slices.input + slices.begin_of(host, chunk) * slices.width,
+      op_.links().send(op_.peer(host), slices.input + slices.begin_of(host, chunk) * slices.width,
                        slices.count_of(host, chunk) * slices.width);
 }
 
@@ -68,10 +67,9 @@ void HostsExchange::receive_chunk(const Slices& slices, std::size_t chunk) {
   const std::size_t hosts = op_.layout().hosts();
   for (std::size_t host = 0; host < hosts; ++host)
     if (host != op_.host())
-      op_.links().receive(
-          op_.peer(host),
-          parts_.data() + (chunk % 2 * hosts + host) * slices.each * slices.width,
-          slices.count_of(op_.host(), chunk) * slices.width);
+      op_.links().receive(op_.peer(host),
+                          parts_.data() + (chunk % 2 * hosts + host) * slices.each * slices.width,
+                          slices.count_of(op_.host(), chunk) * slices.width);
 }
 
 void HostsExchange::receive_results(const Slices& slices, std::size_t chunk) {

@@ -178,8 +178,7 @@ bool Link::take_data(bool& moved) {
 }
 
 void Link::give_up(const hvd::Error& reason) {
-  const bool between =
-      (sends_.empty() || sends_.front().done == 0) && !channel_->in_the_middle();
+  const bool between = (sends_.empty() || sends_.front().done == 0) && !channel_->in_the_middle();
   if (between && !closed_) {
     const auto code = static_cast<std::uint32_t>(reason.code());
     std::string words(reinterpret_cast<const char*>(&code), sizeof code);

@@ -113,8 +113,7 @@ class LinkTls::Context {
     SSL_SESSION* const session = lib.SSL_SESSION_new();
     if (session == nullptr) return nullptr;
     const auto* const bytes = reinterpret_cast<const unsigned char*>(secret_.data());
-    if (cipher != nullptr &&
-        lib.SSL_SESSION_set1_master_key(session, bytes, secret_.size()) == 1 &&
+    if (cipher != nullptr && lib.SSL_SESSION_set1_master_key(session, bytes, secret_.size()) == 1 &&
         lib.SSL_SESSION_set_cipher(session, cipher) == 1 &&
         lib.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1)
       return session;

@@ -1,17 +1,17 @@
 #include "worker/comm/openssl.h"
 
-#include <dlfcn.h>
 #include <string>
 
+#include <dlfcn.h>
 #include <hvd/hvd.h>
 
 namespace hvdrun {
 namespace {
 
 [[noreturn]] void missing(const std::string& why) {
-  throw hvd::Error(hvd::ErrorCode::unavailable,
-                   "--encrypt-data needs OpenSSL's libssl.so.3 or libssl.so.1.1 on every host: " +
-                       why);
+  throw hvd::Error(
+      hvd::ErrorCode::unavailable,
+      "--encrypt-data needs OpenSSL's libssl.so.3 or libssl.so.1.1 on every host: " + why);
 }
 
 OpenSsl load() {
@@ -26,7 +26,7 @@ OpenSsl load() {
   if (library == nullptr) missing(why);
   OpenSsl functions;
   // Those of libcrypto are found through it too.
-#define HVD_OPENSSL_LOAD(name)                                                             \
+#define HVD_OPENSSL_LOAD(name)                                                          \
   functions.name = reinterpret_cast<decltype(functions.name)>(::dlsym(library, #name)); \
   if (functions.name == nullptr) missing("there is no " #name " in it");
   HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_LOAD)

@@ -23,8 +23,12 @@ class HostThreads {
     std::vector<std::string> endpoints;
     std::vector<std::unique_ptr<LinkSet>> links;
     for (std::size_t rank = 0; rank < layout_.size(); ++rank) {
-      links.push_back(std::make_unique<LinkSet>(LinkSet::Options{
-          {1, 0, static_cast<std::uint32_t>(rank)}, std::string(32, 'k'), "127.0.0.1", {}, encrypt}));
+      links.push_back(
+          std::make_unique<LinkSet>(LinkSet::Options{{1, 0, static_cast<std::uint32_t>(rank)},
+                                                     std::string(32, 'k'),
+                                                     "127.0.0.1",
+                                                     {},
+                                                     encrypt}));
       endpoints.push_back(links.back()->endpoint());
     }
     std::vector<HostsOptions> options;

@@ -134,8 +134,8 @@ struct TlsPair {
     wire_b = std::move(near_b.second);
   }
   void carry() {
-    for (const auto& [from, to] : {std::pair(wire_a.get(), wire_b.get()),
-                                   std::pair(wire_b.get(), wire_a.get())}) {
+    for (const auto& [from, to] :
+         {std::pair(wire_a.get(), wire_b.get()), std::pair(wire_b.get(), wire_a.get())}) {
       char bytes[4096];
       const ssize_t got = ::recv(from, bytes, sizeof bytes, MSG_DONTWAIT);
       if (got <= 0) continue;
@@ -310,7 +310,8 @@ TEST_CASE("strangers at a rank's port change nothing", "[links]") {
   std::vector<std::unique_ptr<LinkSet>> sets;
   std::vector<std::string> endpoints;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    sets.push_back(std::make_unique<LinkSet>(LinkSet::Options{{1, 0, rank}, kKey, "127.0.0.1", {}, encrypt}));
+    sets.push_back(
+        std::make_unique<LinkSet>(LinkSet::Options{{1, 0, rank}, kKey, "127.0.0.1", {}, encrypt}));
     endpoints.push_back(sets.back()->endpoint());
   }
   const SocketAddress target = SocketAddress::parse(endpoints[1]);
