@@ -20,7 +20,7 @@ OpenSsl load() {
   for (const char* const name : {"libssl.so.3", "libssl.so.1.1"}) {
     library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library != nullptr) break;
-    const char* const error = ::dlerror();
+    const char* const error = ::dlerror();  // NOLINT(concurrency-mt-unsafe): a thread has its own
     if (why.empty()) why = error != nullptr ? error : name;
   }
   if (library == nullptr) missing(why);
