@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace hvdrun {
-namespace {
-
-// Of a host's slice.
-constexpr std::size_t kLeastChunk = 32U << 10;
-constexpr std::size_t kMostChunk = 512U << 10;
-constexpr std::size_t kPartsBytes = 8U << 20;  // about as much is kept of the others' elements
-
-}  // namespace
 
 struct HostsExchange::Slices {
   const std::byte* input;
