@@ -51,13 +51,16 @@ class Hosts:
         own = {"PATH": os.environ["PATH"], "HOME": f"{self.folder}/node1/home", "TERM": "dumb"}
         own.update(variables)
         enter = ["nsenter", "-t", self.first, "-n", "-u", "-i", "-p", "-m", "-r", f"--wd={os.getcwd()}"]
-        return [*enter, "--", "env", "-i", *(f"{name}={value}" for name, value in own.items()), *words]
+        # A peer that hangs must not run on beside the next one.
+        limit = ["timeout", "-k", "2", str(LIMIT - 5)]
+        return [*enter, "--", *limit, "env", "-i", *(f"{name}={value}" for name, value in own.items()), *words]
 
     def shape(self, rate):
-        """All hosts send at most at that rate."""
+        """All hosts send at most at that rate. A larger burst would let whoever rests between rounds
+        send 64 KiB for nothing."""
         for name in self.names:
             words = ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate]
-            words += ["burst", "256kb", "latency", "50ms"]
+            words += ["burst", "32kb", "latency", "50ms"]
             subprocess.run(["scripts/cluster", "exec", name, *words], env=self.environment, check=True)
 
 
