@@ -135,7 +135,7 @@ TEST_CASE("hosts of no use are all named, each with its reason", "[cluster][fail
               static_cast<long long>(slow.time.count()), slow.err.c_str());
   CHECK(slow.exit_code == 0);
   CHECK(slow.time > 9s);
-  CHECK(contains(slow.err, "still waiting for slow (connecting)"));
+  CHECK(contains(slow.err, "still waiting for slow (starting a shell)"));
 }
 
 }  // namespace
