@@ -62,6 +62,8 @@ TEST_CASE("the script fits into single quotes of any shell", "[remote start]") {
   CHECK(script.find_first_of("\n\\!") == std::string::npos);
   CHECK(script.find("head -c 5 ") != std::string::npos);
   CHECK_THROWS_AS(read_agent_image("/no/such/agent"), HostError);
+  CHECK_THROWS_AS(read_agent_image("/dev/null"), HostError);
+  CHECK_THROWS_AS(read_agent_image("/"), HostError);
 }
 
 }  // namespace
