@@ -82,6 +82,27 @@ TEST_CASE("four processes run every collective", "[api]") {
   }));
 }
 
+TEST_CASE("objects of any length reach everybody", "[api]") {
+  check_all_ok(MiniJob(3).run([](int rank) {
+    hvd::init();
+    const std::string mine(static_cast<std::size_t>(rank) * 100'000, static_cast<char>('a' + rank));
+    expect(hvd::broadcast_object(mine, 2) == std::string(200'000, 'c'), "wrong object");
+    expect(hvd::broadcast_object(mine).empty(), "rank 0's is empty");
+    const std::vector<std::string> all = hvd::allgather_object(mine);
+    expect(all.size() == 3 && all[0].empty() && all[1] == std::string(100'000, 'b') &&
+               all[2] == std::string(200'000, 'c'),
+           "wrong objects");
+    const std::string wrong = error_of([&] { hvd::broadcast_object(mine, 3); });
+    expect(contains(wrong, code(hvd::ErrorCode::invalid_argument)), "root 3 of 3");
+    hvd::shutdown();
+    return std::string();
+  }));
+  hvd::init();
+  CHECK(hvd::broadcast_object("alone") == "alone");
+  CHECK(hvd::allgather_object("alone") == std::vector<std::string>{"alone"});
+  hvd::shutdown();
+}
+
 TEST_CASE("a killed rank is named by all others within a second", "[api]") {
   const auto results = MiniJob(4).run([](int rank) {
     hvd::init();

@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #define HVD_EXPORT __attribute__((visibility("default")))
 
@@ -229,6 +230,13 @@ HVD_EXPORT void alltoallv(const void* input, const std::size_t* send_counts, voi
                           const std::size_t* receive_counts, DataType type);
 // Returns when every rank has called it.
 HVD_EXPORT void barrier();
+
+// Any bytes, of any length: a configuration, a serialized state. Blocking, a copy at each end; for
+// numbers the collectives above are faster.
+// The bytes of rank `root`; what the others pass is not looked at.
+HVD_EXPORT std::string broadcast_object(const std::string& bytes, int root = 0);
+// The bytes of every rank, whose lengths may differ, in rank order.
+HVD_EXPORT std::vector<std::string> allgather_object(const std::string& bytes);
 
 // A collective under way. Copyable; the buffers must stay alive until it has finished. Counts are
 // copied.
