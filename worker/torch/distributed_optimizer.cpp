@@ -151,7 +151,7 @@ class DistributedOptimizer::Impl {
       : inner_(inner),
         parameters_(hvdrun::trained_parameters(inner)),
         known_(hvdrun::set_of(parameters_)),
-        buckets_(parameters_, options.op, options.bucket_bytes),
+        buckets_(parameters_, options),
         target_(std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&buckets_})) {
     hvdrun::confirm_same_layout(buckets_, parameters_.size());
     hooks_.reserve(parameters_.size());

@@ -1,6 +1,7 @@
 #include "worker/torch/gradient_buckets.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -41,6 +42,13 @@ at::Tensor tensor_over(const std::shared_ptr<void>& memory, std::size_t byte_off
       at::TensorOptions().dtype(parameter.scalar_type()));
 }
 
+at::Tensor flat_tensor(const std::shared_ptr<void>& memory, std::size_t elements,
+                       at::ScalarType type) {
+  return at::from_blob(
+      memory.get(), {static_cast<std::int64_t>(elements)}, [memory](void*) {},
+      at::TensorOptions().dtype(type));
+}
+
 // FNV-1a, 64 bit.
 class Hash {
  public:
@@ -59,11 +67,43 @@ class Hash {
   std::uint64_t state_ = 0xcbf29ce484222325;
 };
 
+const hvd::DistributedOptimizerOptions& checked(const hvd::DistributedOptimizerOptions& options) {
+  if (options.backward_passes_per_step < 1)
+    invalid_tensor("DistributedOptimizer: backward_passes_per_step is " +
+                   std::to_string(options.backward_passes_per_step) + "; at least 1");
+  const double factor = options.gradient_predivide_factor;
+  if (!(factor > 0) || !std::isfinite(factor))
+    invalid_tensor("DistributedOptimizer: gradient_predivide_factor is " + std::to_string(factor) +
+                   "; a finite number above 0");
+  if (factor != 1 && options.op != hvd::ReduceOp::average)
+    invalid_tensor(
+        "DistributedOptimizer: gradient_predivide_factor splits the division of an "
+        "average, and op is another one");
+  return options;
+}
+
+hvd::ReduceOp operation_of(const hvd::DistributedOptimizerOptions& options) {
+  return options.gradient_predivide_factor == 1 ? options.op : hvd::ReduceOp::sum;
+}
+
+hvd::ScaleFactors factors_of(const hvd::DistributedOptimizerOptions& options) {
+  hvd::ScaleFactors factors;
+  if (options.average_aggregated_gradients)
+    factors.prescale = 1.0 / options.backward_passes_per_step;
+  if (options.gradient_predivide_factor == 1) return factors;
+  factors.prescale /= options.gradient_predivide_factor;
+  factors.postscale = options.gradient_predivide_factor / hvd::size();
+  return factors;
+}
+
 }  // namespace
 
-GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, hvd::ReduceOp op,
-                                 std::size_t bucket_bytes)
-    : op_(op), bucket_bytes_(bucket_bytes), skipped_reduction_(skipped_reduction()) {
+GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
+                                 const hvd::DistributedOptimizerOptions& options)
+    : options_(checked(options)),
+      op_(operation_of(options)),
+      scale_(factors_of(options)),
+      skipped_reduction_(skipped_reduction()) {
   std::vector<ParameterSize> sizes;
   for (at::Tensor& parameter : parameters) {
     const hvd::DataType type = check_tensor("DistributedOptimizer", parameter);
@@ -72,11 +112,19 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, hvd::Reduce
     gradient.parameter = std::move(parameter);
     gradients_.push_back(std::move(gradient));
   }
-  for (const BucketLayout& layout : plan_buckets(sizes, bucket_bytes)) {
+  for (const BucketLayout& layout : plan_buckets(sizes, options.bucket_bytes)) {
     const std::size_t element = hvd::size_of(layout.type);
-    Bucket bucket{
-        layout.type, layout.elements,     allocate_bucket_memory(layout.elements * element),
-        {},          layout.slots.size(), std::nullopt};
+    Bucket bucket;
+    bucket.type = layout.type;
+    bucket.elements = layout.elements;
+    bucket.memory = allocate_bucket_memory(layout.elements * element);
+    bucket.missing = layout.slots.size();
+    const at::ScalarType type = gradients_[layout.slots.front().parameter].parameter.scalar_type();
+    bucket.values = flat_tensor(bucket.memory, layout.elements, type);
+    bucket.wire = bucket.values;
+    if (const at::ScalarType wire = wire_type(type, options.compression); wire != type)
+      bucket.wire = flat_tensor(allocate_bucket_memory(layout.elements * c10::elementSize(wire)),
+                                layout.elements, wire);
     for (const BucketSlot& slot : layout.slots) {
       Gradient& gradient = gradients_[slot.parameter];
       gradient.bucket = buckets_.size();
@@ -123,27 +171,38 @@ void GradientBuckets::bind(Gradient& gradient) {
 
 void GradientBuckets::note_backward(std::size_t parameter) const {
   const Gradient& gradient = gradients_[parameter];
-  if (!gradient.ready && gradient.bucket >= launched_) return;
+  if (!is_ready(gradient) && gradient.bucket >= launched_) return;
   throw hvd::Error(
       hvd::ErrorCode::invalid_argument,
       "DistributedOptimizer: backward() reached parameter " + std::to_string(parameter) +
-          " a second time before step(); call step(), or zero_grad() to drop the first gradients, "
-          "between two backward(), or add up the losses and call backward() once");
+          " once more than backward_passes_per_step (" +
+          std::to_string(options_.backward_passes_per_step) +
+          ") before step(); call step(), or zero_grad() to drop the gradients, between two "
+          "backward(), or add up the losses and call backward() once");
 }
 
 void GradientBuckets::note_ready(std::size_t parameter) {
   Gradient& gradient = gradients_[parameter];
   bind(gradient);  // autograd makes a new tensor for an undefined .grad, and with create_graph
-  gradient.ready = true;
+  ++gradient.passes;
+  if (!is_ready(gradient)) return;
   --buckets_[gradient.bucket].missing;
   while (launched_ < buckets_.size() && buckets_[launched_].missing == 0) launch_next();
 }
 
 void GradientBuckets::launch_next() {
   Bucket& bucket = buckets_[launched_];
-  if (hvd::size() > 1 && reductions_ != skipped_reduction_) {
-    bucket.handle = hvd::allreduce_async(bucket.memory.get(), bucket.memory.get(), bucket.elements,
-                                         bucket.type, op_);
+  // Alone there is nobody to add, but there may be something to divide by.
+  const bool needed = hvd::size() > 1 || scale_.prescale * scale_.postscale != 1;
+  if (needed && reductions_ != skipped_reduction_) {
+    void* const data = bucket.wire.data_ptr();
+    if (!bucket.wire.is_same(bucket.values)) {
+      const at::NoGradGuard no_grad;
+      bucket.wire.copy_(bucket.values);
+    }
+    bucket.handle =
+        hvd::allreduce_async(data, data, bucket.elements,
+                             check_tensor("DistributedOptimizer", bucket.wire), op_, scale_);
   }
   ++reductions_;
   ++launched_;
@@ -163,6 +222,9 @@ void GradientBuckets::wait() {
     if (!bucket.handle) continue;
     try {
       hvd::synchronize(*std::exchange(bucket.handle, std::nullopt));
+      if (bucket.wire.is_same(bucket.values)) continue;
+      const at::NoGradGuard no_grad;
+      bucket.values.copy_(bucket.wire);
     } catch (const hvd::Error&) {
       if (!first) first = std::current_exception();
     }
@@ -193,7 +255,7 @@ void GradientBuckets::finish() {
 
 void GradientBuckets::next_round() {
   for (Bucket& bucket : buckets_) bucket.missing = bucket.gradients.size();
-  for (Gradient& gradient : gradients_) gradient.ready = false;
+  for (Gradient& gradient : gradients_) gradient.passes = 0;
   launched_ = 0;
   finished_ = false;
   failure_ = nullptr;
@@ -201,7 +263,7 @@ void GradientBuckets::next_round() {
 
 void GradientBuckets::zero() {
   const bool begun =
-      std::any_of(gradients_.begin(), gradients_.end(), [](const auto& g) { return g.ready; });
+      std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& g) { return is_ready(g); });
   // Another rank may be in step() for the same gradients and needs all buckets from us.
   if (begun && !finished_) launch_rest();
   wait();
@@ -214,8 +276,15 @@ void GradientBuckets::zero() {
 
 std::int64_t GradientBuckets::fingerprint() const {
   Hash hash;
-  hash.add(static_cast<std::int64_t>(op_));
-  hash.add(static_cast<std::int64_t>(bucket_bytes_));
+  hash.add(static_cast<std::int64_t>(options_.op));
+  hash.add(static_cast<std::int64_t>(options_.bucket_bytes));
+  hash.add(static_cast<std::int64_t>(options_.compression));
+  hash.add(options_.backward_passes_per_step);
+  hash.add(options_.average_aggregated_gradients ? 1 : 0);
+  std::int64_t factor = 0;
+  static_assert(sizeof factor == sizeof options_.gradient_predivide_factor);
+  std::memcpy(&factor, &options_.gradient_predivide_factor, sizeof factor);
+  hash.add(factor);
   for (const Gradient& gradient : gradients_) {
     hash.add(static_cast<std::int64_t>(gradient.tensor.scalar_type()));
     hash.add(gradient.tensor.sizes());

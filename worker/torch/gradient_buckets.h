@@ -5,9 +5,9 @@
 // defined .grad in place, so gradients arrive where they are reduced, without a copy.
 //
 // One round per training step: note_backward() / note_ready() for each gradient as autograd
-// produces it, finish(), next_round(). Buckets are launched in the fixed order of the plan, so
-// every rank submits the same operations in the same order, whatever order its gradients became
-// ready in.
+// produces it, once for each backward pass of the round; finish(), next_round(). Buckets are
+// launched in the fixed order of the plan, so every rank submits the same operations in the same
+// order, whatever order its gradients became ready in.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,17 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <hvd/hvd.h>
+#include <hvd/torch.h>
 
 namespace hvdrun {
 
 class GradientBuckets {
  public:
   // Takes over the gradients that the parameters have; an undefined one becomes zeros. Parameters
-  // must be dense CPU tensors with at least one element.
-  GradientBuckets(std::vector<at::Tensor> parameters, hvd::ReduceOp op, std::size_t bucket_bytes);
+  // must be dense CPU tensors with at least one element. Throws Error(invalid_argument) for options
+  // that do not go together.
+  GradientBuckets(std::vector<at::Tensor> parameters,
+                  const hvd::DistributedOptimizerOptions& options);
   // Waits for what is under way, since the other ranks read and write this memory until then, and
   // gives every parameter a gradient of its own.
   ~GradientBuckets();
@@ -33,9 +35,9 @@ class GradientBuckets {
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
   // Autograd is about to add to this gradient. Throws Error(invalid_argument) when it has done so
-  // already in this round: the memory may be under reduction.
+  // for every pass of this round already: the memory may be under reduction.
   void note_backward(std::size_t parameter) const;
-  // It has; launches every bucket that is now complete and next in order.
+  // It has; launches every bucket that is complete with it and next in order.
   void note_ready(std::size_t parameter);
 
   // Launches what is missing (a parameter that took no part counts with what its gradient holds)
@@ -54,7 +56,7 @@ class GradientBuckets {
     at::Tensor parameter;
     at::Tensor tensor;  // over bucket memory
     std::size_t bucket = 0;
-    bool ready = false;
+    int passes = 0;  // backward passes of this round
   };
   struct Bucket {
     hvd::DataType type;
@@ -62,20 +64,26 @@ class GradientBuckets {
     std::shared_ptr<void> memory;
     std::vector<std::size_t> gradients;
     std::size_t missing;                // gradients that are not ready
+    at::Tensor values;                  // all of the memory
+    at::Tensor wire;                    // what travels: rounded values, or the values themselves
     std::optional<hvd::Handle> handle;  // set while it is being reduced
   };
 
   static bool bound(const Gradient& gradient);
   static void bind(Gradient& gradient);
+  bool is_ready(const Gradient& gradient) const {
+    return gradient.passes == options_.backward_passes_per_step;
+  }
   void launch_next();
   void launch_rest();
   void wait();
 
   std::vector<Gradient> gradients_;  // indexed as the parameters
   std::vector<Bucket> buckets_;      // in launching order
-  hvd::ReduceOp op_;
-  std::size_t bucket_bytes_;
-  std::size_t launched_ = 0;  // the buckets before this one are launched in this round
+  const hvd::DistributedOptimizerOptions options_;
+  const hvd::ReduceOp op_;         // of the operation on the bucket, with
+  const hvd::ScaleFactors scale_;  // these factors
+  std::size_t launched_ = 0;       // the buckets before this one are launched in this round
   bool finished_ = false;
   std::exception_ptr failure_;    // of this round
   std::uint64_t reductions_ = 0;  // over the life of the object

@@ -5,14 +5,14 @@
 namespace hvdrun {
 namespace {
 
-[[noreturn]] void invalid(const std::string& text) {
-  throw hvd::Error(hvd::ErrorCode::invalid_argument, text);
-}
-
-// The libhvd operations see memory and nothing else, so autograd must be told that a tensor has
-// changed: a later backward() through the old value is then an error, not a wrong gradient.
-void mark_changed(const at::Tensor& tensor) {
-  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+// One element of it may stand in several places.
+void check_not_expanded(const char* what, const at::Tensor& tensor) {
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.stride(i) == 0 && tensor.size(i) > 1) {
+      invalid_tensor(std::string(what) +
+                     ": an expanded tensor cannot be changed in place; clone() it");
+    }
+  }
 }
 
 // Calls f(contiguous memory) and brings the result back into `tensor`, whatever its strides.
@@ -25,11 +25,7 @@ void change_in_place(const char* what, at::Tensor& tensor, F f) {
     mark_changed(tensor);
     return;
   }
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
-    if (tensor.stride(i) == 0 && tensor.size(i) > 1) {
-      invalid(std::string(what) + ": an expanded tensor cannot be changed in place; clone() it");
-    }
-  }
+  check_not_expanded(what, tensor);
   const at::NoGradGuard no_grad;
   const at::Tensor dense = tensor.contiguous();
   f(dense.data_ptr(), count, type);
@@ -37,76 +33,35 @@ void change_in_place(const char* what, at::Tensor& tensor, F f) {
 }
 
 }  // namespace
-
-hvd::DataType check_tensor(const char* what, const at::Tensor& tensor) {
-  if (!tensor.defined()) invalid(std::string(what) + ": an undefined tensor");
-  if (!tensor.device().is_cpu()) {
-    invalid(std::string(what) + ": a tensor on " + tensor.device().str() +
-            "; only CPU tensors are supported");
-  }
-  if (tensor.layout() != at::kStrided) {
-    invalid(std::string(what) + ": a sparse tensor; make it dense with to_dense()");
-  }
-  switch (tensor.scalar_type()) {
-    case at::kInt:
-      return hvd::DataType::int32;
-    case at::kLong:
-      return hvd::DataType::int64;
-    case at::kFloat:
-      return hvd::DataType::float32;
-    case at::kDouble:
-      return hvd::DataType::float64;
-    case at::kByte:
-      return hvd::DataType::uint8;
-    case at::kChar:
-      return hvd::DataType::int8;
-    case at::kShort:
-      return hvd::DataType::int16;
-    case at::kHalf:
-      return hvd::DataType::float16;
-    case at::kBFloat16:
-      return hvd::DataType::bfloat16;
-    case at::kBool:
-      return hvd::DataType::boolean;
-    default:
-      invalid(
-          std::string(what) + ": dtype " + at::toString(tensor.scalar_type()) +
-          "; supported are Float, Double, Half, BFloat16, Byte, Char, Short, Int, Long and Bool");
-  }
-}
-
 }  // namespace hvdrun
 
 namespace hvd {
 
-at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale) {
-  const DataType type = hvdrun::check_tensor("allreduce", tensor);
+at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
+                     Compression compression) {
+  hvdrun::check_tensor("allreduce", tensor);
   const at::NoGradGuard no_grad;
-  const at::Tensor input = tensor.contiguous();
+  const at::ScalarType wire = hvdrun::wire_type(tensor.scalar_type(), compression);
+  const at::Tensor input = tensor.to(wire).contiguous();
   at::Tensor output = at::empty(input.sizes(), input.options());
-  allreduce(input.data_ptr(), output.data_ptr(), static_cast<std::size_t>(input.numel()), type, op,
-            scale);
-  return output;
+  allreduce(input.data_ptr(), output.data_ptr(), static_cast<std::size_t>(input.numel()),
+            hvdrun::check_tensor("allreduce", input), op, scale);
+  return output.to(tensor.scalar_type());
 }
 
-void allreduce_(at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale) {
+void allreduce_(at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
+                Compression compression) {
+  hvdrun::check_tensor("allreduce_", tensor);
+  const at::ScalarType wire = hvdrun::wire_type(tensor.scalar_type(), compression);
+  if (wire != tensor.scalar_type()) {
+    hvdrun::check_not_expanded("allreduce_", tensor);
+    const at::NoGradGuard no_grad;
+    tensor.copy_(allreduce(tensor, op, scale, compression));
+    return;
+  }
   hvdrun::change_in_place("allreduce_", tensor, [&](void* data, std::size_t count, DataType type) {
     allreduce(data, data, count, type, op, scale);
   });
-}
-
-at::Tensor allgather(const at::Tensor& tensor) {
-  const DataType type = hvdrun::check_tensor("allgather", tensor);
-  if (tensor.dim() == 0) {
-    hvdrun::invalid("allgather: a tensor without dimensions; reshape it to {1}");
-  }
-  const at::NoGradGuard no_grad;
-  const at::Tensor input = tensor.contiguous();
-  std::vector<std::int64_t> sizes = input.sizes().vec();
-  sizes[0] *= size();
-  at::Tensor output = at::empty(sizes, input.options());
-  allgather(input.data_ptr(), output.data_ptr(), static_cast<std::size_t>(input.numel()), type);
-  return output;
 }
 
 void broadcast_(at::Tensor& tensor, int root) {
@@ -118,12 +73,6 @@ void broadcast_(at::Tensor& tensor, int root) {
 void broadcast_parameters(torch::nn::Module& module, int root) {
   for (at::Tensor& parameter : module.parameters()) broadcast_(parameter, root);
   for (at::Tensor& buffer : module.buffers()) broadcast_(buffer, root);
-}
-
-double metric_average(double value) {
-  double mean = 0;
-  allreduce(&value, &mean, 1);
-  return mean;
 }
 
 }  // namespace hvd

@@ -2,8 +2,27 @@
 // take the place of Catch2's.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include <hvd/torch.h>
 
 #undef CHECK
 
 #include <catch2/catch.hpp>
+
+namespace hvdrun::test {
+
+// The words of the hvd::Error that `f` throws; its code is checked.
+inline std::string error_of(const std::function<void()>& f,
+                            hvd::ErrorCode code = hvd::ErrorCode::invalid_argument) {
+  try {
+    f();
+  } catch (const hvd::Error& error) {
+    CHECK(error.code() == code);
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace hvdrun::test

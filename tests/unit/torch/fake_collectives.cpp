@@ -4,6 +4,10 @@
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <type_traits>
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 
 namespace hvdrun::test {
 
@@ -20,10 +24,16 @@ void reset_fake_job(int size) {
 namespace {
 
 template <class T>
+T scaled(T value, double factor) {
+  if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(static_cast<double>(value) * factor);
+  return static_cast<T>(static_cast<float>(value) * static_cast<float>(factor));
+}
+
+template <class T>
 void scale(void* data, std::size_t count, double factor) {
   auto* values = static_cast<T*>(data);
   for (std::size_t i = 0; i < count; ++i) {
-    values[i] = static_cast<T>(static_cast<double>(values[i]) * factor);
+    values[i] = scaled(values[i], factor);
   }
 }
 
@@ -37,6 +47,10 @@ void scale(void* data, std::size_t count, hvd::DataType type, double factor) {
       return scale<float>(data, count, factor);
     case hvd::DataType::float64:
       return scale<double>(data, count, factor);
+    case hvd::DataType::float16:
+      return scale<c10::Half>(data, count, factor);
+    case hvd::DataType::bfloat16:
+      return scale<c10::BFloat16>(data, count, factor);
     default:
       throw std::logic_error("a type that this fake does not know");
   }
@@ -86,10 +100,44 @@ void allgather(const void* input, void* output, std::size_t count, DataType type
   }
 }
 
+// Every rank has as much as it says, of our values from the begin on.
+void allgatherv(const void* input, void* output, const std::size_t* counts, DataType type) {
+  char* to = static_cast<char*>(output);
+  for (int rank = 0; rank < size(); ++rank) {
+    for (std::size_t i = 0; i < counts[rank]; ++i, to += size_of(type))
+      std::memcpy(to, static_cast<const char*>(input) + i % counts[0] * size_of(type),
+                  size_of(type));
+  }
+}
+
+// The peers' rows are ours; real ranks show the rest.
+void reducescatterv(const void* input, void* output, const std::size_t* counts, DataType type,
+                    ReduceOp op, const ScaleFactors& /*scale*/) {
+  if (counts[0] == 0) return;
+  std::memcpy(output, input, counts[0] * size_of(type));
+  hvdrun::test::scale(output, counts[0], type, hvdrun::test::factor(op));
+}
+void alltoall(const void* input, void* output, std::size_t count, DataType type) {
+  std::memcpy(output, input, count * size_of(type) * static_cast<std::size_t>(size()));
+}
+void alltoallv(const void* input, const std::size_t* send_counts, void* output,
+               const std::size_t* /*receive_counts*/, DataType type) {
+  std::size_t all = 0;
+  for (int rank = 0; rank < size(); ++rank) all += send_counts[rank];
+  if (all != 0) std::memcpy(output, input, all * size_of(type));
+}
+std::string broadcast_object(const std::string& bytes, int /*root*/) { return bytes; }
+std::vector<std::string> allgather_object(const std::string& bytes) {
+  std::vector<std::string> all;
+  for (int rank = 0; rank < size(); ++rank)
+    all.push_back(fake_job().objects ? fake_job().objects(rank, bytes) : bytes);
+  return all;
+}
+
 Handle allreduce_async(const void* input, void* output, std::size_t count, DataType type,
-                       ReduceOp op, const ScaleFactors& /*scale*/) {
+                       ReduceOp op, const ScaleFactors& scale) {
   if (input != output && count != 0) std::memcpy(output, input, count * size_of(type));
-  fake_job().calls.push_back({output, count, type, op, false});
+  fake_job().calls.push_back({output, count, type, op, scale, false});
   return Handle{fake_job().calls.size()};
 }
 
@@ -98,7 +146,8 @@ void synchronize(Handle handle) {
   if (call.waited_for) throw Error(ErrorCode::invalid_argument, "handle used twice");
   call.waited_for = true;
   if (fake_job().failing_call == handle.id - 1) throw Error(ErrorCode::peer_lost, "rank 2 is gone");
-  hvdrun::test::scale(call.data, call.count, call.type, hvdrun::test::factor(call.op));
+  hvdrun::test::scale(call.data, call.count, call.type,
+                      hvdrun::test::factor(call.op) * call.scale.prescale * call.scale.postscale);
 }
 
 }  // namespace hvd

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <hvd/hvd.h>
@@ -16,6 +17,7 @@ struct FakeCall {
   std::size_t count;
   hvd::DataType type;
   hvd::ReduceOp op;
+  hvd::ScaleFactors scale;
   bool waited_for;
 };
 
@@ -25,6 +27,8 @@ struct FakeJob {
   std::optional<std::size_t> failing_call;
   // What the peers bring to an allgather of int64; as we do when empty.
   std::function<std::int64_t(int rank, std::size_t index, std::int64_t mine)> peers;
+  // The same of an allgather_object.
+  std::function<std::string(int rank, const std::string& mine)> objects;
 
   double average() const { return (size + 1) / 2.0; }
 };

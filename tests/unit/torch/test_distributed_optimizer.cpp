@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 
 #include "tests/unit/torch/catch_with_torch.h"
@@ -202,7 +203,7 @@ TEST_CASE("a second backward before step is refused and spoils nothing", "[optim
   const bool synchronized = GENERATE(false, true);
   if (synchronized) optimizer.synchronize();
   const auto again = [&] { weighted({{a, 100.0F}, {b, 100.0F}}).backward(); };
-  CHECK(code_of(again, "a second time before step()") == kInvalid);
+  CHECK(code_of(again, "once more than backward_passes_per_step (1) before step()") == kInvalid);
   SECTION("step uses the first gradients") {
     optimizer.step();
     CHECK(all_equal(a, -1.5));
@@ -216,6 +217,98 @@ TEST_CASE("a second backward before step is refused and spoils nothing", "[optim
     optimizer.step();
     CHECK(all_equal(a, -4));
   }
+}
+
+TEST_CASE("gradients of several backward passes are reduced once", "[optimizer]") {
+  reset_fake_job();
+  torch::Tensor a = parameter({3});
+  torch::Tensor b = parameter({2});
+  SGD sgd({a, b}, 1.0);
+  hvd::DistributedOptimizerOptions options = single_buckets();
+  options.backward_passes_per_step = 2;
+  options.average_aggregated_gradients = GENERATE(false, true);
+  const double expected = options.average_aggregated_gradients ? 1.5 : 3;
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  for (int step = 1; step <= 2; ++step) {
+    optimizer.zero_grad();
+    weighted({{a, 1.0F}, {b, 1.0F}}).backward();
+    CHECK(fake_job().calls.size() == static_cast<std::size_t>(2 * step - 2));
+    weighted({{a, 2.0F}, {b, 2.0F}}).backward();
+    CHECK(fake_job().calls.size() == static_cast<std::size_t>(2 * step));
+    CHECK(code_of(
+              [&] {
+                weighted({{a, 1.0F}}).backward();
+              },
+              "once more than backward_passes_per_step (2)") == kInvalid);
+    optimizer.step();
+    CHECK(all_equal(a.grad(), expected * 2.5));
+    CHECK(all_equal(b.grad(), expected * 2.5));
+  }
+  // The rest of a data set: one pass only.
+  optimizer.zero_grad();
+  weighted({{a, 1.0F}, {b, 1.0F}}).backward();
+  optimizer.step();
+  CHECK(all_equal(a.grad(), options.average_aggregated_gradients ? 1.25 : 2.5));
+}
+
+TEST_CASE("the division of an average may be split", "[optimizer]") {
+  reset_fake_job();
+  torch::Tensor a = parameter({3});
+  SGD sgd({a}, 1.0);
+  hvd::DistributedOptimizerOptions options;
+  options.gradient_predivide_factor = 2;
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  weighted({{a, 3.0F}}).backward();
+  optimizer.step();
+  CHECK(all_equal(a.grad(), 7.5));
+  REQUIRE(fake_job().calls.size() == 1);
+  CHECK(fake_job().calls[0].op == hvd::ReduceOp::sum);
+  CHECK(fake_job().calls[0].scale.prescale == 0.5);
+  CHECK(fake_job().calls[0].scale.postscale == 0.5);
+}
+
+TEST_CASE("compressed gradients travel in 16 bits", "[optimizer]") {
+  reset_fake_job();
+  torch::Tensor a = parameter({3});
+  torch::Tensor half = torch::ones({2}, torch::kHalf).requires_grad_();
+  SGD sgd({a, half}, 1.0);
+  hvd::DistributedOptimizerOptions options;
+  options.compression = hvd::Compression::bf16;
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  for (int step = 0; step < 2; ++step) {
+    optimizer.zero_grad();
+    weighted({{a, 3.0F}}).backward();
+    (half * 2).sum().backward();
+    optimizer.step();
+    CHECK(all_equal(a.grad(), 7.5));
+    CHECK(all_equal(half.grad(), 5));
+  }
+  std::vector<hvd::DataType> types;
+  for (const auto& call : fake_job().calls) types.push_back(call.type);
+  CHECK(std::count(types.begin(), types.end(), hvd::DataType::bfloat16) == 2);
+  CHECK(std::count(types.begin(), types.end(), hvd::DataType::float16) == 2);
+}
+
+TEST_CASE("options that do not go together are refused", "[optimizer]") {
+  reset_fake_job();
+  torch::Tensor a = parameter({3});
+  SGD sgd({a}, 1.0);
+  const auto made_with = [&](const std::function<void(hvd::DistributedOptimizerOptions&)>& change,
+                             const std::string& part) {
+    hvd::DistributedOptimizerOptions options;
+    change(options);
+    return code_of([&] { hvd::DistributedOptimizer optimizer(sgd, options); }, part);
+  };
+  CHECK(made_with([](auto& options) { options.backward_passes_per_step = 0; },
+                  "backward_passes_per_step is 0") == kInvalid);
+  CHECK(made_with([](auto& options) { options.gradient_predivide_factor = 0; },
+                  "gradient_predivide_factor is 0") == kInvalid);
+  CHECK(made_with(
+            [](auto& options) {
+              options.gradient_predivide_factor = 2;
+              options.op = hvd::ReduceOp::sum;
+            },
+            "splits the division of an average") == kInvalid);
 }
 
 TEST_CASE("zero_grad in the middle launches what the other ranks wait for", "[optimizer]") {

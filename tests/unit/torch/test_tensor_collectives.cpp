@@ -5,17 +5,8 @@ namespace hvdrun {
 namespace {
 
 using Catch::Matchers::Contains;
+using test::error_of;
 using test::reset_fake_job;
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const hvd::Error& error) {
-    CHECK(error.code() == hvd::ErrorCode::invalid_argument);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST_CASE("allreduce gives a new tensor of the same shape and dtype", "[tensor]") {
   reset_fake_job();

@@ -7,39 +7,94 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include <hvd/callbacks.h>
 #include <hvd/hvd.h>
 #include <torch/torch.h>
 
 namespace hvd {
 
+// How floating-point tensors of 32 and 64 bits travel: as they are, or rounded to 16 bits. They are
+// combined in float32 then, and a value that 16 bits cannot hold is infinite (fp16: from 65,520
+// on). Everything else travels as it is. Results have the tensor's own dtype.
+enum class Compression : std::uint8_t { none, fp16, bf16 };
+
 // The reduced values in a new tensor of the same shape and dtype.
 HVD_EXPORT at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
-                                const ScaleFactors& scale = {});
+                                const ScaleFactors& scale = {},
+                                Compression compression = Compression::none);
 // In place.
 HVD_EXPORT void allreduce_(at::Tensor& tensor, ReduceOp op = ReduceOp::average,
-                           const ScaleFactors& scale = {});
-// The tensors of all ranks, concatenated along dimension 0 in rank order. Same shape everywhere,
-// at least one dimension.
-HVD_EXPORT at::Tensor allgather(const at::Tensor& tensor);
+                           const ScaleFactors& scale = {},
+                           Compression compression = Compression::none);
+// Many tensors at once, one operation for each dtype among them; the results are new tensors.
+HVD_EXPORT std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors,
+                                                     ReduceOp op = ReduceOp::average,
+                                                     const ScaleFactors& scale = {},
+                                                     Compression compression = Compression::none);
 // Overwrites the tensor with that of rank `root`, in place.
 HVD_EXPORT void broadcast_(at::Tensor& tensor, int root = 0);
 
+// Of the four below: dimension 0 counts rows. Tensors have at least one dimension; the others, and
+// the dtype, are the same everywhere, or every rank throws Error(mismatch) that names both sides.
+
+// The rows of all ranks in rank order. Each rank may have its own number of them, 0 too.
+HVD_EXPORT at::Tensor allgather(const at::Tensor& tensor);
+// This rank's rows of the reduced tensor: the first (rows mod size()) ranks get one more than the
+// others. All ranks have the same number of rows; average and sum only.
+HVD_EXPORT at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
+                                    const ScaleFactors& scale = {});
+// splits[r] rows go to rank r, in rank order; rows beyond their sum go nowhere. Without splits each
+// rank gets the same number, and the rows must be a multiple of size().
+struct AlltoallResult {
+  at::Tensor tensor;                          // what came, in rank order
+  std::vector<std::int64_t> received_splits;  // rows from each rank
+};
+HVD_EXPORT AlltoallResult alltoall(const at::Tensor& tensor,
+                                   const std::vector<std::int64_t>& splits = {});
+// Sparse COO tensors of one shape, each with its own elements, added up (and divided by size()):
+// coalesced, and as large as all of them together. Average and sum only.
+HVD_EXPORT at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average);
+
 // Rank `root`'s parameters and buffers to everybody, in place, in the module's own order.
 HVD_EXPORT void broadcast_parameters(torch::nn::Module& module, int root = 0);
+// Rank `root`'s state (momentum, step counts, history of LBFGS) and options (learning rates) to
+// everybody. The optimizers are of one class and have the same parameters in the same order.
+HVD_EXPORT void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root = 0);
+
+// The averaged gradients of `outputs`, without an optimizer: torch::autograd::grad, then one
+// grouped_allreduce. An input that has no part in the outputs counts with zeros.
+HVD_EXPORT std::vector<at::Tensor> distributed_grad(const std::vector<at::Tensor>& outputs,
+                                                    const std::vector<at::Tensor>& inputs,
+                                                    ReduceOp op = ReduceOp::average,
+                                                    Compression compression = Compression::none);
 
 // The mean of a number over all ranks (a loss, an accuracy).
 HVD_EXPORT double metric_average(double value);
+// The same of several at once, by name. Every rank has the same names.
+HVD_EXPORT std::map<std::string, double> metric_average(
+    const std::map<std::string, double>& values);
 
 struct DistributedOptimizerOptions {
   ReduceOp op = ReduceOp::average;
   // Gradients travel in flat buckets of about this size; one is reduced as soon as backward has
   // produced all its gradients, while backward goes on with the next.
   std::size_t bucket_bytes = std::size_t{4} << 20;
+  Compression compression = Compression::none;
+  // So many backward() add their gradients up before they are reduced. step() before that reduces
+  // what there is.
+  int backward_passes_per_step = 1;
+  // Divides by backward_passes_per_step, so that the gradient is that of the mean loss.
+  bool average_aggregated_gradients = false;
+  // Splits the division of an average: by this before the sum, by size() over this after it. With
+  // op average only; a power of 2 between 1 and size() keeps sums in fp16 from overflowing without
+  // a loss of bits.
+  double gradient_predivide_factor = 1;
 };
 
 // Makes any torch::optim optimizer a distributed one: step() averages the gradients over all ranks
@@ -54,8 +109,8 @@ struct DistributedOptimizerOptions {
 // the parameter's sizes and strides. A .grad that the program replaces or resets is noticed, copied
 // and bound again by step(); once its reduction has begun (backward has run), call synchronize()
 // before replacing it, or step() throws Error(invalid_argument). Destroying the object gives the
-// parameters gradients of their own again. One backward() per step(): a second one before step()
-// throws Error(invalid_argument). Not thread-safe.
+// parameters gradients of their own again. backward_passes_per_step backward() per step(): one more
+// before step() throws Error(invalid_argument). Not thread-safe.
 class HVD_EXPORT DistributedOptimizer {
  public:
   explicit DistributedOptimizer(torch::optim::Optimizer& optimizer,

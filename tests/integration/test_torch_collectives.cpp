@@ -1,0 +1,23 @@
+// <hvd/torch.h> on real ranks; what is asked stands in torch_probe.cpp.
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("tensors, optimizers and their states do on ranks what they promise", "[torch]") {
+  for (const char* const ranks : {"1", "2", "3"}) {
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe")}, {.limit = 120s});
+    std::printf("np %s:\n%s", ranks, result.out.c_str());
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+  }
+}
+
+}  // namespace
+}  // namespace hvdrun::test

@@ -1,0 +1,102 @@
+// What is refused, and what stays on this rank; tests/integration/torch_probe.cpp has real ranks.
+#include "tests/unit/torch/catch_with_torch.h"
+#include "tests/unit/torch/fake_collectives.h"
+
+namespace hvdrun {
+namespace {
+
+using Catch::Matchers::Contains;
+using test::error_of;
+using test::fake_job;
+using test::reset_fake_job;
+
+TEST_CASE("splits that make no sense are refused before anybody waits", "[rows]") {
+  reset_fake_job(3);
+  const torch::Tensor tensor = torch::ones({7, 2});
+  const auto refused = [&](const std::vector<std::int64_t>& splits) {
+    return error_of([&] { hvd::alltoall(tensor, splits); });
+  };
+  CHECK_THAT(refused({}), Contains("7 rows are not a multiple of 3 ranks"));
+  CHECK_THAT(refused({1, 2}), Contains("2 splits for 3 ranks"));
+  CHECK_THAT(refused({1, -1, 1}), Contains("a split of -1 rows"));
+  CHECK_THAT(refused({4, 4, 0}), Contains("more than the 7 rows"));
+  CHECK(hvd::alltoall(tensor, {2, 0, 3}).tensor.sizes() == torch::IntArrayRef({5, 2}));
+}
+
+TEST_CASE("operations on rows need rows", "[rows]") {
+  reset_fake_job();
+  const torch::Tensor scalar = torch::tensor(1.0F);
+  CHECK_THAT(error_of([&] { hvd::reducescatter(scalar); }),
+             Contains("reducescatter: a tensor without dimensions"));
+  CHECK_THAT(error_of([&] { hvd::alltoall(scalar); }),
+             Contains("alltoall: a tensor without dimensions"));
+  CHECK_THAT(error_of([&] { hvd::reducescatter(torch::ones({4}), hvd::ReduceOp::max); }),
+             Contains("only average and sum"));
+  CHECK_THAT(error_of([&] { hvd::sparse_allreduce(torch::ones({4})); }),
+             Contains("not a sparse COO tensor"));
+}
+
+TEST_CASE("tensors that do not fit together are named with both sides", "[rows]") {
+  reset_fake_job(3);
+  // Rank 2 has another number of elements in a row.
+  fake_job().peers = [](int rank, std::size_t index, std::int64_t mine) {
+    return rank == 2 && index == 1 ? mine + 1 : mine;
+  };
+  fake_job().objects = [](int rank, const std::string& mine) {
+    return rank == 2 ? std::string("Float [4, 3]") : mine;
+  };
+  const auto mismatch = [](const std::function<void()>& f) {
+    return error_of(f, hvd::ErrorCode::mismatch);
+  };
+  const std::string sides = ": rank 0 has Float [4, 2], but rank 2 has Float [4, 3]";
+  const torch::Tensor tensor = torch::ones({4, 2});
+  CHECK(mismatch([&] { hvd::allgather(tensor); }) == "allgather" + sides);
+  CHECK(mismatch([&] { hvd::reducescatter(tensor); }) == "reducescatter" + sides);
+}
+
+TEST_CASE("a group is one operation for each dtype", "[rows]") {
+  reset_fake_job();
+  const std::vector<torch::Tensor> tensors{torch::ones({2, 3}), torch::ones({2}, torch::kLong) * 2,
+                                           torch::ones({3}).t(), torch::ones({0})};
+  const auto results = hvd::grouped_allreduce(tensors, hvd::ReduceOp::sum);
+  REQUIRE(results.size() == 4);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    CHECK(results[i].equal(tensors[i] * 10));
+    CHECK(results[i].storage().nbytes() == tensors[i].nbytes());
+  }
+  REQUIRE(fake_job().calls.size() == 2);
+  CHECK(fake_job().calls[0].count == 9);
+  CHECK(hvd::grouped_allreduce({}).empty());
+}
+
+TEST_CASE("compressed tensors travel in 16 bits and come back as they were", "[rows]") {
+  reset_fake_job();
+  const auto compression = GENERATE(hvd::Compression::fp16, hvd::Compression::bf16);
+  const auto wire =
+      compression == hvd::Compression::fp16 ? hvd::DataType::float16 : hvd::DataType::bfloat16;
+  torch::Tensor tensor = torch::tensor({1.0, 2.5, -4.0}, torch::kDouble);
+  CHECK(hvd::allreduce(tensor, hvd::ReduceOp::average, {}, compression).equal(tensor * 2.5));
+  const auto grouped = hvd::grouped_allreduce({tensor, torch::ones({2}, torch::kInt)},
+                                              hvd::ReduceOp::average, {}, compression);
+  CHECK(grouped[0].equal(tensor * 2.5));
+  REQUIRE(fake_job().calls.size() == 3);
+  CHECK(fake_job().calls[0].type == wire);
+  CHECK(fake_job().calls[1].type == wire);
+  CHECK(fake_job().calls[2].type == hvd::DataType::int32);
+  const torch::Tensor expected = tensor * 2.5;
+  hvd::allreduce_(tensor, hvd::ReduceOp::average, {}, compression);
+  CHECK(tensor.equal(expected));
+  CHECK(tensor.scalar_type() == torch::kDouble);
+}
+
+TEST_CASE("gradients without an optimizer are averaged", "[rows]") {
+  reset_fake_job();
+  const torch::Tensor a = torch::ones({3}, torch::requires_grad());
+  const torch::Tensor b = torch::ones({2}, torch::requires_grad());
+  const auto gradients = hvd::distributed_grad({(a * 2).sum()}, {a, b});
+  CHECK(gradients[0].equal(torch::full({3}, 5.0F)));
+  CHECK(gradients[1].equal(torch::zeros({2})));
+}
+
+}  // namespace
+}  // namespace hvdrun

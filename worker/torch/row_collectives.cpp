@@ -1,0 +1,198 @@
+// Collectives on tensors whose first dimension counts rows, of which each rank may have its own
+// number: everybody first says what it has, which also shows what does not fit together.
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+
+#include <hvd/torch.h>
+
+#include "worker/torch/tensor_types.h"
+
+namespace hvdrun {
+namespace {
+
+// What a rank says of its tensor; all int64, so that it travels as an array of them.
+struct Rows {
+  std::int64_t rows = 0;
+  std::int64_t row_elements = 0;
+  std::int64_t kind = 0;  // fingerprint of the dtype and all dimensions but the first
+
+  bool fits(const Rows& other) const {
+    return kind == other.kind && row_elements == other.row_elements;
+  }
+};
+constexpr std::size_t kFields = 3;
+static_assert(sizeof(Rows) == kFields * sizeof(std::int64_t));
+
+Rows rows_of(const char* what, const at::Tensor& tensor) {
+  check_tensor(what, tensor);
+  if (tensor.dim() == 0)
+    invalid_tensor(std::string(what) + ": a tensor without dimensions; reshape it to {1}");
+  Rows rows;
+  rows.rows = tensor.size(0);
+  rows.row_elements = 1;
+  std::uint64_t hash = static_cast<std::uint64_t>(tensor.scalar_type()) + 1;
+  for (std::int64_t i = 1; i < tensor.dim(); ++i) {
+    rows.row_elements *= tensor.size(i);
+    hash = (hash ^ static_cast<std::uint64_t>(tensor.size(i))) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  rows.kind = static_cast<std::int64_t>(hash);
+  return rows;
+}
+
+std::string words(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << at::toString(tensor.scalar_type()) << ' ' << tensor.sizes();
+  return text.str();
+}
+
+[[noreturn]] void mismatch(const char* what, const std::vector<std::string>& all) {
+  std::size_t other = 1;
+  while (other + 1 < all.size() && all[other] == all[0]) ++other;
+  throw hvd::Error(hvd::ErrorCode::mismatch, std::string(what) + ": rank 0 has " + all[0] +
+                                                 ", but rank " + std::to_string(other) + " has " +
+                                                 all[other]);
+}
+
+// Only when somebody's do not fit: every rank sees that, so all of them come here.
+[[noreturn]] void mismatch(const char* what, const at::Tensor& tensor) {
+  mismatch(what, hvd::allgather_object(words(tensor)));
+}
+
+std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor) {
+  const Rows mine = rows_of(what, tensor);
+  std::vector<Rows> all(static_cast<std::size_t>(hvd::size()));
+  hvd::allgather(&mine, all.data(), kFields, hvd::DataType::int64);
+  for (const Rows& other : all)
+    if (!other.fits(all[0])) mismatch(what, tensor);
+  return all;
+}
+
+at::Tensor empty_like_rows(const at::Tensor& tensor, std::int64_t rows) {
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  sizes[0] = rows;
+  return at::empty(sizes, tensor.options());
+}
+
+void check_sum(const char* what, hvd::ReduceOp op) {
+  if (op != hvd::ReduceOp::average && op != hvd::ReduceOp::sum)
+    invalid_tensor(std::string(what) + ": only average and sum");
+}
+
+// The rows that each rank sends and gets; throws for splits that make no sense, before anybody
+// waits for them.
+std::vector<std::int64_t> checked_splits(const at::Tensor& tensor,
+                                         const std::vector<std::int64_t>& splits) {
+  const std::int64_t ranks = hvd::size();
+  const std::int64_t rows = tensor.size(0);
+  if (splits.empty()) {
+    if (rows % ranks != 0)
+      invalid_tensor("alltoall: " + std::to_string(rows) + " rows are not a multiple of " +
+                     std::to_string(ranks) + " ranks; give splits");
+    return std::vector<std::int64_t>(static_cast<std::size_t>(ranks), rows / ranks);
+  }
+  if (static_cast<std::int64_t>(splits.size()) != ranks)
+    invalid_tensor("alltoall: " + std::to_string(splits.size()) + " splits for " +
+                   std::to_string(ranks) + " ranks");
+  std::int64_t left = rows;
+  for (const std::int64_t split : splits) {
+    if (split < 0) invalid_tensor("alltoall: a split of " + std::to_string(split) + " rows");
+    if (split > left)
+      invalid_tensor("alltoall: the splits add up to more than the " + std::to_string(rows) +
+                     " rows of the tensor");
+    left -= split;
+  }
+  return splits;
+}
+
+}  // namespace
+}  // namespace hvdrun
+
+namespace hvd {
+
+at::Tensor allgather(const at::Tensor& tensor) {
+  const at::NoGradGuard no_grad;
+  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("allgather", tensor);
+  std::vector<std::size_t> counts;
+  std::int64_t rows = 0;
+  for (const hvdrun::Rows& rank : all) {
+    counts.push_back(static_cast<std::size_t>(rank.rows * rank.row_elements));
+    rows += rank.rows;
+  }
+  const at::Tensor input = tensor.contiguous();
+  at::Tensor output = hvdrun::empty_like_rows(input, rows);
+  allgatherv(input.data_ptr(), output.data_ptr(), counts.data(),
+             hvdrun::check_tensor("allgather", input));
+  return output;
+}
+
+at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale) {
+  hvdrun::check_sum("reducescatter", op);
+  const at::NoGradGuard no_grad;
+  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("reducescatter", tensor);
+  for (const hvdrun::Rows& rank : all)
+    if (rank.rows != all[0].rows) hvdrun::mismatch("reducescatter", tensor);
+  const auto rows_at = [&](std::int64_t rank) {
+    return all[0].rows / size() + (rank < all[0].rows % size() ? 1 : 0);
+  };
+  std::vector<std::size_t> counts(all.size());
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
+    counts[rank] =
+        static_cast<std::size_t>(rows_at(static_cast<std::int64_t>(rank)) * all[0].row_elements);
+  const at::Tensor input = tensor.contiguous();
+  at::Tensor output = hvdrun::empty_like_rows(input, rows_at(rank()));
+  reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
+                 hvdrun::check_tensor("reducescatter", input), op, scale);
+  return output;
+}
+
+AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) {
+  hvdrun::Rows mine = hvdrun::rows_of("alltoall", tensor);
+  const at::NoGradGuard no_grad;
+  const std::vector<std::int64_t> sent = hvdrun::checked_splits(tensor, splits);
+  const auto ranks = static_cast<std::size_t>(size());
+  std::vector<hvdrun::Rows> told(ranks, mine);
+  std::vector<hvdrun::Rows> heard(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) told[rank].rows = sent[rank];
+  alltoall(told.data(), heard.data(), hvdrun::kFields, DataType::int64);
+  // When two ranks' tensors do not fit, everybody's differ from those of one of the two.
+  for (const hvdrun::Rows& rank : heard)
+    if (!rank.fits(mine)) hvdrun::mismatch("alltoall", tensor.slice(0, 0, 0));
+
+  AlltoallResult result;
+  std::vector<std::size_t> send_counts;
+  std::vector<std::size_t> receive_counts;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    send_counts.push_back(static_cast<std::size_t>(sent[rank] * mine.row_elements));
+    receive_counts.push_back(static_cast<std::size_t>(heard[rank].rows * mine.row_elements));
+    result.received_splits.push_back(heard[rank].rows);
+  }
+  const at::Tensor input = tensor.contiguous();
+  result.tensor = hvdrun::empty_like_rows(
+      input, std::accumulate(result.received_splits.begin(), result.received_splits.end(),
+                             std::int64_t{0}));
+  alltoallv(input.data_ptr(), send_counts.data(), result.tensor.data_ptr(), receive_counts.data(),
+            hvdrun::check_tensor("alltoall", input));
+  return result;
+}
+
+at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op) {
+  hvdrun::check_sum("sparse_allreduce", op);
+  if (!tensor.defined() || tensor.layout() != at::kSparse)
+    hvdrun::invalid_tensor("sparse_allreduce: not a sparse COO tensor; to_sparse() makes one");
+  const at::NoGradGuard no_grad;
+  const at::Tensor mine = tensor.coalesce();
+  const std::string shape =
+      hvdrun::words(mine) + ", " + std::to_string(mine.sparse_dim()) + " sparse dimensions";
+  const std::vector<std::string> shapes = allgather_object(shape);
+  if (!std::equal(shapes.begin() + 1, shapes.end(), shapes.begin()))
+    hvdrun::mismatch("sparse_allreduce", shapes);
+  // A row for each element.
+  const at::Tensor indices = allgather(mine.indices().t().contiguous());
+  at::Tensor values = allgather(mine.values());
+  if (op == ReduceOp::average) values = (values / size()).to(values.scalar_type());
+  return at::sparse_coo_tensor(indices.t(), values, mine.sizes()).coalesce();
+}
+
+}  // namespace hvd

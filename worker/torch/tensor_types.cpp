@@ -1,0 +1,63 @@
+#include "worker/torch/tensor_types.h"
+
+namespace hvdrun {
+
+void invalid_tensor(const std::string& text) {
+  throw hvd::Error(hvd::ErrorCode::invalid_argument, text);
+}
+
+hvd::DataType check_tensor(const char* what, const at::Tensor& tensor) {
+  if (!tensor.defined()) invalid_tensor(std::string(what) + ": an undefined tensor");
+  if (!tensor.device().is_cpu()) {
+    invalid_tensor(std::string(what) + ": a tensor on " + tensor.device().str() +
+                   "; only CPU tensors are supported");
+  }
+  if (tensor.layout() != at::kStrided) {
+    invalid_tensor(std::string(what) + ": a sparse tensor; make it dense with to_dense()");
+  }
+  switch (tensor.scalar_type()) {
+    case at::kInt:
+      return hvd::DataType::int32;
+    case at::kLong:
+      return hvd::DataType::int64;
+    case at::kFloat:
+      return hvd::DataType::float32;
+    case at::kDouble:
+      return hvd::DataType::float64;
+    case at::kByte:
+      return hvd::DataType::uint8;
+    case at::kChar:
+      return hvd::DataType::int8;
+    case at::kShort:
+      return hvd::DataType::int16;
+    case at::kHalf:
+      return hvd::DataType::float16;
+    case at::kBFloat16:
+      return hvd::DataType::bfloat16;
+    case at::kBool:
+      return hvd::DataType::boolean;
+    default:
+      invalid_tensor(
+          std::string(what) + ": dtype " + at::toString(tensor.scalar_type()) +
+          "; supported are Float, Double, Half, BFloat16, Byte, Char, Short, Int, Long and Bool");
+  }
+}
+
+at::ScalarType wire_type(at::ScalarType type, hvd::Compression compression) {
+  if (type != at::kFloat && type != at::kDouble) return type;
+  switch (compression) {
+    case hvd::Compression::fp16:
+      return at::kHalf;
+    case hvd::Compression::bf16:
+      return at::kBFloat16;
+    case hvd::Compression::none:
+      break;
+  }
+  return type;
+}
+
+void mark_changed(const at::Tensor& tensor) {
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+}  // namespace hvdrun
