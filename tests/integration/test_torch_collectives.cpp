@@ -10,8 +10,10 @@ using namespace std::chrono_literals;
 
 TEST_CASE("tensors, optimizers and their states do on ranks what they promise", "[torch]") {
   for (const char* const ranks : {"1", "2", "3"}) {
+    const TempFolder folder;
     const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe")}, {.limit = 120s});
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), folder.path()},
+               {.limit = 120s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);

@@ -1,7 +1,9 @@
 // What <hvd/torch.h> promises, asked on every rank of a real job: each rank compares with what it
 // can compute by itself. The first difference ends the rank with its words and exit code 1.
 #include <cstdio>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -105,6 +107,108 @@ void check_mismatches() {
        "sparse_allreduce: rank 0 has Float [2, 2], 2 sparse dimensions, but " + rank +
            " has Float [3, 3], 2 sparse dimensions");
   check_rows();
+}
+
+// Trained on its own part of the rows, each rank gets what BatchNorm makes of all of them.
+void check_batch_norm(const std::vector<std::int64_t>& sizes, bool affine) {
+  const int ranks = hvd::size();
+  const auto options = torch::nn::BatchNormOptions(3).momentum(0.3).affine(affine);
+  torch::nn::BatchNorm2d whole(options);
+  hvd::SyncBatchNorm part(options);
+  if (affine) {
+    const at::NoGradGuard no_grad;
+    for (Tensor& weight : whole->parameters()) weight.copy_(torch::tensor({0.5F, 2.0F, -1.0F}));
+    for (Tensor& weight : part->parameters()) weight.copy_(torch::tensor({0.5F, 2.0F, -1.0F}));
+  }
+  std::int64_t begin = 0;
+  std::int64_t rows = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t size = sizes[static_cast<std::size_t>(rank) % sizes.size()];
+    if (rank < hvd::rank()) begin += size;
+    rows += size;
+  }
+  const std::int64_t mine = sizes[static_cast<std::size_t>(hvd::rank()) % sizes.size()];
+  for (int step = 0; step < 3; ++step) {
+    torch::manual_seed(step);
+    // A mean that is large against the deviation.
+    const Tensor all = (torch::randn({rows, 3, 4, 2}) + 30).requires_grad_();
+    const Tensor target = torch::randn({rows, 3, 4, 2});
+    const Tensor own = all.detach().narrow(0, begin, mine).clone().requires_grad_();
+    whole->zero_grad();
+    part->zero_grad();
+    const Tensor expected = whole->forward(all);
+    const Tensor got = part->forward(own);
+    (expected * target).sum().backward();
+    (got * target.narrow(0, begin, mine)).sum().backward();
+    const auto close = [&](const Tensor& a, const Tensor& b, const char* what) {
+      expect(a.allclose(b, 1e-4, 2e-4), std::string("SyncBatchNorm: ") + what);
+    };
+    close(got, expected.narrow(0, begin, mine), "output");
+    close(own.grad(), all.grad().narrow(0, begin, mine), "gradient of the input");
+    close(part->running_mean, whole->running_mean, "running mean");
+    close(part->running_var, whole->running_var, "running variance");
+    for (std::size_t i = 0; i < part->parameters().size(); ++i)
+      close(hvd::allreduce(part->parameters()[i].grad(), hvd::ReduceOp::sum),
+            whole->parameters()[i].grad(), "gradient of a parameter");
+  }
+  part->eval();
+  whole->eval();
+  const Tensor row = torch::ones({1 + hvd::rank(), 3, 1, 1});
+  expect(part->forward(row).allclose(whole->forward(row), 1e-4, 1e-4), "SyncBatchNorm: eval");
+}
+
+void check_batch_norms() {
+  check_batch_norm({4}, true);
+  check_batch_norm({1, 5, 0}, true);
+  check_batch_norm({2, 3}, false);
+  hvd::SyncBatchNorm layer(3);
+  // Sums of 16 bits would be off by more than the result.
+  const Tensor half = torch::randn({50, 3}).to(torch::kHalf);
+  expect(layer->forward(half).scalar_type() == torch::kHalf, "SyncBatchNorm: dtype");
+  expect(error_of([&] {
+           layer->forward(torch::ones({4, 5}));
+         }) == "SyncBatchNorm: 5 features; the layer was made for 3",
+         "SyncBatchNorm: features");
+  expect(error_of([&] { layer->forward(torch::ones({3})); }) ==
+             "SyncBatchNorm: a tensor of 1 dimensions; at least {batch, features}",
+         "SyncBatchNorm: dimensions");
+}
+
+// The file is there whole when the call returns, on whatever rank; a failure is everybody's.
+void check_checkpoint(const std::string& folder) {
+  const std::string path = folder + "/checkpoint";
+  const auto content = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const auto write = [](const std::string& text) {
+    return [text](const std::string& file) { std::ofstream(file) << text; };
+  };
+  const int root = hvd::size() - 1;
+  hvd::checkpoint_on_root(path, write("first"), root);
+  expect(content() == "first", "the first checkpoint");
+  hvd::barrier();
+  hvd::checkpoint_on_root(path, write("second"));
+  expect(content() == "second", "the second checkpoint");
+  const std::string failed = error_of([&] {
+    hvd::checkpoint_on_root(
+        path,
+        [](const std::string& file) {
+          std::ofstream(file) << "half";
+          throw std::runtime_error("no model");
+        },
+        root);
+  });
+  expect(
+      failed == "checkpoint_on_root: " + path + " of rank " + std::to_string(root) + ": no model",
+      failed);
+  expect(content() == "second", "the old file stays");
+  expect(!std::ifstream(path + ".new"), "nothing is left");
+  expect(
+      error_of([&] { hvd::checkpoint_on_root("/no/such/folder/file", write("")); }) ==
+          "checkpoint_on_root: /no/such/folder/file of rank 0: /no/such/folder/file.new: No such "
+          "file or directory",
+      "a folder that is not there");
 }
 
 torch::nn::Sequential make_model() {
@@ -242,7 +346,8 @@ void check_states() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc != 2) return 64;
   try {
     hvd::init();
     check_rows();
@@ -250,6 +355,8 @@ int main() {
     check_mismatches();
     check_training();
     check_states();
+    check_batch_norms();
+    check_checkpoint(argv[1]);
     hvd::shutdown();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -1,5 +1,6 @@
 // Callbacks of a training loop, with Horovod's formulas: learning rates that follow the number of
-// ranks, and an end that all ranks come to in the same epoch. <hvd/torch.h> includes this.
+// ranks, checkpoints by one of them, and an end that all come to in the same epoch. <hvd/torch.h>
+// includes this.
 //
 //   torch::optim::SGD sgd(model->parameters(), 0.01 * hvd::size());
 //   hvd::LearningRateSchedule warmup =
@@ -21,6 +22,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <hvd/hvd.h>
@@ -76,6 +78,14 @@ HVD_EXPORT LearningRateSchedule warmup_schedule(torch::optim::Optimizer& optimiz
 HVD_EXPORT LearningRateSchedule exponential_schedule(torch::optim::Optimizer& optimizer,
                                                      double initial_lr, double multiplier,
                                                      LearningRateOptions options = {});
+
+// Rank `root` calls write(name of a file beside `path`) and gives that file the name `path` when
+// write() has returned and the bytes are on the disk: whoever looks sees the old file or the new
+// one, never a part. Every rank calls it and returns after that; when it has failed, every rank
+// throws Error(unavailable) with the reason, and the old file is there as before.
+HVD_EXPORT void checkpoint_on_root(const std::string& path,
+                                   const std::function<void(const std::string& file)>& write,
+                                   int root = 0);
 
 struct EarlyStopOptions {
   // So many updates in a row without an improvement end the training; at least 1.

@@ -15,6 +15,7 @@
 
 #include <hvd/callbacks.h>
 #include <hvd/hvd.h>
+#include <hvd/sync_batch_norm.h>
 #include <torch/torch.h>
 
 namespace hvd {

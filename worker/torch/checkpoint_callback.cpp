@@ -1,0 +1,67 @@
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+
+#include <hvd/torch.h>
+
+namespace hvdrun {
+namespace {
+
+[[noreturn]] void throw_errno(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+// A file's bytes, or a folder's names.
+void flush_to_disk(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw_errno(path);
+  const int failed = ::fsync(file);
+  const int reason = errno;
+  ::close(file);
+  errno = reason;
+  if (failed != 0) throw_errno(path);
+}
+
+void write_whole(const std::string& path,
+                 const std::function<void(const std::string& file)>& write) {
+  const std::string temporary = path + ".new";
+  try {
+    write(temporary);
+    flush_to_disk(temporary);
+    if (std::rename(temporary.c_str(), path.c_str()) != 0) throw_errno(path);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  const std::size_t slash = path.rfind('/');
+  flush_to_disk(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+}
+
+}  // namespace
+}  // namespace hvdrun
+
+namespace hvd {
+
+void checkpoint_on_root(const std::string& path,
+                        const std::function<void(const std::string& file)>& write, int root) {
+  std::string failure;
+  if (rank() == root) {
+    try {
+      hvdrun::write_whole(path, write);
+    } catch (const std::exception& error) {
+      failure = error.what();
+      if (failure.empty()) failure = "an error without words";
+    }
+  }
+  failure = broadcast_object(failure, root);
+  if (!failure.empty())
+    throw Error(ErrorCode::unavailable, "checkpoint_on_root: " + path + " of rank " +
+                                            std::to_string(root) + ": " + failure);
+}
+
+}  // namespace hvd
