@@ -1,6 +1,8 @@
-// The five changes of the README make the program that they promise.
+// The programs of the documents compile and do what they promise.
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -9,16 +11,53 @@
 namespace hvdrun::test {
 namespace {
 
+// The lines of the first block of a page that begins so.
+std::vector<std::string> block_of(const std::string& page, const std::string& begin) {
+  std::ifstream file(source_path(page));
+  std::string line;
+  while (std::getline(file, line) && line != begin) {
+  }
+  std::vector<std::string> lines;
+  while (std::getline(file, line) && line != "```") lines.push_back(line);
+  return lines;
+}
+
 // The program after the changes: the lines of the README's diff that are not taken away.
 std::string changed_program() {
-  std::ifstream readme(source_path("README.md"));
-  std::string line;
-  while (std::getline(readme, line) && line != "```diff") {
-  }
   std::string code;
-  while (std::getline(readme, line) && line != "```")
+  for (const std::string& line : block_of("README.md", "```diff"))
     if (line[0] != '-') code += line.substr(1) + '\n';
   return code;
+}
+
+std::string tutorial_program() {
+  std::string code;
+  for (const std::string& line : block_of("docs/libtorch.md", "```cpp")) code += line + '\n';
+  return code;
+}
+
+TEST_CASE("the tutorial's program trains on any number of ranks", "[readme]") {
+  const InstalledTree tree;
+  const std::string program = tree.compile("tutorial", tutorial_program(), "hvd_torch");
+  const TempFolder folder;
+  for (const char* const ranks : {"1", "2"}) {
+    const RunResult job = tree.hvdrun({"-np", ranks, "--chdir", folder.path(), program});
+    INFO(job.out << job.err);
+    CHECK(job.exit_code == 0);
+    double first = 0;
+    double last = 0;
+    std::istringstream lines(job.out);
+    for (std::string line; std::getline(lines, line);) {
+      const auto at = line.find(" loss ");
+      REQUIRE(at != std::string::npos);
+      CHECK(line.find("[0]<stdout>:epoch ") == 0);
+      last = std::stod(line.substr(at + 6));
+      if (first == 0) first = last;
+    }
+    CHECK(last > 0);
+    CHECK(last < first / 10);
+    CHECK(std::ifstream(folder.path() + "/model.pt").peek() != EOF);
+  }
 }
 
 TEST_CASE("the README's five changes compile, train and agree on every rank", "[readme]") {
