@@ -12,7 +12,7 @@ from timing import Hung, wall_seconds
 KIB, MIB = 1 << 10, 1 << 20
 LIMIT = 60  # seconds for one run
 LAUNCH_HOSTS = [4, 8, 32]
-INIT_HOSTS = [4, 8]
+INIT_HOSTS = [4, 8, 32]
 REDUCE_HOSTS = [2, 4]
 SIZES = [4, KIB, 16 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
 MPI_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
