@@ -48,6 +48,10 @@ enum class MessageType : std::uint16_t {
   store_ack = 36,
   store_get = 37,
   store_value = 38,
+  // stalls: agent <-> coordinator
+  rank_stalled = 39,
+  survey_ranks = 40,
+  rank_pictures = 41,
   // worker <-> agent
   worker_join = 48,
   worker_topology = 49,
@@ -56,6 +60,8 @@ enum class MessageType : std::uint16_t {
   segment_drop = 52,
   worker_leave = 53,
   collective_failed = 54,
+  worker_stall = 55,
+  stall_ask = 56,
   // driver <-> coordinator
   job_progress = 65,
   job_ended = 66,
@@ -64,6 +70,7 @@ enum class MessageType : std::uint16_t {
   status_query = 69,
   job_status = 70,
   rank_event = 71,
+  stall_warning = 72,
   // agent <-> viewer
   output = 80,
   credit = 81,
@@ -76,6 +83,11 @@ enum class MessageType : std::uint16_t {
   relay_data = 97,
   relay_credit = 98,
   relay_end = 99,
+  // timeline: worker -> agent -> viewer, and the clocks of agent and coordinator
+  timeline_batch = 112,
+  timeline_control = 113,
+  clock_query = 114,
+  clock_reply = 115,
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"

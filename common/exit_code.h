@@ -12,6 +12,7 @@ inline constexpr int kOutput = 74;          // stdout or stderr could not be wri
 inline constexpr int kTryAgain = 75;        // out of processes, descriptors or memory for now
 inline constexpr int kStall = 80;           // ranks waited in vain for others
 inline constexpr int kEarlyExit = 81;       // a rank ended with 0 while others needed it
+inline constexpr int kStalled = 82;         // --stall-check-shutdown-time-seconds
 inline constexpr int kTimeout = 124;        // --timeout
 inline constexpr int kNotExecutable = 126;  // the program is there but cannot be run
 inline constexpr int kNotFound = 127;       // no such program

@@ -69,6 +69,7 @@ struct LaunchHead {
   // Look at the programs, answer LaunchChecked, and wait for StartRanks.
   bool check_first = false;
   std::vector<SlotAssignment> slots;
+  std::vector<std::string> host_env;  // NAME=value, on top of the job's
   template <class V>
   void visit(V& v) {
     v(size);
@@ -77,6 +78,7 @@ struct LaunchHead {
     v(host_address);
     v(check_first);
     v(slots);
+    v(host_env);
   }
 };
 
@@ -90,9 +92,11 @@ struct LaunchBody {
   std::vector<ProgramPart> programs;  // other ranks' in place of argv, by first rank
   bool env_torch = true;              // which variables of other launchers are set
   bool env_mpi_ids = true;
-  std::string horovod_addr;        // of the store that answers Horovod's dialect
-  std::uint16_t horovod_port = 0;  // 0: there is none
-  bool allow_mpi = false;          // with check_first: let programs through that wait for MPI
+  std::string horovod_addr;             // of the store that answers Horovod's dialect
+  std::uint16_t horovod_port = 0;       // 0: there is none
+  bool allow_mpi = false;               // with check_first: let programs through that wait for MPI
+  std::uint64_t stall_warning_ms = 0;   // 0: never
+  std::uint64_t stall_shutdown_ms = 0;  // 0: never
   template <class V>
   void visit(V& v) {
     v(argv);
@@ -106,6 +110,8 @@ struct LaunchBody {
     v(horovod_addr);
     v(horovod_port);
     v(allow_mpi);
+    v(stall_warning_ms);
+    v(stall_shutdown_ms);
   }
 };
 
@@ -265,6 +271,7 @@ enum class EndCause : std::uint8_t {
   never_joined = 7,   // text: "rank 2 never reached hvd::init"
   timeout = 8,        // --timeout
   not_startable = 9,  // text: a line for each fault of a program, with its hosts
+  stalled = 10,       // text: "tensor 'grad' had waited 60 s for rank 2 on gpu1"
 };
 
 // Ranks that ended alike after the first cause.

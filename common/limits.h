@@ -31,6 +31,11 @@ inline constexpr std::size_t kMaxHorovodWaiters = 2048;    // gets that wait for
 inline constexpr std::size_t kMaxFenceBlob = 64U << 10;    // bytes of the root blob
 inline constexpr std::size_t kMaxStatusAskers = 64;        // connections of hvdrun status
 inline constexpr std::size_t kMaxTrouble = 1U << 10;       // bytes of a rank's error text
+inline constexpr std::size_t kMaxPendingTensors = 16;      // named in one stall report
+inline constexpr std::size_t kMaxTensorName = 256;         // bytes, in such a report
+inline constexpr std::size_t kMaxKernelStack = 4U << 10;   // bytes of one process's
+inline constexpr std::size_t kMaxProcessText = 256;        // bytes of a word about a process
+inline constexpr std::size_t kMaxPictures = 4U << 20;      // bytes an agent says of all its ranks
 inline constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 40;  // one shared-memory segment
 inline constexpr std::size_t kMaxSegments = 4096;         // segments an agent keeps for one job
 inline constexpr std::size_t kMaxWriteQueue = 64U << 20;  // bytes queued on one connection
@@ -40,8 +45,15 @@ inline constexpr std::size_t kOutputCredit = 256U << 10;  // bytes a rank may be
 inline constexpr std::size_t kMaxOutputOfHost = 64U << 20;  // bytes, all its ranks together
 inline constexpr std::size_t kMaxOutputQueue =
     8U << 20;  // bytes an agent queues for the viewer before it stops reading
-inline constexpr std::size_t kInputCredit = 64U << 10;     // bytes of stdin on their way to a rank
-inline constexpr std::size_t kMaxInputOfHost = 32U << 20;  // bytes, all ranks of a host together
+inline constexpr std::size_t kInputCredit = 64U << 10;      // bytes of stdin on their way to a rank
+inline constexpr std::size_t kMaxInputOfHost = 32U << 20;   // bytes, all ranks of a host together
+inline constexpr std::size_t kMaxTimelineName = 256;        // bytes of a tensor's name; cut off
+inline constexpr std::size_t kMaxTimelineNames = 1U << 16;  // that a rank remembers at once
+inline constexpr std::size_t kMaxTimelineBatch = 256U << 10;  // bytes of events at once
+inline constexpr std::size_t kMaxTimelinePath = 4096;         // bytes
+inline constexpr std::size_t kMaxTimelineHeld = 4U << 20;     // bytes an agent keeps
+inline constexpr std::size_t kMaxTimelineQueue =
+    4U << 20;  // bytes queued for the viewer before an agent keeps its ranks' events
 inline constexpr std::size_t kMaxPendingHandshakes =
     256;  // connections that have not said hello yet
 
@@ -65,6 +77,10 @@ inline constexpr std::chrono::milliseconds kCollectiveTimeout{1'800'000};
 inline constexpr std::chrono::milliseconds kHttpIdle{60'000};    // before a request begins
 inline constexpr std::chrono::milliseconds kHttpRequest{3'000};  // from its first byte to its last
 inline constexpr std::chrono::milliseconds kHttpResponse{30'000};  // until an answer is taken
+// A stall is looked into: an agent waits for its workers, the coordinator a bit longer for agents.
+inline constexpr std::chrono::milliseconds kWorkerAnswer{1'000};
+inline constexpr std::chrono::milliseconds kSurveyAnswer{2'000};
+inline constexpr std::chrono::milliseconds kStallWarning{60'000};  // Horovod's default
 inline constexpr std::chrono::milliseconds kMaxStoreWait{3'600'000};
 
 }  // namespace hvdrun::limits

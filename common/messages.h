@@ -5,4 +5,6 @@
 #include "common/job_messages.h"
 #include "common/output_messages.h"
 #include "common/rendezvous_messages.h"
+#include "common/stall_messages.h"
 #include "common/status_messages.h"
+#include "common/timeline_messages.h"

@@ -1,12 +1,11 @@
 #include "common/rank_ranges.h"
 
-#include <cstddef>
-
 namespace hvdrun {
 
-std::string rank_ranges(const std::vector<std::uint32_t>& ranks) {
+std::string rank_ranges(const std::vector<std::uint32_t>& ranks, std::size_t at_most) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {
+    if (at_most-- == 0) return text + " and " + std::to_string(ranks.size() - i) + " more";
     std::size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
     if (end - i < 3) end = i + 1;

@@ -143,6 +143,8 @@ struct WorkerTopology {
   bool encrypt_data = false;               // they send each other TLS
   std::uint16_t first_port = 0;            // where they listen; 0: at any port
   std::uint16_t last_port = 0;
+  std::uint64_t stall_warning = 0;   // ms that an operation waits before it is told; 0: never
+  std::uint64_t stall_shutdown = 0;  // ms before that ends the job; 0: never
   template <class V>
   void visit(V& v) {
     v(rank);
@@ -158,6 +160,8 @@ struct WorkerTopology {
     v(encrypt_data);
     v(first_port);
     v(last_port);
+    v(stall_warning);
+    v(stall_shutdown);
   }
 };
 

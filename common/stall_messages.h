@@ -1,0 +1,169 @@
+// The messages of the stall inspector: a worker says what its engine waits for, its agent adds what
+// the kernel says of the process, and the coordinator composes who waits for whom.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base_messages.h"
+#include "common/limits.h"
+#include "common/status_messages.h"
+
+namespace hvdrun {
+
+// An operation that was submitted and is not done.
+struct PendingTensor {
+  std::string name;
+  std::uint64_t age_ms = 0;
+  template <class V>
+  void visit(V& v) {
+    v(name);
+    v(age_ms);
+  }
+};
+
+// What a rank's engine waits for.
+struct StallReport {
+  std::vector<PendingTensor> pending;  // oldest first, at most limits::kMaxPendingTensors
+  std::uint64_t pending_count = 0;     // with those that are not listed
+  std::string last_submitted;          // empty: nothing yet
+  std::uint64_t submitted = 0;
+  template <class V>
+  void visit(V& v) {
+    v(pending);
+    v(pending_count);
+    v(last_submitted);
+    v(submitted);
+  }
+};
+
+inline bool within_limits(const StallReport& report) {
+  return report.pending.size() <= limits::kMaxPendingTensors &&
+         report.pending.size() <= report.pending_count &&
+         report.last_submitted.size() <= limits::kMaxTensorName &&
+         std::all_of(report.pending.begin(), report.pending.end(), [](const PendingTensor& tensor) {
+           return tensor.name.size() <= limits::kMaxTensorName;
+         });
+}
+
+// Worker -> agent: by itself (request 0) when an operation has waited for the warning time, or as
+// the answer to StallAsk.
+struct WorkerStall {
+  static constexpr auto kType = MessageType::worker_stall;
+  std::uint64_t request = 0;
+  StallReport report;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(report);
+  }
+};
+
+struct StallAsk {
+  static constexpr auto kType = MessageType::stall_ask;
+  std::uint64_t request = 0;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+  }
+};
+
+// Agent -> coordinator: an operation of this rank, the oldest of the host, has waited so long.
+struct RankStalled {
+  static constexpr auto kType = MessageType::rank_stalled;
+  std::uint32_t rank = 0;
+  std::uint64_t age_ms = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(age_ms);
+  }
+};
+
+// Coordinator -> agent: what do all your ranks do? And its answer.
+struct SurveyRanks {
+  static constexpr auto kType = MessageType::survey_ranks;
+  std::uint64_t request = 0;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+  }
+};
+
+// In place of a stack.
+inline constexpr const char* kHiddenStack = "not allowed";
+
+struct RankPicture {
+  RankProbe probe;
+  std::string command;      // the process's name
+  std::string system_call;  // "read of pipe:[4711]"; empty: none, or hidden
+  std::string stack;        // of the kernel, innermost first; kHiddenStack: it does not show it
+  bool answered = false;    // the report is of now; else of an earlier time, or there is none
+  StallReport report;
+  template <class V>
+  void visit(V& v) {
+    v(probe);
+    v(command);
+    v(system_call);
+    v(stack);
+    v(answered);
+    v(report);
+  }
+};
+
+inline bool within_limits(const RankPicture& rank) {
+  for (const std::string* const text :
+       {&rank.probe.state, &rank.probe.wait_channel, &rank.command, &rank.system_call})
+    if (text->size() > limits::kMaxProcessText) return false;
+  return rank.stack.size() <= limits::kMaxKernelStack && within_limits(rank.report);
+}
+
+struct RankPictures {
+  static constexpr auto kType = MessageType::rank_pictures;
+  std::uint64_t request = 0;
+  std::vector<RankPicture> ranks;
+  template <class V>
+  void visit(V& v) {
+    v(request);
+    v(ranks);
+  }
+};
+
+// One of the ranks that a stall warning names.
+struct NamedRank {
+  std::uint32_t host = 0;
+  std::string state;    // assigned, started, joined, left, exited
+  RankPicture picture;  // only its rank when the host has not answered
+  template <class V>
+  void visit(V& v) {
+    v(host);
+    v(state);
+    v(picture);
+  }
+};
+
+// Coordinator -> driver.
+struct StallWarning {
+  static constexpr auto kType = MessageType::stall_warning;
+  std::string tensor;
+  std::uint64_t waited_ms = 0;
+  bool ends_job = false;
+  std::uint32_t waiting = 0;     // how many ranks have submitted it
+  std::uint32_t missing = 0;     // how many have not
+  std::vector<NamedRank> named;  // the first of these
+  std::vector<std::string> lines;
+  template <class V>
+  void visit(V& v) {
+    v(tensor);
+    v(waited_ms);
+    v(ends_job);
+    v(waiting);
+    v(missing);
+    v(named);
+    v(lines);
+  }
+};
+
+}  // namespace hvdrun
