@@ -1,13 +1,15 @@
 // The seam between what the library promises and how bytes move: collectives on raw buffers.
 //
-// One thread at a time runs operations; abort() and peer_gone() come from any thread. After an
-// operation has thrown, other than for its own arguments, every later one throws too.
+// One thread at a time runs operations; abort(), peer_gone() and wake() come from any thread. After
+// an operation has thrown, other than Differs, every later one throws too.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
+#include <vector>
 
 #include <hvd/hvd.h>
 
@@ -16,13 +18,39 @@
 
 namespace hvdrun {
 
+// Somebody who wants to know that an operation waits for long.
+struct SlowWatch {
+  std::chrono::milliseconds after;  // and again after as much
+  std::function<void()> tell;       // on the waiting thread
+};
+
+// Moments of an operation, for somebody who wants to know where its time goes. On the thread that
+// runs it; an operation of several steps may tell them more than once, Differs ends it early.
+struct OperationHooks {
+  std::function<void()> arrived;  // this rank has, and has staged what comes first
+  std::function<void()> agreed;   // all ranks have
+};
+
 struct CallOptions {
   // How long the operation waits for the other ranks.
   std::chrono::milliseconds timeout{1'800'000};
   // The caller's own thread runs the operation and has nothing better to do than to spin.
   bool may_spin = false;
-  // What the caller called, when this operation is only a step of it: errors name that.
+  // What the caller called, when this operation is only a step of it: ranks compare that, and
+  // errors name it.
   const Descriptor* step_of = nullptr;
+  // Of what is called; the ranks compare it with the rest.
+  std::uint64_t name = 0;
+  // Both live as long as the operation.
+  const SlowWatch* watch = nullptr;
+  const OperationHooks* hooks = nullptr;
+};
+
+// A part of an allreduce of many buffers.
+struct BufferPart {
+  const void* input;
+  void* output;
+  std::size_t count;
 };
 
 class Communicator {
@@ -38,8 +66,13 @@ class Communicator {
   // As the functions of the same name in <hvd/hvd.h>; those with `counts` are the v ones there, and
   // every list of counts has size() elements. Arguments are checked by the caller
   // (Operation::check): pointers, counts whose bytes fit size_t, types, root, buffers that overlap.
+  // ReduceOp::adasum is made of these: adasum.h.
   virtual void allreduce(const void* input, void* output, std::size_t count,
                          const Reduction& reduction, const CallOptions& options) = 0;
+  // The segments in a row as one operation, whose result is that of the elements in one buffer.
+  // Segments may differ between ranks, their total may not.
+  virtual void allreduce_segments(const std::vector<BufferPart>& segments,
+                                  const Reduction& reduction, const CallOptions& options);
   virtual void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                          const CallOptions& options) = 0;
   virtual void allgather(const void* input, void* output, const std::size_t* counts,
@@ -56,6 +89,15 @@ class Communicator {
   // Rank `rank` takes part in nothing any more: operations that it has not done its part of throw
   // this error, those that it has still complete.
   virtual void peer_gone(int rank, const hvd::Error& reason) = 0;
+
+  // Between operations, for a rank that may have nothing to call: true when another rank waits in
+  // the next operation; false after `limit`, or after wake(). Throws when the next operation
+  // cannot succeed, as all later ones will.
+  virtual bool await_others(std::chrono::milliseconds limit) = 0;
+  virtual void wake() = 0;
+
+ private:
+  std::vector<std::byte> packed_;
 };
 
 // One for the ranks of a host, of which operations across hosts are made.

@@ -46,6 +46,8 @@ const char* op_name(hvd::ReduceOp op) {
       return "max";
     case hvd::ReduceOp::product:
       return "product";
+    case hvd::ReduceOp::adasum:
+      return "adasum";
   }
   return "unknown reduction";
 }
@@ -63,8 +65,11 @@ std::string fingerprint(const char* what, std::uint32_t value) {
 }
 
 std::string reduced(const Descriptor& descriptor) {
-  return elements(descriptor) + fingerprint("counts ", descriptor.counts) + ", " +
-         op_name(descriptor.op) + fingerprint("scale factors ", descriptor.detail);
+  const char* const detail = descriptor.op == hvd::ReduceOp::adasum ? "tensors and scale factors "
+                             : descriptor.kind == OpKind::allreduce ? "scale factors "
+                                                                    : "counts and scale factors ";
+  return elements(descriptor) + ", " + op_name(descriptor.op) +
+         fingerprint(detail, descriptor.detail);
 }
 
 // FNV-1a.
@@ -88,6 +93,12 @@ std::uint32_t counts_fingerprint(const std::size_t* counts, std::size_t ranks) {
   return same >= ranks ? 0 : hash(counts, ranks * sizeof *counts);
 }
 
+std::uint32_t joint_fingerprint(std::uint32_t one, std::uint32_t other) {
+  if (one == 0 || other == 0) return one | other;
+  const std::uint32_t both[] = {one, other};
+  return hash(both, sizeof both);
+}
+
 std::string describe(const Descriptor& descriptor) {
   switch (descriptor.kind) {
     case OpKind::barrier:
@@ -99,7 +110,7 @@ std::string describe(const Descriptor& descriptor) {
              ")";
     case OpKind::allgather:
       return "allgather(" + elements(descriptor) + " in all" +
-             fingerprint("counts ", descriptor.counts) + ")";
+             fingerprint("counts ", descriptor.detail) + ")";
     case OpKind::reducescatter:
       return "reducescatter(" + reduced(descriptor) + ")";
     case OpKind::alltoall:

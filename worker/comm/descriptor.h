@@ -1,4 +1,7 @@
 // What a rank says it is calling, so that the ranks can compare.
+//
+// Two ranks that say different things have not failed: everybody finds out at the same moment,
+// before any memory of the caller was changed, throws Differs, and may call something else.
 #pragma once
 
 #include <chrono>
@@ -23,23 +26,32 @@ enum class OpKind : std::uint8_t {
 };
 
 struct Descriptor {
-  std::uint64_t count = 0;     // elements in all; of an alltoall 0, as each rank has its own
-  std::uint32_t sequence = 0;  // operations before this one, modulo 2^32
-  std::uint32_t counts = 0;    // fingerprint of how the elements are spread over the ranks
+  std::uint64_t name = 0;   // CallOptions::name
+  std::uint64_t count = 0;  // elements in all; of an alltoall 0, as each rank has its own
   OpKind kind = OpKind::barrier;
   hvd::DataType type = hvd::DataType::float32;  // float32 where there is no data
   hvd::ReduceOp op = hvd::ReduceOp::sum;        // sum where nothing is reduced
   std::uint8_t zero = 0;
-  std::uint32_t detail = 0;  // broadcast: the root; a reduction: fingerprint of the scale factors
+  // broadcast: the root; else fingerprint of how the elements are spread over the ranks or, for
+  // adasum, the tensors, and of the scale factors.
+  std::uint32_t detail = 0;
 
   bool operator==(const Descriptor&) const = default;
 };
 static_assert(sizeof(Descriptor) == 24);
 
+// The ranks called different operations; nothing is broken.
+class Differs : public hvd::Error {
+ public:
+  explicit Differs(const std::string& what) : hvd::Error(hvd::ErrorCode::mismatch, what) {}
+};
+
 // Not 0 for anything but factors of 1.
 std::uint32_t scale_fingerprint(const Reduction& reduction);
 // Not 0 for anything but equal counts.
 std::uint32_t counts_fingerprint(const std::size_t* counts, std::size_t ranks);
+// Of both; 0 only when both are.
+std::uint32_t joint_fingerprint(std::uint32_t one, std::uint32_t other);
 
 // "allreduce(float32, 8 elements, average)"
 std::string describe(const Descriptor& descriptor);

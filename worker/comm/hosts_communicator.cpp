@@ -45,21 +45,22 @@ class HostsCommunicator final : public Communicator {
   void allgather(const void* input, void* output, const std::size_t* counts, hvd::DataType type,
                  const CallOptions& options) override {
     const Descriptor what{.count = sum_of(counts, op_.layout().size()),
-                          .counts = counts_fingerprint(counts, op_.layout().size()),
                           .kind = OpKind::allgather,
-                          .type = type};
+                          .type = type,
+                          .detail = counts_fingerprint(counts, op_.layout().size())};
     op_.run(what, options, [&](const CallOptions& step) {
       move_.allgather(bytes_of(input), bytes_of(output), counts, type, step);
     });
   }
   void reducescatter(const void* input, void* output, const std::size_t* counts,
                      const Reduction& reduction, const CallOptions& options) override {
-    const Descriptor what{.count = sum_of(counts, op_.layout().size()),
-                          .counts = counts_fingerprint(counts, op_.layout().size()),
-                          .kind = OpKind::reducescatter,
-                          .type = reduction.type,
-                          .op = reduction.op,
-                          .detail = scale_fingerprint(reduction)};
+    const Descriptor what{
+        .count = sum_of(counts, op_.layout().size()),
+        .kind = OpKind::reducescatter,
+        .type = reduction.type,
+        .op = reduction.op,
+        .detail = joint_fingerprint(counts_fingerprint(counts, op_.layout().size()),
+                                    scale_fingerprint(reduction))};
     op_.run(what, options, [&](const CallOptions& step) {
       reduce_.to_part(bytes_of(input), bytes_of(output), what.count, sum_of(counts, op_.rank()),
                       counts[op_.rank()], reduction, step);
@@ -85,6 +86,8 @@ class HostsCommunicator final : public Communicator {
   void peer_gone(int rank, const hvd::Error& reason) override {
     if (rank >= 0) op_.peer_gone(static_cast<std::size_t>(rank), reason);
   }
+  bool await_others(std::chrono::milliseconds limit) override { return op_.await_others(limit); }
+  void wake() override { op_.wake(); }
 
  private:
   HostsOperation op_;

@@ -33,6 +33,8 @@ void HostsMove::broadcast(std::byte* data, std::size_t bytes, std::size_t root,
   const std::size_t channels = small ? 1 : op_.channels();
   const std::size_t each = small ? kSmallBytes : kChunkBytes * channels;
   op_.agree();
+  // Ranks without a channel hear from the others that all hosts call the same.
+  if (bytes == 0) return op_.local().barrier(step);
   LinkSet& links = op_.links();
   const auto host_at = [&](std::size_t at) { return (root_host + at) % hosts; };
   for (std::size_t done = 0; done < bytes; done += each) {

@@ -1,9 +1,20 @@
 #include "worker/comm/hosts_operation.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
 namespace hvdrun {
+namespace {
+
+// What a host calls whose ranks call different things.
+constexpr Descriptor kDifferent{.name = std::numeric_limits<std::uint64_t>::max()};
+// A channel rank with nothing to call looks at both its host and the others so often.
+constexpr std::chrono::milliseconds kLeastLook{1};
+constexpr std::chrono::milliseconds kMostLook{8};
+
+}  // namespace
 
 HostsOperation::HostsOperation(HostsOptions hosts, const CallOptions& options)
     : layout_(std::move(hosts.layout)),
@@ -21,21 +32,42 @@ HostsOperation::HostsOperation(HostsOptions hosts, const CallOptions& options)
 }
 
 CallOptions HostsOperation::begin(const Descriptor& what, const CallOptions& options) {
-  operation_ = what;
-  operation_.sequence = sequence_++;
+  operation_ = options.step_of != nullptr ? *options.step_of : what;
+  operation_.name = options.name;
+  ++sequence_;
+  differs_here_ = false;
   if (broken_)
     throw hvd::Error(
         broken_->code(),
         describe(operation_) + ": no collective can run after one that failed: " + broken_->what());
   agreed_ = !is_channel();
+  hooks_ = options.hooks;
   CallOptions step = options;
+  step.hooks = nullptr;
   step.step_of = &operation_;
   return step;
 }
 
+void HostsOperation::compare(const CallOptions& step) {
+  try {
+    local_->compare(operation_, step);
+    if (hooks_ == nullptr) return;
+    hooks_->arrived();
+    // The others have to take their channel ranks' word for it.
+    if (agreed_) hooks_->agreed();
+  } catch (const Differs&) {
+    differs_here_ = true;
+    if (!is_channel()) throw;
+    links_->begin(sequence_, step);
+    announce();
+    agree();
+    throw;
+  }
+}
+
 // What this host calls goes to all others before any of its bytes.
 void HostsOperation::announce() {
-  announced_[host_] = operation_;
+  announced_[host_] = differs_here_ ? kDifferent : operation_;
   for (std::size_t host = 0; host < layout_.hosts(); ++host) {
     if (host == host_) continue;
     links_->send(peer(host), &announced_[host_], sizeof(Descriptor));
@@ -51,10 +83,39 @@ void HostsOperation::agree() {
   // Everybody compares with the first host in the same order, so everybody throws the same words.
   for (std::size_t host = 1; host < layout_.hosts(); ++host)
     if (announced_[host] != announced_[0])
-      throw hvd::Error(hvd::ErrorCode::mismatch, "rank 0 called " + describe(announced_[0]) +
-                                                     ", but rank " +
-                                                     std::to_string(layout_.first(host)) +
-                                                     " called " + describe(announced_[host]));
+      throw Differs("rank 0 called " + words(0) + ", but rank " +
+                    std::to_string(layout_.first(host)) + " called " + words(host));
+  if (hooks_ != nullptr && !differs_here_) hooks_->agreed();
+}
+
+std::string HostsOperation::words(std::size_t host) const {
+  return announced_[host] == kDifferent ? "something else than another rank of its host"
+                                        : describe(announced_[host]);
+}
+
+// This rank calls something else next. What it has sent the others drop, and it drops theirs.
+void HostsOperation::leave(const Differs& differs, const CallOptions& step) {
+  if (!is_channel() && !differs_here_)
+    throw Differs("rank " + std::to_string(rank_) + " called " + describe(operation_) +
+                  ", but another host something else");
+  try {
+    if (is_channel()) {
+      if (!differs_here_) {
+        // The ranks without a channel are in a step of their own.
+        CallOptions other = step;
+        other.name = kDifferent.name;
+        other.step_of = nullptr;
+        try {
+          local_->compare(kDifferent, other);
+        } catch (const Differs&) {
+        }
+      }
+      links_->abandon();
+    }
+  } catch (const hvd::Error& error) {
+    fail(error);
+  }
+  throw Differs(differs);
 }
 
 void HostsOperation::fail(const hvd::Error& error) {
@@ -67,6 +128,31 @@ void HostsOperation::fail(const hvd::Error& error) {
   links_->give_up(reason);
   broken_.emplace(error.code(), error.code() == hvd::ErrorCode::mismatch ? text : prefix + text);
   throw hvd::Error(*broken_);
+}
+
+bool HostsOperation::await_others(std::chrono::milliseconds limit) {
+  if (broken_) throw hvd::Error(*broken_);
+  try {
+    if (!is_channel()) return local_->await_others(limit);
+    if (is_alone()) return links_->await_news(limit);
+    const auto until = std::chrono::steady_clock::now() + limit;
+    for (auto look = kLeastLook;; look = std::min(kMostLook, 2 * look)) {
+      if (links_->await_news(std::chrono::milliseconds(0)) || local_->await_others(look))
+        return true;
+      if (woken_.exchange(false) || std::chrono::steady_clock::now() >= until) return false;
+    }
+  } catch (const hvd::Error& error) {
+    local_->give_up(error);
+    links_->give_up(error);
+    broken_ = error;
+    throw;
+  }
+}
+
+void HostsOperation::wake() {
+  woken_ = true;
+  local_->wake();
+  links_->wake();
 }
 
 void HostsOperation::abort(const hvd::Error& reason) {

@@ -1,11 +1,19 @@
 // The ground that all operations across hosts stand on: who speaks to whom, the ranks' agreement on
 // what they call, and the end of everything when one fails.
+//
+// Ranks that call different things all throw Differs and may go on. Those of one host find out in
+// the host's first step; their channel ranks tell the other hosts, in place of what they call. Of
+// those hosts the channel ranks hear it in agree(), and the others from them in the next step
+// inside the host: so agree() comes before the last step inside the host, in every operation.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "worker/comm/hosts_communicator.h"
@@ -39,12 +47,14 @@ class HostsOperation {
   void run(const Descriptor& what, const CallOptions& options, const Body& body) {
     const CallOptions step = begin(what, options);
     try {
-      local_->compare(operation_, step);
-      links_->begin(operation_.sequence, options);
+      compare(step);
+      links_->begin(sequence_, options);
       if (is_channel()) announce();
       body(step);
       agree();
       links_->wait_all();
+    } catch (const Differs& differs) {
+      leave(differs, step);
     } catch (const hvd::Error& error) {
       fail(error);
     }
@@ -67,11 +77,16 @@ class HostsOperation {
 
   void abort(const hvd::Error& reason);
   void peer_gone(std::size_t rank, const hvd::Error& reason);
+  bool await_others(std::chrono::milliseconds limit);
+  void wake();
 
  private:
   CallOptions begin(const Descriptor& what, const CallOptions& options);
+  void compare(const CallOptions& step);
   void announce();
+  [[noreturn]] void leave(const Differs& differs, const CallOptions& step);
   [[noreturn]] void fail(const hvd::Error& error);
+  std::string words(std::size_t host) const;
 
   const HostLayout layout_;
   const std::size_t rank_;
@@ -82,7 +97,10 @@ class HostsOperation {
   Descriptor operation_;
   std::vector<Descriptor> announced_;  // by host
   bool agreed_ = true;
+  const OperationHooks* hooks_ = nullptr;
+  bool differs_here_ = false;  // on this host
   std::optional<hvd::Error> broken_;
+  std::atomic<bool> woken_{false};
 };
 
 }  // namespace hvdrun

@@ -114,6 +114,10 @@ bool Link::progress_receives() {
       moved = true;
       continue;
     }
+    if (header_->sequence == abandoned_) {
+      if (!skip_data(moved)) return moved;
+      continue;
+    }
     held_ = receives_.empty();
     if (held_) return moved;
     if (!take_data(moved)) return moved;
@@ -173,6 +177,28 @@ bool Link::take_data(bool& moved) {
     moved = true;
   }
   receives_.pop_front();
+  header_.reset();
+  return true;
+}
+
+void Link::abandon(std::uint32_t sequence) {
+  receives_.clear();
+  held_ = false;
+  abandoned_ = sequence;
+}
+
+// False: nothing more at the moment.
+bool Link::skip_data(bool& moved) {
+  while (skipped_ < header_->bytes) {
+    if (buffered() == 0) {
+      if (ended_ || read_some(nullptr, 0) == 0) return false;
+      moved = true;
+    }
+    const std::size_t part = std::min<std::uint64_t>(header_->bytes - skipped_, buffered());
+    begin_ += part;
+    skipped_ += part;
+  }
+  skipped_ = 0;
   header_.reset();
   return true;
 }

@@ -49,6 +49,12 @@ class Link {
   bool wants_input() const { return !ended_ && !failure_ && (!held_ || !receives_.empty()); }
   bool wants_output() const { return !closed_ && !sends_.empty(); }
 
+  // Nothing more of this operation is wanted: what the other end has sent of it is dropped.
+  void abandon(std::uint32_t sequence);
+  // A message has come that nobody wants yet.
+  bool has_news() const { return held_; }
+  bool ended() const { return ended_; }
+
   // The other rank gave up; its reason.
   const std::optional<hvd::Error>& failure() const { return failure_; }
   // What is still to be moved cannot be.
@@ -81,6 +87,7 @@ class Link {
   bool take_header();
   void take_failure();
   bool take_data(bool& moved);
+  bool skip_data(bool& moved);
   std::size_t buffered() const { return end_ - begin_; }
 
   const std::unique_ptr<LinkChannel> channel_;
@@ -91,9 +98,11 @@ class Link {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::optional<LinkHeader> header_;  // of the message that is being read
-  bool held_ = false;                 // it came before anybody wanted it
-  bool ended_ = false;                // nothing more will come
-  bool closed_ = false;               // nothing more can be sent
+  std::optional<std::uint32_t> abandoned_;
+  std::uint64_t skipped_ = 0;  // bytes of a message that is dropped
+  bool held_ = false;          // it came before anybody wanted it
+  bool ended_ = false;         // nothing more will come
+  bool closed_ = false;        // nothing more can be sent
   std::optional<hvd::Error> failure_;
 };
 

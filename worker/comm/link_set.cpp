@@ -25,6 +25,8 @@ void LinkSet::begin(std::uint32_t sequence, const CallOptions& options) {
   sequence_ = sequence;
   call_ = options;
   deadline_ = Clock::now() + options.timeout;
+  slow_at_ = Clock::time_point::max();
+  if (options.watch != nullptr) slow_at_ = Clock::now() + options.watch->after;
   lost_since_.reset();
   if (alarm_.load(std::memory_order_acquire)) {
     const MutexLock lock(mutex_);
@@ -58,23 +60,66 @@ void LinkSet::wait_all() {
   });
 }
 
+void LinkSet::abandon() {
+  for (Link* const link : connected_) link->abandon(sequence_);
+  wait_all();
+}
+
+bool LinkSet::await_news(milliseconds limit) {
+  deadline_ = Clock::now() + limit;
+  slow_at_ = Clock::time_point::max();
+  std::optional<Clock::time_point> ended_at;
+  while (true) {
+    progress();
+    for (const Link* const link : connected_) {
+      if (link->has_news()) return true;
+      if (link->failure()) look_for_trouble();
+      if (!link->ended()) continue;
+      // The launcher may be about to say why.
+      if (!ended_at) ended_at = Clock::now();
+      if (Clock::now() - *ended_at >= kReasonWait)
+        throw hvd::Error(hvd::ErrorCode::peer_lost,
+                         name_of(link->rank()) + " is lost: its connection ended");
+    }
+    if (ended_at) deadline_ = std::min(deadline_, *ended_at + kReasonWait);
+    {
+      const MutexLock lock(mutex_);
+      if (aborted_) throw hvd::Error(*aborted_);
+      for (const auto& gone : gone_)
+        if (gone) throw hvd::Error(*gone);
+    }
+    if (woken_.exchange(false) || (Clock::now() >= deadline_ && !ended_at)) return false;
+    block();
+  }
+}
+
+void LinkSet::wake() {
+  woken_ = true;
+  ::eventfd_write(wake_.get(), 1);
+}
+
 template <class Done>
 void LinkSet::wait_until(const Done& done) {
-  std::optional<Clock::time_point> idle_since;
+  constexpr auto kNever = Clock::time_point::max();
+  auto idle_since = kNever;
   while (!done()) {
     if (progress()) {
-      idle_since.reset();
+      idle_since = kNever;
       lost_since_.reset();
       continue;
     }
     look_for_trouble();
-    if (call_.may_spin) {
-      const auto now = Clock::now();
-      if (!idle_since) idle_since = now;
-      if (now - *idle_since < kSpin) continue;
-    }
-    block();
+    const auto now = Clock::now();
+    tell_if_slow(now);
+    if (idle_since == kNever) idle_since = now;
+    if (!call_.may_spin || now - idle_since >= kSpin) block();
   }
+}
+
+void LinkSet::tell_if_slow(Clock::time_point now) {
+  if (now < slow_at_) return;
+  slow_at_ = now + call_.watch->after;
+  call_.watch->tell();
 }
 
 bool LinkSet::progress() {
@@ -97,7 +142,7 @@ void LinkSet::block() {
       polled.push_back({pending->fd(), static_cast<short>(events), 0});
     }
   }
-  auto until = deadline_;
+  auto until = std::min(deadline_, slow_at_);
   if (lost_since_) until = std::min(until, *lost_since_ + patience_);
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
   constexpr std::int64_t kLongest = 60'000;
@@ -118,8 +163,7 @@ void LinkSet::look_for_trouble() {
     // A lost rank or a mismatch is the same news from whomever we hear it.
     if (said.code() == hvd::ErrorCode::peer_lost || said.code() == hvd::ErrorCode::mismatch)
       throw hvd::Error(said);
-    throw hvd::Error(said.code(),
-                     "rank " + std::to_string(link->rank()) + " gave up: " + said.what());
+    throw hvd::Error(said.code(), name_of(link->rank()) + " gave up: " + said.what());
   }
   const MutexLock lock(mutex_);
   if (aborted_) throw hvd::Error(*aborted_);
@@ -134,7 +178,7 @@ void LinkSet::look_for_trouble() {
   if (doubt.rank && now - *lost_since_ >= patience_) {
     if (doubt.reason) throw hvd::Error(*doubt.reason);
     throw hvd::Error(hvd::ErrorCode::peer_lost,
-                     "rank " + std::to_string(*doubt.rank) + " is lost: its connection ended");
+                     name_of(*doubt.rank) + " is lost: its connection ended");
   }
   if (now >= deadline_)
     throw hvd::Error(hvd::ErrorCode::timeout,
@@ -156,6 +200,10 @@ void LinkSet::look_at(std::size_t rank, bool lost, Doubt& doubt) {
   if (why) doubt.reason = why;
 }
 
+std::string LinkSet::name_of(std::size_t rank) const {
+  return "rank " + std::to_string(options_.names.empty() ? rank : options_.names[rank]);
+}
+
 std::string LinkSet::awaited() const {
   std::vector<std::size_t> ranks;
   for (const Link* const link : connected_)
@@ -165,7 +213,7 @@ std::string LinkSet::awaited() const {
   std::sort(ranks.begin(), ranks.end());
   std::string text;
   for (std::size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
-    text += (i == 0 ? "rank " : ", rank ") + std::to_string(ranks[i]);
+    text += (i == 0 ? "" : ", ") + name_of(ranks[i]);
   if (ranks.size() > kMostNamed)
     text += " and " + std::to_string(ranks.size() - kMostNamed) + " more";
   return text;

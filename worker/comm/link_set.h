@@ -37,6 +37,8 @@ class LinkSet {
     std::string address;  // numeric; where other hosts reach this one
     PortRange ports{};    // it listens at one of them
     bool encrypt = false;
+    // What words call the ranks; none: 0, 1, 2 and so on.
+    std::vector<std::size_t> names{};
   };
 
   // Listens at a port of its own. Throws hvd::Error(unavailable).
@@ -60,6 +62,12 @@ class LinkSet {
   void wait_received(std::size_t rank, std::size_t but = 0);
   void wait_sent(std::size_t rank, std::size_t but = 0);
   void wait_all();
+  // Nothing more of this operation is wanted: what comes of it is dropped. Until all is sent.
+  void abandon();
+  // True when a message has come that nobody has asked for; false after `limit`, or after wake().
+  // Throws when a rank is gone, or gave up.
+  bool await_news(std::chrono::milliseconds limit) HVD_EXCLUDES(mutex_);
+  void wake();
 
   // All connected ranks are told why this one comes no more.
   void give_up(const hvd::Error& reason);
@@ -96,11 +104,13 @@ class LinkSet {
 
   template <class Done>
   void wait_until(const Done& done);
+  void tell_if_slow(Clock::time_point now);
   bool progress();
   void block();
   void look_for_trouble() HVD_EXCLUDES(mutex_);
   void look_at(std::size_t rank, bool lost, Doubt& doubt) HVD_REQUIRES(mutex_);
   std::string awaited() const;
+  std::string name_of(std::size_t rank) const;
 
   void start_connecting(std::size_t rank);
   void accept_all();
@@ -130,6 +140,8 @@ class LinkSet {
   std::uint32_t sequence_ = 0;
   CallOptions call_;
   Clock::time_point deadline_;
+  Clock::time_point slow_at_;
+  std::atomic<bool> woken_{false};
   // Since when nothing has come while somebody who is needed was gone.
   std::optional<Clock::time_point> lost_since_;
   std::chrono::milliseconds patience_{};

@@ -42,28 +42,29 @@ std::size_t Meeting::control_bytes(std::size_t size) {
 }
 
 Meeting::Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin,
-                 std::size_t first_rank)
+                 std::vector<std::size_t> names)
     : header_(*reinterpret_cast<MeetingHeader*>(control)),
       blocks_(reinterpret_cast<MeetingBlock*>(control + sizeof(MeetingHeader))),
       rank_(rank),
       size_(size),
       may_spin_(may_spin),
-      first_rank_(first_rank),
+      names_(std::move(names)),
       gone_(size) {
   assert(rank < size);
+  assert(names_.empty() || names_.size() == size);
 }
 
 void Meeting::begin(const Descriptor& operation, const CallOptions& options) {
-  operation_ = operation;
-  operation_.sequence = sequence_++;
+  operation_ = options.step_of != nullptr ? *options.step_of : operation;
+  operation_.name = options.name;
   options_ = options;
-  caller_.reset();
-  if (options.step_of != nullptr) caller_ = *options.step_of;
   deadline_.reset();
+  slow_at_.reset();
   compared_ = false;
   if (broken_) {
-    throw hvd::Error(broken_->code(),
-                     words() + ": no collective can run after one that failed: " + broken_->what());
+    throw hvd::Error(
+        broken_->code(),
+        describe(operation_) + ": no collective can run after one that failed: " + broken_->what());
   }
   if (alarm_.load(std::memory_order_acquire)) {
     std::optional<hvd::Error> aborted;
@@ -77,10 +78,13 @@ void Meeting::begin(const Descriptor& operation, const CallOptions& options) {
 
 void Meeting::meet() {
   arrive();
+  if (!compared_ && options_.hooks != nullptr) options_.hooks->arrived();
   std::size_t next = 0;
   if (!all_arrived(next) && !(compared_ && leaves_out_wait())) wait();
   at_sync_point();
-  if (!compared_) compare();
+  if (compared_) return;
+  compare();
+  if (options_.hooks != nullptr) options_.hooks->agreed();
 }
 
 void Meeting::arrive() {
@@ -93,9 +97,10 @@ void Meeting::arrive() {
   own.arrived.store(count_, std::memory_order_seq_cst);
   at_sync_point();
   if (header_.sleepers.load(std::memory_order_seq_cst) == 0) return;
-  // Only the last to arrive needs to wake anybody; of two that are last at once, both do.
+  // Only the last to arrive needs to wake those who wait for all; of two that are last at once,
+  // both do.
   std::size_t next = 0;
-  if (all_arrived(next)) ring();
+  if (header_.idlers.load(std::memory_order_seq_cst) != 0 || all_arrived(next)) ring();
 }
 
 bool Meeting::all_arrived(std::size_t& next) const {
@@ -120,7 +125,10 @@ void Meeting::wait() {
 }
 
 void Meeting::sleep(std::size_t next) {
-  if (!deadline_) deadline_ = steady_clock::now() + options_.timeout;
+  if (!deadline_) {
+    deadline_ = steady_clock::now() + options_.timeout;
+    if (options_.watch != nullptr) slow_at_ = steady_clock::now() + options_.watch->after;
+  }
   at_sync_point();
   header_.sleepers.fetch_add(1, std::memory_order_seq_cst);
   try {
@@ -129,7 +137,12 @@ void Meeting::sleep(std::size_t next) {
       at_sync_point();
       if (all_arrived(next)) break;
       look_for_trouble();
-      const auto left = *deadline_ - steady_clock::now();
+      const auto now = steady_clock::now();
+      if (slow_at_ && now >= *slow_at_) {
+        slow_at_ = now + options_.watch->after;
+        options_.watch->tell();
+      }
+      const auto left = *deadline_ - now;
       if (left <= steady_clock::duration::zero()) {
         // The missing may have come while we looked at the clock.
         const std::string missing = missing_ranks();
@@ -158,20 +171,65 @@ void Meeting::look_for_trouble() {
     for (std::size_t rank = 0; rank < size_ && !reason; ++rank)
       if (gone_[rank] && !has_arrived(rank)) reason = gone_[rank];
   }
-  for (std::size_t rank = 0; rank < size_ && !reason; ++rank) {
-    const MeetingBlock& block = blocks_[rank];
-    // Whether it arrived or not: with somebody missing it can only have failed in this very wait.
-    if (block.failed.load(std::memory_order_acquire) == 0) continue;
-    const auto code = static_cast<hvd::ErrorCode>(block.code);
-    const std::size_t bytes = std::min<std::size_t>(block.text_bytes, MeetingBlock::kMaxText);
-    const std::string text(block.text, bytes);
-    // A lost rank or a mismatch is the same news from whomever we hear it.
-    reason = code == hvd::ErrorCode::peer_lost || code == hvd::ErrorCode::mismatch
-                 ? hvd::Error(code, text)
-                 : hvd::Error(code, name_of(rank) + " gave up: " + text);
-  }
+  // Whether it arrived or not: with somebody missing it can only have failed in this very wait.
+  for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);
   std::size_t next = 0;
   if (reason && !all_arrived(next)) fail(*reason);
+}
+
+// What a rank that failed has told the others.
+std::optional<hvd::Error> Meeting::reason_of(std::size_t rank) const {
+  const MeetingBlock& block = blocks_[rank];
+  if (block.failed.load(std::memory_order_acquire) == 0) return std::nullopt;
+  const auto code = static_cast<hvd::ErrorCode>(block.code);
+  const std::size_t bytes = std::min<std::size_t>(block.text_bytes, MeetingBlock::kMaxText);
+  const std::string text(block.text, bytes);
+  // A lost rank or a mismatch is the same news from whomever we hear it.
+  if (code == hvd::ErrorCode::peer_lost || code == hvd::ErrorCode::mismatch)
+    return hvd::Error(code, text);
+  return hvd::Error(code, name_of(rank) + " gave up: " + text);
+}
+
+bool Meeting::somebody_waits() const {
+  const std::uint64_t next = count_ + 1;
+  for (std::size_t rank = 0; rank < size_; ++rank)
+    if (blocks_[rank].lines[next % 2].arrived.load(std::memory_order_seq_cst) == next) return true;
+  return false;
+}
+
+bool Meeting::await_others(std::chrono::milliseconds limit) {
+  if (broken_) throw hvd::Error(*broken_);
+  const auto until = steady_clock::now() + limit;
+  header_.idlers.fetch_add(1, std::memory_order_seq_cst);
+  header_.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  bool found = false;
+  std::optional<hvd::Error> reason;
+  while (true) {
+    const std::uint32_t seen = header_.bell.load(std::memory_order_seq_cst);
+    found = somebody_waits();
+    if (found || woken_.exchange(false, std::memory_order_acq_rel)) break;
+    {
+      const MutexLock lock(mutex_);
+      reason = aborted_;
+      for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = gone_[rank];
+    }
+    for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);
+    const auto left = until - steady_clock::now();
+    if (reason || left <= steady_clock::duration::zero()) break;
+    futex_wait(header_.bell, seen, std::min<std::chrono::nanoseconds>(left, kSlice));
+  }
+  header_.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  header_.idlers.fetch_sub(1, std::memory_order_seq_cst);
+  if (reason) {
+    break_off(*reason);
+    throw hvd::Error(*reason);
+  }
+  return found;
+}
+
+void Meeting::wake() {
+  woken_.store(true, std::memory_order_release);
+  ring();
 }
 
 void Meeting::compare() {
@@ -180,9 +238,10 @@ void Meeting::compare() {
   for (std::size_t rank = 1; rank < size_; ++rank) {
     const Descriptor& other = line(rank).descriptor;
     if (other == first) continue;
+    differed_ = true;
     // Everybody compares with rank 0 in the same order, so everybody throws the same words.
-    fail({hvd::ErrorCode::mismatch, name_of(0) + " called " + describe(first) + ", but " +
-                                        name_of(rank) + " called " + describe(other)});
+    throw Differs(name_of(0) + " called " + describe(first) + ", but " + name_of(rank) +
+                  " called " + describe(other));
   }
 }
 
@@ -203,7 +262,7 @@ void Meeting::fail(const hvd::Error& reason) {
   // A mismatch names the operation itself, on both sides.
   const std::string what = reason.code() == hvd::ErrorCode::mismatch
                                ? std::string(reason.what())
-                               : words() + ": " + reason.what();
+                               : describe(operation_) + ": " + reason.what();
   broken_.emplace(reason.code(), what);
   throw hvd::Error(*broken_);
 }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <hvd/hvd.h>
@@ -51,6 +52,7 @@ static_assert(sizeof(MeetingBlock) == 512);
 struct MeetingHeader {
   alignas(64) std::atomic<std::uint32_t> bell;      // futex word, counts the wake-ups
   alignas(64) std::atomic<std::uint32_t> sleepers;  // ranks that wait for the bell
+  std::atomic<std::uint32_t> idlers;                // of them, those that wait for anybody
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
@@ -62,12 +64,14 @@ class Meeting {
 
   // `control` is zeroed memory that all ranks share, aligned to a page. `may_spin`: the threads of
   // all ranks fit the cores.
-  // Words call the ranks `first_rank` and on.
+  // Words call the ranks `names`; none: 0, 1, 2 and so on.
   Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin,
-          std::size_t first_rank = 0);
+          std::vector<std::size_t> names = {});
 
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
+  // The job's number of a rank.
+  std::size_t number_of(std::size_t rank) const { return names_.empty() ? rank : names_[rank]; }
 
   // Begins an operation; throws what broke the communicator before.
   void begin(const Descriptor& operation, const CallOptions& options);
@@ -78,8 +82,14 @@ class Meeting {
   void break_off(const hvd::Error& reason);
   // Room of this rank for a few bytes that travel with its next arrival.
   std::byte* own_data() { return blocks_[rank_].lines[(count_ + 1) % 2].data; }
-  // Arrives and waits for all. The first one of an operation compares the descriptors.
+  // Arrives and waits for all. The first one of an operation compares the descriptors; when they
+  // are not the same, every rank throws Differs from it.
   void meet();
+  // Whether Differs was thrown since the last call of this; all ranks have the same answer.
+  bool take_differed() { return std::exchange(differed_, false); }
+  // See Communicator.
+  bool await_others(std::chrono::milliseconds limit) HVD_EXCLUDES(mutex_);
+  void wake();
   // What `rank` wrote before the meeting that has just ended.
   const std::byte* data_of(std::size_t rank) const { return line(rank).data; }
 
@@ -98,14 +108,12 @@ class Meeting {
   void wait();
   void sleep(std::size_t next);
   void look_for_trouble() HVD_EXCLUDES(mutex_);
+  std::optional<hvd::Error> reason_of(std::size_t rank) const;
+  bool somebody_waits() const;
   void compare();
   void ring();
   std::string missing_ranks() const;
-  std::string name_of(std::size_t rank) const {
-    return "rank " + std::to_string(first_rank_ + rank);
-  }
-  // The operation in the words of whoever called it.
-  std::string words() const { return describe(caller_ ? *caller_ : operation_); }
+  std::string name_of(std::size_t rank) const { return "rank " + std::to_string(number_of(rank)); }
   void tell(const hvd::Error& reason);
   [[noreturn]] void fail(const hvd::Error& reason);
 
@@ -114,14 +122,15 @@ class Meeting {
   const std::size_t rank_;
   const std::size_t size_;
   const bool may_spin_;
-  const std::size_t first_rank_;
+  const std::vector<std::size_t> names_;
 
-  std::uint64_t count_ = 0;     // the barrier that this rank is in or has last left
-  std::uint32_t sequence_ = 0;  // operations begun
-  Descriptor operation_;
+  std::uint64_t count_ = 0;  // the barrier that this rank is in or has last left
+  Descriptor operation_;     // of a step: what it is a step of
   CallOptions options_;
-  std::optional<Descriptor> caller_;  // of the operation that this one is a step of
   bool compared_ = false;
+  bool differed_ = false;
+  std::atomic<bool> woken_{false};
+  std::optional<std::chrono::steady_clock::time_point> slow_at_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;  // set by the first long wait
   std::optional<hvd::Error> broken_;
 

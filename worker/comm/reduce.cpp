@@ -1,5 +1,7 @@
 #include "worker/comm/reduce.h"
 
+#include <cassert>
+
 namespace hvdrun {
 
 #define HVD_DECLARE_VARIANT(name)                                                              \
@@ -41,6 +43,7 @@ decltype(&reduce) best_variant() {
 void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,
             const Reduction& reduction, std::byte* const* outputs, std::size_t output_count,
             const PartOfReduction& part) {
+  assert(reduction.op != hvd::ReduceOp::adasum);
   static const auto best = best_variant();
   best(sources, ranks, count, reduction, outputs, output_count, part);
 }
@@ -71,6 +74,7 @@ std::size_t accumulator_bytes(const Reduction& reduction) {
       return sizeof(std::uint32_t);
     case hvd::ReduceOp::min:
     case hvd::ReduceOp::max:
+    case hvd::ReduceOp::adasum:
       break;
   }
   return hvd::detail::element_size(reduction.type);

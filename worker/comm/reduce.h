@@ -23,6 +23,8 @@ struct Reduction {
 // element where the two compare equal or not at all (NaN). A bool is 0 or 1, any other byte counts
 // as 1; sum and max are "or", product and min are "and".
 //
+// ReduceOp::adasum is none of these: its elements depend on each other (adasum.h).
+//
 // A reduction whose ranks are not all here: those before have been combined already, or others
 // follow. What passes between the parts are accumulators, of accumulator_bytes() each; in the order
 // of the ranks the parts together give the same bits as one call for all.
@@ -33,7 +35,8 @@ struct PartOfReduction {
 };
 std::size_t accumulator_bytes(const Reduction& reduction);
 
-// `sources` has an element for each rank, `outputs` at least one; none needs alignment. An output
+// `sources` has an element for each rank, `outputs` at least one; none needs alignment. After a
+// prefix there may be no rank: what is left to do is to finish the accumulators. An output
 // may be one of the sources, or the prefix where the widths are the same; else they must not
 // overlap.
 void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,

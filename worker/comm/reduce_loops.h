@@ -366,6 +366,8 @@ void reduce_floats(const Call& call, hvd::ReduceOp op) {
       return reduce_floats<Codec, Max, Acc>(call);
     case hvd::ReduceOp::product:
       return reduce_floats<Codec, Product, Acc>(call);
+    case hvd::ReduceOp::adasum:
+      return;
   }
 }
 
@@ -430,6 +432,8 @@ void reduce_integers(const Call& call, hvd::ReduceOp op) {
       return reduce_integers<Plain<T, T>, Max, T>(call);
     case hvd::ReduceOp::product:
       return reduce_integers<Plain<T, Wrap>, Product, Wrap>(call);
+    case hvd::ReduceOp::adasum:
+      return;
   }
 }
 

@@ -54,6 +54,11 @@ class SelfCommunicator final : public HostCommunicator {
     if (!aborted_) aborted_ = reason;
   }
   void peer_gone(int /*rank*/, const hvd::Error& /*reason*/) override {}
+  bool await_others(std::chrono::milliseconds /*limit*/) override {
+    check();
+    return false;
+  }
+  void wake() override {}
 
  private:
   void copy(const void* input, void* output, std::size_t count, hvd::DataType type) {

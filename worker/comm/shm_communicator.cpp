@@ -9,14 +9,11 @@
 
 #include "worker/comm/copy.h"
 #include "worker/comm/reduce.h"
+#include "worker/comm/segmented_allreduce.h"
 #include "worker/comm/staging.h"
 
 namespace hvdrun {
 namespace {
-
-// Up to here (all ranks together) reducing everything everywhere costs less than a second barrier.
-constexpr std::size_t kSmallBytes = 64U << 10;
-constexpr std::size_t kPairBytes = 128U << 10;  // of a chunk, of two ranks
 
 class ShmCommunicator final : public HostCommunicator {
  public:
@@ -25,15 +22,19 @@ class ShmCommunicator final : public HostCommunicator {
         meeting_(staging_.meeting()),
         rank_(staging_.rank()),
         size_(staging_.size()),
-        first_rank_(static_cast<std::size_t>(options.first_rank)),
         sources_(size_),
-        targets_(size_) {}
+        targets_(size_),
+        segmented_(staging_) {}
 
   int rank() const override { return static_cast<int>(rank_); }
   int size() const override { return static_cast<int>(size_); }
 
   void allreduce(const void* input, void* output, std::size_t count, const Reduction& reduction,
                  const CallOptions& options) override;
+  void allreduce_segments(const std::vector<BufferPart>& segments, const Reduction& reduction,
+                          const CallOptions& options) override {
+    segmented_.run(segments, reduction, options);
+  }
   void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                  const CallOptions& options) override;
   void allgather(const void* input, void* output, const std::size_t* counts, hvd::DataType type,
@@ -59,6 +60,10 @@ class ShmCommunicator final : public HostCommunicator {
     if (rank >= 0 && rank < size() && rank != this->rank())
       meeting_.peer_gone(static_cast<std::size_t>(rank), reason);
   }
+  bool await_others(std::chrono::milliseconds limit) override {
+    return meeting_.await_others(limit);
+  }
+  void wake() override { meeting_.wake(); }
 
  private:
   static constexpr auto kEverybody = [](std::size_t /*rank*/) { return true; };
@@ -93,9 +98,9 @@ class ShmCommunicator final : public HostCommunicator {
   Meeting& meeting_;
   const std::size_t rank_;
   const std::size_t size_;
-  const std::size_t first_rank_;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
+  SegmentedAllreduce segmented_;
 };
 
 void ShmCommunicator::allreduce(const void* input, void* output, std::size_t count,
@@ -219,9 +224,9 @@ void ShmCommunicator::broadcast(void* data, std::size_t count, hvd::DataType typ
 void ShmCommunicator::allgather(const void* input, void* output, const std::size_t* counts,
                                 hvd::DataType type, const CallOptions& options) {
   meeting_.begin(Descriptor{.count = sum_of(counts, size_),
-                            .counts = counts_fingerprint(counts, size_),
                             .kind = OpKind::allgather,
-                            .type = type},
+                            .type = type,
+                            .detail = counts_fingerprint(counts, size_)},
                  options);
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
@@ -263,11 +268,11 @@ void ShmCommunicator::allgather(const void* input, void* output, const std::size
 void ShmCommunicator::reducescatter(const void* input, void* output, const std::size_t* counts,
                                     const Reduction& reduction, const CallOptions& options) {
   meeting_.begin(Descriptor{.count = sum_of(counts, size_),
-                            .counts = counts_fingerprint(counts, size_),
                             .kind = OpKind::reducescatter,
                             .type = reduction.type,
                             .op = reduction.op,
-                            .detail = scale_fingerprint(reduction)},
+                            .detail = joint_fingerprint(counts_fingerprint(counts, size_),
+                                                        scale_fingerprint(reduction))},
                  options);
   const auto* from = static_cast<const std::byte*>(input);
   auto* to = static_cast<std::byte*>(output);
@@ -389,9 +394,9 @@ std::size_t ShmCommunicator::agree_on_counts(const std::size_t* receive_counts) 
   for (std::size_t rank = 0; rank < size_; ++rank) {
     most = std::max(most, most_sent(rank));
     if (sent(rank, rank_) != receive_counts[rank])
-      meeting_.give_up(
-          {hvd::ErrorCode::mismatch, counts_differ(first_rank_ + rank, sent(rank, rank_),
-                                                   first_rank_ + rank_, receive_counts[rank])});
+      meeting_.give_up({hvd::ErrorCode::mismatch,
+                        counts_differ(meeting_.number_of(rank), sent(rank, rank_),
+                                      meeting_.number_of(rank_), receive_counts[rank])});
   }
   return most;
 }

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "worker/comm/communicator.h"
 #include "worker/comm/mapping.h"
@@ -26,8 +27,8 @@ std::size_t shm_segment_bytes(std::size_t ranks);
 struct ShmOptions {
   int rank = 0;  // on this host
   int size = 1;
-  // The job's number of this host's rank 0, for words and for SharedMemory.
-  int first_rank = 0;
+  // The job's numbers of the ranks, for words and for SharedMemory; none: 0, 1, 2 and so on.
+  std::vector<std::size_t> ranks = {};
   // The threads of all ranks fit the cores, so that a waiting one may spin.
   bool may_spin = false;
   // This rank's; every rank has one, or none has.

@@ -30,8 +30,7 @@ Staging::Staging(std::shared_ptr<const Mapping> mapping, const ShmOptions& optio
       size_(static_cast<std::size_t>(options.size)),
       slots_(mapping_->data() + Meeting::control_bytes(size_)),
       slot_bytes_(slot_bytes(size_)),
-      first_rank_(static_cast<std::size_t>(options.first_rank)),
-      meeting_(mapping_->data(), rank_, size_, options.may_spin, first_rank_),
+      meeting_(mapping_->data(), rank_, size_, options.may_spin, options.ranks),
       memory_(options.memory),
       places_(size_) {
   assert(size_ <= kMaxShmRanks);
@@ -40,6 +39,9 @@ Staging::Staging(std::shared_ptr<const Mapping> mapping, const ShmOptions& optio
 
 Staging::Opening Staging::open(bool asks, const void* input, std::size_t input_bytes,
                                const void* output, std::size_t output_bytes) {
+  // Of ranks that called different things, some have begun a stage and some have not. Nobody reads
+  // what was staged then, so all may begin anew.
+  if (meeting_.take_differed()) stage_ = 0;
   ++stage_;
   if (!asks) return {};
   memory_->forget_released();
@@ -60,7 +62,7 @@ void Staging::read_places() {
 
 std::byte* Staging::mapped(std::size_t rank, const SharedPlace& place, std::size_t bytes) {
   try {
-    return memory_->map(first_rank_ + rank, place, bytes);
+    return memory_->map(meeting_.number_of(rank), place, bytes);
   } catch (const hvd::Error& error) {
     meeting_.give_up(error);
   }

@@ -20,7 +20,10 @@
 namespace hvdrun {
 
 inline constexpr std::size_t kChunkBytes = 256U << 10;
+inline constexpr std::size_t kPairBytes = 128U << 10;  // of a chunk, of two ranks
 inline constexpr std::size_t kLineBytes = 64;
+// Up to here (all ranks together) reducing everything everywhere costs less than a second barrier.
+inline constexpr std::size_t kSmallBytes = 64U << 10;
 
 class Staging {
  public:
@@ -124,7 +127,6 @@ class Staging {
   const std::size_t size_;
   std::byte* const slots_;
   const std::size_t slot_bytes_;
-  const std::size_t first_rank_;
   Meeting meeting_;
   std::uint64_t stage_ = 0;  // counts the uses of the slots, across operations
   const std::shared_ptr<SharedMemory> memory_;
