@@ -1,60 +1,228 @@
 #include "worker/engine/engine.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "worker/client/quiet_thread.h"
+#include "worker/engine/batch_timeline.h"
 
 namespace hvdrun {
 
-Engine::Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout,
-               std::function<void(const hvd::Error&)> on_failed, const CoreShare& share)
+Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options)
     : communicator_(std::move(communicator)),
-      timeout_(timeout),
-      on_failed_(std::move(on_failed)),
-      share_(share) {}
+      options_(std::move(options)),
+      watch_{options_.stall_after, [this] { tell_stalled(); }},
+      joined_(static_cast<std::size_t>(communicator_->size())),
+      scheduler_(static_cast<std::size_t>(communicator_->size()), options_.fusion_bytes) {}
 
 Engine::~Engine() { shutdown(); }
 
+CallOptions Engine::call(std::uint64_t name, bool may_spin) const {
+  CallOptions options{.timeout = options_.timeout, .may_spin = may_spin, .name = name};
+  if (options_.stall_after.count() > 0) options.watch = &watch_;
+  return options;
+}
+
+std::string Engine::rank_text(std::size_t rank) const {
+  return "rank " + std::to_string(rank < options_.rank_names.size() ? options_.rank_names[rank]
+                                                                    : static_cast<int>(rank));
+}
+
+// Whoever has set running_ lets it go with this.
+struct Engine::Running {
+  explicit Running(Engine& of) : engine(of) {}
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() {
+    const MutexLock lock(engine.mutex_);
+    engine.running_ = false;
+    engine.direct_ = nullptr;
+    if (engine.scheduler_.idle() && !engine.stop_) return;
+    // What others have submitted meanwhile, and shutdown() that waits for us with nothing pending.
+    if (!engine.scheduler_.idle()) engine.start_thread();
+    engine.work_.notify_all();
+  }
+  Engine& engine;
+};
+
 void Engine::run(const Operation& operation) {
   check(operation, *communicator_);
+  Scheduler::Direct direct = Scheduler::look_at(operation);
   bool may_spin = false;
   {
     const MutexLock lock(mutex_);
     check_open();
-    may_spin = share_.fits(thread_.joinable() ? 1 : 0);
-    if (running_ || !queue_.empty()) {
+    note_submitted(operation);
+    may_spin = options_.share.fits(thread_.joinable() ? 1 : 0);
+    if (running_ || !scheduler_.idle()) {
       const std::shared_ptr<Entry> entry = enqueue(operation);
       wait_done(*entry);
       if (entry->error) std::rethrow_exception(entry->error);
       return;
     }
+    scheduler_.begin(direct);
     running_ = true;
+    direct_ = &operation;
+    direct_since_ = Clock::now();
   }
-  execute_here(operation, may_spin);
-}
-
-void Engine::execute_here(const Operation& operation, bool may_spin) {
-  struct Release {
-    Engine& engine;
-    ~Release() {
-      const MutexLock lock(engine.mutex_);
-      engine.running_ = false;
-      // Also when shutdown() waits for us with an empty queue.
-      if (!engine.queue_.empty() || engine.stop_) engine.work_.notify_all();
-    }
-  };
-  const Release release{*this};
-  execute_and_tell(operation, may_spin);
-}
-
-void Engine::execute_and_tell(const Operation& operation, bool may_spin) {
+  const Running running(*this);
+  std::shared_ptr<Entry> entry;
   try {
-    execute(operation, *communicator_, {timeout_, may_spin});
+    run_direct(operation, direct, may_spin);
+    const MutexLock lock(mutex_);
+    scheduler_.ran(direct);
+    ++statistics_.operations;
+    ++statistics_.batches;
+    return;
+  } catch (const Differs&) {
+    const MutexLock lock(mutex_);
+    direct_ = nullptr;
+    entry = scheduler_.add(operation, direct, Clock::now());
+    scheduler_.must_negotiate();
   } catch (const hvd::Error& error) {
-    if (on_failed_) on_failed_(error);
-    throw;
+    {
+      const MutexLock lock(mutex_);
+      scheduler_.failed(direct);
+    }
+    const hvd::Error named = name_error(operation, error);
+    if (options_.on_failed) options_.on_failed(named);
+    throw named;
   }
+  drive(entry.get(), may_spin);
+  if (entry->error) std::rethrow_exception(entry->error);
+}
+
+void Engine::run_direct(const Operation& operation, const Scheduler::Direct& direct,
+                        bool may_spin) {
+  CallOptions options = call(direct.fingerprint, may_spin);
+  const BatchTimeline timeline(options_.timeline, operation, direct.member.name);
+  options.hooks = timeline.hooks();
+  execute(operation, *communicator_, options);
+}
+
+hvd::Error Engine::name_error(const Operation& operation, const hvd::Error& error) {
+  if (operation.name.empty()) return error;
+  return {error.code(), "'" + operation.name + "': " + error.what()};
+}
+
+// A copy that shares nothing: copies of an exception share their text, and the last one that goes
+// frees it, on whatever thread.
+std::exception_ptr Engine::failure_of(const hvd::Error& error) {
+  return std::make_exception_ptr(hvd::Error(error.code(), error.what()));
+}
+
+// Until `until` is done, or nothing can be done at the moment.
+void Engine::drive(const Entry* until, bool may_spin) {
+  while (true) {
+    Scheduler::Step step;
+    {
+      const MutexLock lock(mutex_);
+      if (until != nullptr && until->done) return;
+      if (until == nullptr && released_) return;
+      step = scheduler_.next(Clock::now(), until != nullptr || waiters_ > 0 || stop_);
+      if (step.kind == Scheduler::Step::Kind::none) {
+        if (until == nullptr) running_ = false;
+        return;
+      }
+      awaiting_ = step.kind == Scheduler::Step::Kind::await;
+      if (step.kind == Scheduler::Step::Kind::wait) {
+        waiting_ = true;
+        work_.wait_until(mutex_, step.until);
+        waiting_ = false;
+        continue;
+      }
+    }
+    try {
+      switch (step.kind) {
+        case Scheduler::Step::Kind::run:
+          run_batch(step.batch, may_spin);
+          break;
+        case Scheduler::Step::Kind::negotiate:
+          negotiate();
+          break;
+        default:
+          await();
+      }
+    } catch (const hvd::Error& error) {
+      fail_all(error);
+    }
+  }
+}
+
+// One that has failed in the communicator has failed on all ranks.
+void Engine::run_batch(const Entries& batch, bool may_spin) {
+  std::exception_ptr failure;
+  try {
+    CallOptions options = call(Scheduler::fingerprint(batch), may_spin);
+    const BatchTimeline timeline(options_.timeline, batch);
+    options.hooks = timeline.hooks();
+    execute_batch(batch, options);
+  } catch (const Differs&) {
+    const MutexLock lock(mutex_);
+    scheduler_.must_negotiate();
+    return;
+  } catch (const hvd::Error& error) {
+    const hvd::Error named = name_error(batch.front()->operation, error);
+    if (options_.on_failed) options_.on_failed(named);
+    failure = failure_of(named);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const MutexLock lock(mutex_);
+  if (!failure) {
+    scheduler_.ran(batch);
+    statistics_.operations += batch.size();
+    ++statistics_.batches;
+  }
+  for (const auto& entry : batch) finish(entry, failure);
+  // At once: whoever waited for it may call the next operation on a thread of its own.
+  if (std::this_thread::get_id() != thread_.get_id() || !scheduler_.idle()) return;
+  running_ = false;
+  released_ = true;
+}
+
+void Engine::execute_batch(const Entries& batch, const CallOptions& options) {
+  if (batch.size() == 1) return execute(batch.front()->operation, *communicator_, options);
+  std::vector<BufferPart> segments;
+  segments.reserve(batch.size());
+  for (const auto& entry : batch) {
+    const Operation& operation = entry->operation;
+    if (operation.segments.empty())
+      segments.push_back({operation.input, operation.output, operation.count});
+    else
+      segments.insert(segments.end(), operation.segments.begin(), operation.segments.end());
+  }
+  communicator_->allreduce_segments(segments, batch.front()->operation.reduction, options);
+}
+
+void Engine::finish(const std::shared_ptr<Entry>& entry, const std::exception_ptr& error) {
+  if (error) scheduler_.failed(entry);
+  entry->error = error;
+  entry->done = true;
+  done_.notify_all();
+}
+
+// Nothing more can run: everything pending has failed.
+void Engine::fail_all(const hvd::Error& error) {
+  std::vector<hvd::Error> failures;
+  {
+    const MutexLock lock(mutex_);
+    const std::list<std::shared_ptr<Entry>> pending = scheduler_.pending();
+    for (const auto& entry : pending) {
+      const Operation& operation = entry->operation;
+      failures.push_back(
+          name_error(operation, {error.code(), describe(operation) + ": " + error.what()}));
+      finish(entry, failure_of(failures.back()));
+    }
+    if (scheduler_.joining()) {
+      failures.emplace_back(error.code(), std::string("join: ") + error.what());
+      join_failed_.emplace(error.code(), failures.back().what());
+      scheduler_.all_joined();
+      done_.notify_all();
+    }
+  }
+  if (options_.on_failed && !failures.empty()) options_.on_failed(failures.front());
 }
 
 std::uint64_t Engine::submit(const Operation& operation) {
@@ -62,43 +230,56 @@ std::uint64_t Engine::submit(const Operation& operation) {
   const MutexLock lock(mutex_);
   check_open();
   const std::shared_ptr<Entry> entry = enqueue(operation);
+  note_submitted(operation);
   const std::uint64_t id = next_id_++;
   handles_.emplace(id, entry);
   return id;
 }
 
-bool Engine::poll(std::uint64_t id) {
-  const MutexLock lock(mutex_);
+const std::shared_ptr<Entry>& Engine::entry_of(std::uint64_t id, const char* call) {
   const auto found = handles_.find(id);
   if (found == handles_.end())
     throw hvd::Error(hvd::ErrorCode::invalid_argument,
-                     "poll: no operation has handle " + std::to_string(id));
-  return found->second->done;
+                     std::string(call) + ": no operation has handle " + std::to_string(id));
+  return found->second;
+}
+
+bool Engine::poll(std::uint64_t id) {
+  const MutexLock lock(mutex_);
+  return entry_of(id, "poll")->done;
 }
 
 bool Engine::wait(std::uint64_t id, std::chrono::milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto deadline = Clock::now() + limit;
   const MutexLock lock(mutex_);
-  const auto found = handles_.find(id);
-  if (found == handles_.end())
-    throw hvd::Error(hvd::ErrorCode::invalid_argument,
-                     "wait: no operation has handle " + std::to_string(id));
-  const std::shared_ptr<Entry> entry = found->second;
-  while (!entry->done && std::chrono::steady_clock::now() < deadline)
-    done_.wait_until(mutex_, deadline);
+  const std::shared_ptr<Entry> entry = entry_of(id, "wait");
+  begin_waiting();
+  while (!entry->done && Clock::now() < deadline) done_.wait_until(mutex_, deadline);
+  --waiters_;
   return entry->done;
 }
 
 void Engine::synchronize(std::uint64_t id) {
   const MutexLock lock(mutex_);
-  const auto found = handles_.find(id);
-  if (found == handles_.end())
-    throw hvd::Error(hvd::ErrorCode::invalid_argument,
-                     "synchronize: no operation has handle " + std::to_string(id));
-  const std::shared_ptr<Entry> entry = std::move(found->second);
-  handles_.erase(found);
+  const std::shared_ptr<Entry> entry = entry_of(id, "synchronize");
+  handles_.erase(id);
   wait_done(*entry);
   if (entry->error) std::rethrow_exception(entry->error);
+}
+
+int Engine::join() {
+  const MutexLock lock(mutex_);
+  check_open();
+  if (joined_.size() == 1) return 0;
+  scheduler_.join();
+  start_thread();
+  begin_waiting();
+  work_.notify_all();
+  if (awaiting_) communicator_->wake();
+  while (scheduler_.joining()) done_.wait(mutex_);
+  --waiters_;
+  if (join_failed_) throw hvd::Error(join_failed_->code(), join_failed_->what());
+  return last_joined_;
 }
 
 void Engine::shutdown() noexcept {
@@ -107,53 +288,100 @@ void Engine::shutdown() noexcept {
     const MutexLock lock(mutex_);
     stop_ = true;
     work_.notify_all();
-    thread = std::move(thread_);
     // A blocking call of another thread is still in the communicator.
-    while (running_ && !thread.joinable()) work_.wait(mutex_);
+    while (running_ && !thread_.joinable()) work_.wait(mutex_);
+    thread = std::move(thread_);
   }
   if (thread.joinable()) thread.join();
 }
 
-std::shared_ptr<Engine::Entry> Engine::enqueue(const Operation& operation) {
+void Engine::start_thread() {
   if (!thread_.joinable()) thread_ = quiet_thread([this] { loop(); });
-  auto entry = std::make_shared<Entry>(Entry{operation, false, nullptr});
-  queue_.push_back(entry);
-  work_.notify_one();
+}
+
+std::shared_ptr<Entry> Engine::enqueue(const Operation& operation) {
+  start_thread();
+  std::shared_ptr<Entry> entry = scheduler_.add(operation, Clock::now());
+  if (options_.timeline != nullptr && options_.timeline->on()) {
+    entry->queued = true;
+    options_.timeline->begin(BatchTimeline::lane_of(entry->operation, entry->name),
+                             TimelinePhase::queue);
+  }
+  // A thread that waits for more is woken when there is enough.
+  if (!waiting_ || scheduler_.ready()) work_.notify_one();
+  if (awaiting_) communicator_->wake();
   return entry;
 }
 
+void Engine::begin_waiting() {
+  ++waiters_;
+  if (waiting_) work_.notify_all();
+}
+
 void Engine::wait_done(const Entry& entry) {
-  // No deadline of its own: each operation in the queue has one, and once one fails, all do.
+  // No deadline of its own: each operation has one, and once one fails, all do.
+  begin_waiting();
   while (!entry.done) done_.wait(mutex_);
+  --waiters_;
 }
 
 void Engine::loop() {
   while (true) {
-    std::shared_ptr<Entry> entry;
     {
       const MutexLock lock(mutex_);
-      while (running_ || (queue_.empty() && !stop_)) work_.wait(mutex_);
-      if (queue_.empty()) return;
+      while (running_ || (scheduler_.idle() && !stop_)) work_.wait(mutex_);
+      if (scheduler_.idle()) return;
       running_ = true;
-      entry = std::move(queue_.front());
-      queue_.pop_front();
     }
-    std::exception_ptr error;
-    try {
-      execute_and_tell(entry->operation, false);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    const MutexLock lock(mutex_);
-    running_ = false;
-    entry->error = error;
-    entry->done = true;
-    done_.notify_all();
+    released_ = false;
+    drive(nullptr, false);
   }
 }
 
 void Engine::check_open() {
   if (stop_) throw hvd::Error(hvd::ErrorCode::not_initialized, "hvd::shutdown() has been called");
+  if (scheduler_.joining())
+    throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                     "this rank has joined; nothing can be called before all ranks have");
+}
+
+void Engine::note_submitted(const Operation& operation) {
+  ++submitted_;
+  last_kind_ = operation.kind;
+  last_name_ = operation.name;
+}
+
+EngineStatistics Engine::statistics() {
+  const MutexLock lock(mutex_);
+  return statistics_;
+}
+
+PendingReport Engine::pending_report() {
+  PendingReport report;
+  const auto now = Clock::now();
+  const auto age = [&](Clock::time_point since) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now - since);
+  };
+  const auto words = [](const Operation& operation) {
+    return operation.name.empty() ? describe(operation) : operation.name;
+  };
+  const MutexLock lock(mutex_);
+  if (direct_ != nullptr) report.oldest.push_back({words(*direct_), age(direct_since_)});
+  for (const auto& entry : scheduler_.pending()) {
+    if (report.oldest.size() == PendingReport::kMost) break;
+    report.oldest.push_back({words(entry->operation), age(entry->submitted)});
+  }
+  report.pending = scheduler_.pending().size() + (direct_ != nullptr ? 1 : 0);
+  report.submitted = submitted_;
+  if (submitted_ > 0)
+    report.last_submitted =
+        last_name_.empty() ? std::string(name_of(last_kind_)) + (" #" + std::to_string(submitted_))
+                           : last_name_;
+  return report;
+}
+
+void Engine::tell_stalled() {
+  if (options_.on_stalled) options_.on_stalled(pending_report());
 }
 
 }  // namespace hvdrun

@@ -1,31 +1,62 @@
-// Runs collectives on a communicator, one at a time, in the order in which they were submitted.
+// Runs collectives on a communicator, one at a time: those that the Scheduler says, in the same
+// order on every rank.
+//
 // A blocking call that finds nothing under way runs on its caller's thread; everything else goes
-// through one thread, started by the first operation that needs it.
+// through one thread, started by the first operation that needs it. While nothing is pending no
+// thread wakes up and nothing is sent.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "common/mutex.h"
 #include "worker/comm/communicator.h"
 #include "worker/engine/core_share.h"
+#include "worker/engine/entry.h"
 #include "worker/engine/operation.h"
+#include "worker/engine/pending_report.h"
+#include "worker/engine/scheduler.h"
+#include "worker/engine/timeline.h"
 
 namespace hvdrun {
 
+struct EngineOptions {
+  std::chrono::milliseconds timeout{1'800'000};  // of an operation
+  // Told the error of every operation that fails in the communicator, on the thread that ran it,
+  // before anybody sees it.
+  std::function<void(const hvd::Error&)> on_failed{};
+  // Callers of run() spin while they wait when there is a core for each thread; the engine's own
+  // thread never does.
+  CoreShare share{};
+  std::uint64_t fusion_bytes = std::uint64_t{64} << 20U;
+  // Told when the oldest operation has been pending for so long, and again after as much; 0: never.
+  // On a thread that waits.
+  std::chrono::milliseconds stall_after{0};
+  std::function<void(const PendingReport&)> on_stalled{};
+  // Told when each phase of an operation begins and ends; outlives the engine. May be null.
+  Timeline* timeline = nullptr;
+  // What errors call the communicator's ranks; none: by their number in it.
+  std::vector<int> rank_names{};
+};
+
+// Since the engine was made.
+struct EngineStatistics {
+  std::uint64_t operations = 0;    // that have run
+  std::uint64_t batches = 0;       // that they were
+  std::uint64_t negotiations = 0;  // times that ranks exchanged what they have
+};
+
 class Engine {
  public:
-  // `on_failed` is told the error of every operation that fails in the communicator, on the thread
-  // that ran it, before anybody sees it. Callers of run() spin while they wait when `share` has a
-  // core for each thread; the engine's own thread never does.
-  Engine(std::unique_ptr<Communicator> communicator, std::chrono::milliseconds timeout,
-         std::function<void(const hvd::Error&)> on_failed = {}, const CoreShare& share = {});
+  Engine(std::unique_ptr<Communicator> communicator, EngineOptions options);
   // shutdown()
   ~Engine();
   Engine(const Engine&) = delete;
@@ -41,38 +72,90 @@ class Engine {
   bool poll(std::uint64_t id) HVD_EXCLUDES(mutex_);
   bool wait(std::uint64_t id, std::chrono::milliseconds limit) HVD_EXCLUDES(mutex_);
   void synchronize(std::uint64_t id) HVD_EXCLUDES(mutex_);
+  // Takes part in whatever the other ranks run until all have called it; returns the one that did
+  // so last.
+  int join() HVD_EXCLUDES(mutex_);
+
+  EngineStatistics statistics() HVD_EXCLUDES(mutex_);
+  PendingReport pending_report() HVD_EXCLUDES(mutex_);
 
   // Finishes what was submitted; every operation ends by its deadline. Later calls throw.
   void shutdown() noexcept HVD_EXCLUDES(mutex_);
 
  private:
-  struct Entry {
-    Operation operation;
-    bool done = false;
-    std::exception_ptr error;
-  };
+  using Clock = std::chrono::steady_clock;
+  struct Running;
+
+  // Of the thread that has set running_.
+  void drive(const Entry* until, bool may_spin) HVD_EXCLUDES(mutex_);
+  void run_direct(const Operation& operation, const Scheduler::Direct& direct, bool may_spin);
+  void run_batch(const Entries& batch, bool may_spin) HVD_EXCLUDES(mutex_);
+  void execute_batch(const Entries& batch, const CallOptions& options);
+  void negotiate() HVD_EXCLUDES(mutex_);
+  std::vector<Offer> exchange_offers() HVD_EXCLUDES(mutex_);
+  std::vector<std::string> exchange(const std::string& own, std::uint64_t name)
+      HVD_EXCLUDES(mutex_);
+  void note_joined(const std::vector<Offer>& offers) HVD_EXCLUDES(mutex_);
+  void settle_mismatches(const std::vector<std::uint64_t>& names) HVD_EXCLUDES(mutex_);
+  void run_agreed(const Agreement& agreement) HVD_EXCLUDES(mutex_);
+  void run_with_joined(const Agreement& agreement) HVD_EXCLUDES(mutex_);
+  void await() HVD_EXCLUDES(mutex_);
+  Clock::time_point next_stall(Clock::time_point oldest);
+  void give_up_waiting() HVD_EXCLUDES(mutex_);
+  void fail(const std::shared_ptr<Entry>& entry, const hvd::Error& error) HVD_EXCLUDES(mutex_);
+  void fail_all(const hvd::Error& error) HVD_EXCLUDES(mutex_);
+
+  void finish(const std::shared_ptr<Entry>& entry, const std::exception_ptr& error)
+      HVD_REQUIRES(mutex_);
+  void tell_stalled() HVD_EXCLUDES(mutex_);
+  CallOptions call(std::uint64_t name, bool may_spin) const;
+  std::string rank_text(std::size_t rank) const;
+  static std::exception_ptr failure_of(const hvd::Error& error);
+  static hvd::Error name_error(const Operation& operation, const hvd::Error& error);
 
   std::shared_ptr<Entry> enqueue(const Operation& operation) HVD_REQUIRES(mutex_);
+  void start_thread() HVD_REQUIRES(mutex_);
+  void begin_waiting() HVD_REQUIRES(mutex_);
   void wait_done(const Entry& entry) HVD_REQUIRES(mutex_);
-  void execute_here(const Operation& operation, bool may_spin) HVD_EXCLUDES(mutex_);
-  void execute_and_tell(const Operation& operation, bool may_spin) HVD_EXCLUDES(mutex_);
+  const std::shared_ptr<Entry>& entry_of(std::uint64_t id, const char* call) HVD_REQUIRES(mutex_);
   void loop() HVD_EXCLUDES(mutex_);
   void check_open() HVD_REQUIRES(mutex_);
+  void note_submitted(const Operation& operation) HVD_REQUIRES(mutex_);
 
   const std::unique_ptr<Communicator> communicator_;
-  const std::chrono::milliseconds timeout_;
-  const std::function<void(const hvd::Error&)> on_failed_;
-  const CoreShare share_;
+  const EngineOptions options_;
+  const SlowWatch watch_;
+
+  // A rank that waits for others looks at itself so often.
+  static constexpr std::chrono::seconds kAwhile{60};
+
+  // Of the thread that has set running_.
+  std::vector<Offer> offers_;    // the last ones
+  std::vector<bool> joined_;     // by rank
+  Clock::time_point stalled_{};  // since when the operation waits that was told of
+  int stalls_told_ = 0;
+  bool released_ = false;  // the engine's own thread has let running_ go
 
   Mutex mutex_;
-  CondVar work_;                                 // the thread has something to do
-  CondVar done_;                                 // an entry is done
-  bool running_ HVD_GUARDED_BY(mutex_) = false;  // somebody is in the communicator
+  CondVar work_;                                  // a thread has something to do
+  CondVar done_;                                  // an entry is done
+  bool running_ HVD_GUARDED_BY(mutex_) = false;   // somebody is in the communicator
+  bool waiting_ HVD_GUARDED_BY(mutex_) = false;   // the thread, for more operations
+  bool awaiting_ HVD_GUARDED_BY(mutex_) = false;  // somebody, in Communicator::await_others()
   bool stop_ HVD_GUARDED_BY(mutex_) = false;
-  std::deque<std::shared_ptr<Entry>> queue_ HVD_GUARDED_BY(mutex_);
+  int waiters_ HVD_GUARDED_BY(mutex_) = 0;  // callers that wait for an entry
+  Scheduler scheduler_ HVD_GUARDED_BY(mutex_);
+  EngineStatistics statistics_ HVD_GUARDED_BY(mutex_);
+  const Operation* direct_ HVD_GUARDED_BY(mutex_) = nullptr;  // runs on its caller's thread
+  Clock::time_point direct_since_ HVD_GUARDED_BY(mutex_);
+  std::uint64_t submitted_ HVD_GUARDED_BY(mutex_) = 0;
+  std::string last_name_ HVD_GUARDED_BY(mutex_);
+  OpKind last_kind_ HVD_GUARDED_BY(mutex_) = OpKind::barrier;
   std::unordered_map<std::uint64_t, std::shared_ptr<Entry>> handles_ HVD_GUARDED_BY(mutex_);
   std::uint64_t next_id_ HVD_GUARDED_BY(mutex_) = 1;
   std::thread thread_ HVD_GUARDED_BY(mutex_);
+  int last_joined_ HVD_GUARDED_BY(mutex_) = -1;
+  std::optional<hvd::Error> join_failed_ HVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace hvdrun

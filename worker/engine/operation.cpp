@@ -1,12 +1,18 @@
 #include "worker/engine/operation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <string>
+#include <utility>
+
+#include "worker/comm/adasum.h"
+#include "worker/comm/copy.h"
+#include "worker/engine/fingerprint.h"
 
 namespace hvdrun {
-namespace {
 
 const char* name_of(OpKind kind) {
   switch (kind) {
@@ -26,6 +32,8 @@ const char* name_of(OpKind kind) {
   return "operation";
 }
 
+namespace {
+
 [[noreturn]] void invalid(const Operation& operation, const std::string& what) {
   throw hvd::Error(hvd::ErrorCode::invalid_argument,
                    std::string(name_of(operation.kind)) + ": " + what);
@@ -33,6 +41,11 @@ const char* name_of(OpKind kind) {
 
 bool is_reduction(OpKind kind) {
   return kind == OpKind::allreduce || kind == OpKind::reducescatter;
+}
+
+bool is_floating_point(hvd::DataType type) {
+  return type == hvd::DataType::float16 || type == hvd::DataType::bfloat16 ||
+         type == hvd::DataType::float32 || type == hvd::DataType::float64;
 }
 
 std::vector<std::size_t> equal(std::size_t count, std::size_t ranks) {
@@ -57,12 +70,17 @@ std::size_t total(const Operation& operation, const std::vector<std::size_t>& co
 
 void check_reduction(const Operation& operation) {
   const auto op = operation.reduction.op;
-  if (op < hvd::ReduceOp::average || op > hvd::ReduceOp::product)
+  if (op < hvd::ReduceOp::average || op > hvd::ReduceOp::adasum)
     invalid(operation, "unknown reduce operation " + std::to_string(static_cast<unsigned>(op)));
   const bool scaled = operation.reduction.prescale != 1 || operation.reduction.postscale != 1;
   if (operation.reduction.type == hvd::DataType::boolean) {
     if (op == hvd::ReduceOp::average) invalid(operation, "there is no average of bool");
     if (scaled) invalid(operation, "bool cannot be scaled");
+  }
+  if (op == hvd::ReduceOp::adasum) {
+    if (operation.kind != OpKind::allreduce) invalid(operation, "adasum is for allreduce only");
+    if (!is_floating_point(operation.reduction.type))
+      invalid(operation, "adasum is for float16, bfloat16, float32 and float64 only");
   }
   if (std::isnan(operation.reduction.prescale) || std::isnan(operation.reduction.postscale))
     invalid(operation, "a scale factor is not a number");
@@ -122,6 +140,68 @@ void check_buffers(const Operation& operation, std::size_t rank, std::size_t ran
                          : "input and output overlap, but are not the same buffer");
 }
 
+void check_segments(const Operation& operation, std::size_t width) {
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> outputs;
+  for (const BufferPart& segment : operation.segments) {
+    if (segment.count == 0) continue;
+    if (segment.input == nullptr) invalid(operation, "an input buffer is null");
+    if (segment.output == nullptr) invalid(operation, "an output buffer is null");
+    const auto to = reinterpret_cast<std::uintptr_t>(segment.output);
+    outputs.emplace_back(to, to + segment.count * width);
+  }
+  std::sort(outputs.begin(), outputs.end());
+  for (std::size_t i = 1; i < outputs.size(); ++i)
+    if (outputs[i].first < outputs[i - 1].second) invalid(operation, "two output buffers overlap");
+  for (const BufferPart& segment : operation.segments) {
+    if (segment.count == 0 || segment.input == segment.output) continue;
+    const auto from = reinterpret_cast<std::uintptr_t>(segment.input);
+    // The first output that ends behind the input's begin.
+    const auto next =
+        std::upper_bound(outputs.begin(), outputs.end(), from,
+                         [](std::uintptr_t at, const auto& output) { return at < output.second; });
+    if (next != outputs.end() && next->first < from + segment.count * width)
+      invalid(operation, "an input overlaps an output, but is not the same buffer");
+  }
+}
+
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(size);
+  }
+  return text + "]";
+}
+
+// Each buffer is a tensor of its own.
+void execute_adasum(const Operation& operation, Communicator& communicator,
+                    const CallOptions& options) {
+  if (operation.segments.empty())
+    return adasum(communicator, operation.input, operation.output, {operation.count},
+                  operation.reduction, options);
+  const std::size_t width = element_size(operation.reduction.type);
+  std::vector<std::byte> packed(std::max<std::size_t>(elements_of(operation) * width, 1));
+  std::vector<std::size_t> tensors;
+  std::byte* next = packed.data();
+  for (const BufferPart& segment : operation.segments) {
+    copy_bytes(next, static_cast<const std::byte*>(segment.input), segment.count * width);
+    next += segment.count * width;
+    tensors.push_back(segment.count);
+  }
+  adasum(communicator, packed.data(), packed.data(), tensors, operation.reduction, options);
+  next = packed.data();
+  for (const BufferPart& segment : operation.segments) {
+    copy_bytes(static_cast<std::byte*>(segment.output), next, segment.count * width);
+    next += segment.count * width;
+  }
+}
+
 }  // namespace
 
 void check(const Operation& operation, const Communicator& communicator) {
@@ -131,6 +211,21 @@ void check(const Operation& operation, const Communicator& communicator) {
     invalid(operation,
             "unknown data type " + std::to_string(static_cast<unsigned>(operation.reduction.type)));
   const auto ranks = static_cast<std::size_t>(communicator.size());
+  if (!operation.segments.empty()) {
+    std::size_t sum = 0;
+    for (const BufferPart& segment : operation.segments) {
+      Operation part;
+      part.kind = operation.kind;
+      part.count = segment.count;
+      total(part, {}, ranks, width);
+      sum += segment.count;
+      part.count = sum;
+      total(part, {}, ranks, width);
+    }
+    check_reduction(operation);
+    check_segments(operation, width);
+    return;
+  }
   total(operation, operation.counts, ranks, width);
   total(operation, operation.receive_counts, ranks, width);
   if (is_reduction(operation.kind)) check_reduction(operation);
@@ -153,6 +248,10 @@ void execute(const Operation& operation, Communicator& communicator, const CallO
     case OpKind::barrier:
       return communicator.barrier(options);
     case OpKind::allreduce:
+      if (operation.reduction.op == hvd::ReduceOp::adasum)
+        return execute_adasum(operation, communicator, options);
+      if (!operation.segments.empty())
+        return communicator.allreduce_segments(operation.segments, operation.reduction, options);
       return communicator.allreduce(operation.input, operation.output, operation.count,
                                     operation.reduction, options);
     case OpKind::broadcast:
@@ -176,6 +275,62 @@ void execute(const Operation& operation, Communicator& communicator, const CallO
             operation.reduction.type, options);
       });
   }
+}
+
+std::size_t elements_of(const Operation& operation) {
+  if (operation.segments.empty()) return operation.count;
+  std::size_t sum = 0;
+  for (const BufferPart& segment : operation.segments) sum += segment.count;
+  return sum;
+}
+
+std::uint64_t fingerprint_of(const Operation& operation) {
+  Fingerprint print;
+  print.add(static_cast<std::uint64_t>(operation.kind) |
+            static_cast<std::uint64_t>(operation.reduction.type) << 8U |
+            static_cast<std::uint64_t>(operation.reduction.op) << 16U |
+            static_cast<std::uint64_t>(static_cast<unsigned>(operation.root)) << 32U);
+  print.add(std::uint64_t{operation.count});
+  if (is_reduction(operation.kind) &&
+      (operation.reduction.prescale != 1 || operation.reduction.postscale != 1))
+    print.add(operation.reduction.prescale).add(operation.reduction.postscale);
+  // Of an alltoall each rank has counts of its own; that they fit is seen when they are exchanged.
+  if (operation.kind == OpKind::alltoall)
+    print.add(std::uint64_t{operation.counts.empty() ? 0U : 1U});
+  else
+    for (const std::size_t count : operation.counts) print.add(std::uint64_t{count});
+  for (const BufferPart& segment : operation.segments) print.add(std::uint64_t{segment.count});
+  for (const std::int64_t size : operation.shape) print.add(static_cast<std::uint64_t>(size));
+  return print.value();
+}
+
+std::string describe(const Operation& operation) {
+  Descriptor what{.count = elements_of(operation), .kind = operation.kind};
+  if (operation.kind != OpKind::barrier) what.type = operation.reduction.type;
+  if (is_reduction(operation.kind)) what.op = operation.reduction.op;
+  if (operation.kind == OpKind::broadcast)
+    what.detail =
+        static_cast<std::uint32_t>(operation.root_name >= 0 ? operation.root_name : operation.root);
+  if (operation.kind == OpKind::alltoall) what.count = 0;
+  std::string text = describe(what);
+  std::string more;
+  if (!operation.shape.empty() && operation.kind != OpKind::barrier)
+    more += ", shape " + shape_text(operation.shape);
+  if (operation.segments.size() > 1)
+    more += ", " + std::to_string(operation.segments.size()) + " tensors";
+  if (!operation.counts.empty() && operation.kind != OpKind::alltoall) {
+    more += ", counts";
+    constexpr std::size_t kShown = 8;
+    for (std::size_t i = 0; i < std::min(kShown, operation.counts.size()); ++i)
+      more += " " + std::to_string(operation.counts[i]);
+    if (operation.counts.size() > kShown) more += " ...";
+  }
+  if (is_reduction(operation.kind) && operation.reduction.prescale != 1)
+    more += ", prescale " + number_text(operation.reduction.prescale);
+  if (is_reduction(operation.kind) && operation.reduction.postscale != 1)
+    more += ", postscale " + number_text(operation.reduction.postscale);
+  text.insert(text.size() - 1, more);
+  return text;
 }
 
 }  // namespace hvdrun

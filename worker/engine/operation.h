@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include <hvd/hvd.h>
@@ -19,14 +21,35 @@ struct Operation {
   std::size_t count = 0;
   Reduction reduction = {};  // its type is that of every operation
   int root = 0;
+  int root_name = -1;  // what words call it; -1: as it is
   // One for each rank, or none when all are `count`. alltoall: what is sent, then what is received.
   std::vector<std::size_t> counts = {};
   std::vector<std::size_t> receive_counts = {};
+  // An allreduce of many buffers; input, output and count are not looked at then.
+  std::vector<BufferPart> segments = {};
+  // Ranks find each other's operations by it. Without one: those without a name match in the order
+  // of their submission.
+  std::string name = {};
+  // Of the tensor; ranks must agree on it, too. May be left out.
+  std::vector<std::int64_t> shape = {};
 };
 
 // Throws Error(invalid_argument) for what no rank could run: it must not reach the others.
 void check(const Operation& operation, const Communicator& communicator);
 
 void execute(const Operation& operation, Communicator& communicator, const CallOptions& options);
+
+// "allreduce"
+const char* name_of(OpKind kind);
+
+// Elements of an allreduce or a broadcast.
+std::size_t elements_of(const Operation& operation);
+
+// Of everything that must be the same on all ranks, but the name.
+std::uint64_t fingerprint_of(const Operation& operation);
+
+// "allreduce(float32, 8 elements, average)", with the shape in place of the elements where there is
+// one: what two ranks are told that did not call the same.
+std::string describe(const Operation& operation);
 
 }  // namespace hvdrun

@@ -1,0 +1,73 @@
+#include "worker/engine/batch_timeline.h"
+
+namespace hvdrun {
+
+BatchTimeline::BatchTimeline(Timeline* timeline)
+    : timeline_(timeline != nullptr && timeline->on() ? timeline : nullptr) {}
+
+BatchTimeline::BatchTimeline(Timeline* timeline, const Entries& batch) : BatchTimeline(timeline) {
+  if (timeline_ == nullptr) return;
+  for (const auto& entry : batch) {
+    add(entry->operation, entry->name);
+    if (entry->queued) timeline_->end(lanes_.back().first, TimelinePhase::queue);
+    entry->queued = false;  // of a second try nothing is told
+  }
+  begin();
+}
+
+BatchTimeline::BatchTimeline(Timeline* timeline, const Operation& operation, std::uint64_t name)
+    : BatchTimeline(timeline) {
+  if (timeline_ == nullptr) return;
+  add(operation, name);
+  begin();
+}
+
+void BatchTimeline::add(const Operation& operation, std::uint64_t name) {
+  lanes_.emplace_back(lane_of(operation, name), op_of(operation));
+}
+
+void BatchTimeline::begin() {
+  timeline_->mark_cycle();
+  hooks_.arrived = [this] {
+    if (phase_ == TimelinePhase::copy_in) enter(TimelinePhase::negotiate);
+  };
+  hooks_.agreed = [this] {
+    if (phase_ == TimelinePhase::negotiate) enter(TimelinePhase::reduce);
+  };
+  enter(TimelinePhase::copy_in);
+}
+
+void BatchTimeline::enter(std::optional<TimelinePhase> phase) {
+  if (timeline_ == nullptr) return;
+  for (const auto& [lane, op] : lanes_) {
+    if (phase_) timeline_->end(lane, *phase_, op);
+    if (phase) timeline_->begin(lane, *phase, op);
+  }
+  phase_ = phase;
+}
+
+std::string BatchTimeline::lane_of(const Operation& operation, std::uint64_t name) {
+  if (!operation.name.empty()) return operation.name;
+  return std::string(name_of(operation.kind)) + ".noname." + std::to_string(name & ~kUnnamed);
+}
+
+TimelineOp BatchTimeline::op_of(const Operation& operation) {
+  switch (operation.kind) {
+    case OpKind::allreduce:
+      return operation.reduction.op == hvd::ReduceOp::adasum ? TimelineOp::adasum
+                                                             : TimelineOp::allreduce;
+    case OpKind::broadcast:
+      return TimelineOp::broadcast;
+    case OpKind::allgather:
+      return TimelineOp::allgather;
+    case OpKind::reducescatter:
+      return TimelineOp::reducescatter;
+    case OpKind::alltoall:
+      return TimelineOp::alltoall;
+    case OpKind::barrier:
+      return TimelineOp::barrier;
+  }
+  return TimelineOp::none;
+}
+
+}  // namespace hvdrun
