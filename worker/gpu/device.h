@@ -1,0 +1,61 @@
+// The GPU of a rank: its primary context, which all libraries of a process share.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "worker/gpu/loader.h"
+
+namespace hvdrun {
+
+class GpuDevice {
+ public:
+  // Retains the primary context of GPU `ordinal` (among the visible ones) and makes it the current
+  // one of this thread, so that the CUDA runtime begins here too and makes no context on GPU 0.
+  // `driver` must outlive this. Throws Error(unavailable).
+  GpuDevice(const CudaDriver& driver, int ordinal);
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
+  ~GpuDevice();
+
+  const cuda::Api& api() const { return api_; }
+  int ordinal() const { return ordinal_; }
+  cuda::Context context() const { return context_; }
+  const std::string& name() const { return name_; }  // "NVIDIA H200"
+  const cuda::Uuid& uuid() const { return uuid_; }
+  // "GPU 1 (NVIDIA H200)"
+  std::string words() const;
+
+ private:
+  const cuda::Api& api_;
+  int ordinal_;
+  cuda::Device device_ = 0;
+  cuda::Context context_ = nullptr;
+  std::string name_;
+  cuda::Uuid uuid_{};
+};
+
+// While it lives the device is this thread's current one, whatever the caller's was.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(const GpuDevice& device);
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice();
+
+ private:
+  const cuda::Api& api_;
+};
+
+// What hvd::init does first, before any context exists: the device that this rank uses, or none
+// and why it runs on the CPU. An empty CUDA_VISIBLE_DEVICES is looked at before the driver is even
+// loaded. Throws Error(unavailable) for more local ranks than GPUs.
+struct SelectedDevice {
+  std::unique_ptr<const CudaDriver> driver;
+  std::unique_ptr<GpuDevice> device;  // null: the CPU
+  std::string why;                    // then: the reason, one line
+};
+SelectedDevice select_device(int local_rank, int local_size, const char* visible_devices,
+                             const std::string& driver_file = {});
+
+}  // namespace hvdrun

@@ -1,0 +1,329 @@
+// The life of a communicator: creation, failure, end. The operations are in nccl_operations.cpp.
+#include "worker/gpu/nccl_communicator.h"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "worker/client/quiet_thread.h"
+#include "worker/gpu/gpu_error.h"
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Before an abort goes in beside a call that does block.
+constexpr milliseconds kTakePatience{1'000};
+constexpr milliseconds kAbortPatience{10'000};
+
+std::vector<int> same_numbers(int size) {
+  std::vector<int> names(static_cast<std::size_t>(size));
+  std::iota(names.begin(), names.end(), 0);
+  return names;
+}
+
+// Shared with threads that may outlive who waits for them.
+struct Aborts {
+  Mutex mutex;
+  CondVar done;
+  std::size_t left HVD_GUARDED_BY(mutex) = 0;
+};
+
+void abort_one(const GpuParts& parts, NcclHandle& handle) {
+  nccl::Comm comm = handle.take(kTakePatience);
+  if (comm == nullptr) return;
+  const cuda::Api& driver = parts.device->api();
+  const bool current = driver.context_push(parts.device->context()) == cuda::kSuccess;
+  parts.nccl->api.comm_abort(comm);
+  cuda::Context popped = nullptr;
+  if (current) driver.context_pop(&popped);
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(GpuParts parts, int rank, int size, std::vector<int> names)
+    : parts_(std::move(parts)),
+      rank_(rank),
+      size_(size),
+      names_(names.empty() ? same_numbers(size) : std::move(names)),
+      stream_(*parts_.device) {}
+
+NcclCommunicator::~NcclCommunicator() {
+  abort(hvd::Error(hvd::ErrorCode::internal, "the communicator of " + who() + " is gone"));
+  const cuda::Api& driver = parts_.device->api();
+  if (driver.context_push(parts_.device->context()) != cuda::kSuccess) return;
+  const MutexLock lock(mutex_);
+  for (const Pending& pending : pending_)
+    if (pending.event != nullptr) driver.event_destroy(pending.event);
+  cuda::Context popped = nullptr;
+  driver.context_pop(&popped);
+}
+
+std::string NcclCommunicator::who() const {
+  return "rank " + std::to_string(names_[static_cast<std::size_t>(rank_)]) + " on " +
+         parts_.device->words();
+}
+
+nccl::UniqueId NcclCommunicator::make_id(const NcclLibrary& nccl) {
+  nccl::UniqueId id{};
+  if (const nccl::Result result = nccl.api.get_unique_id(&id); result != nccl::success)
+    throw hvd::Error(code_of(result),
+                     "ncclGetUniqueId: " + nccl_error_text(nccl.api, result, nullptr));
+  return id;
+}
+
+void NcclCommunicator::connect(const nccl::UniqueId& id, Milliseconds timeout) {
+  const TimePoint deadline = steady_clock::now() + timeout;
+  const std::string what = "NCCL's communicator of " + std::to_string(size_) + " ranks";
+  const CurrentDevice current(*parts_.device);
+  throw_if_failed();
+  nccl::Config config;
+  config.blocking = 0;
+  nccl::Comm comm = nullptr;
+  const nccl::Result result = api().comm_init_rank_config(&comm, size_, id, rank_, &config);
+  handle_->set(comm);
+  if (result != nccl::success && result != nccl::in_progress) fail(result, comm, what);
+  settle(what, deadline, timeout);
+}
+
+void NcclCommunicator::close(Milliseconds timeout) noexcept {
+  const std::string what = "the end of NCCL's communicator";
+  try {
+    const TimePoint deadline = steady_clock::now() + timeout;
+    const CurrentDevice current(*parts_.device);
+    throw_if_failed();
+    nccl::Result result = nccl::success;
+    {
+      const NcclHandle::Use use(*handle_, kCallPatience);
+      if (use.comm() == nullptr) return;
+      result = api().comm_finalize(use.comm());
+    }
+    if (result != nccl::success && result != nccl::in_progress) fail(result, nullptr, what);
+    settle(what, deadline, timeout);
+    set_failure(hvd::Error(hvd::ErrorCode::not_initialized,
+                           "the communicator of " + who() + " has been closed"));
+    if (nccl::Comm comm = handle_->take(kTakePatience); comm != nullptr) api().comm_destroy(comm);
+  } catch (const hvd::Error& error) {
+    abort(error);
+  }
+}
+
+void NcclCommunicator::set_failure(const hvd::Error& reason) {
+  const MutexLock lock(mutex_);
+  if (!failure_) failure_ = reason;
+  changed_.notify_all();
+}
+
+std::optional<hvd::Error> NcclCommunicator::failure() {
+  const MutexLock lock(mutex_);
+  return failure_;
+}
+
+void NcclCommunicator::throw_if_failed() {
+  if (const auto reason = failure()) throw hvd::Error(*reason);
+}
+
+void NcclCommunicator::fail(const hvd::Error& error) {
+  abort(error);
+  // An abort from elsewhere may have been first: that is the reason then.
+  throw hvd::Error(*failure());
+}
+
+void NcclCommunicator::fail(nccl::Result result, nccl::Comm comm, const std::string& what) {
+  throw_if_failed();
+  fail(hvd::Error(code_of(result),
+                  who() + ": " + what + ": " + nccl_error_text(api(), result, comm)));
+}
+
+void NcclCommunicator::no_communicator(const std::string& what) {
+  throw_if_failed();
+  fail(hvd::Error(hvd::ErrorCode::internal,
+                  who() + ": " + what + ": its communicator is not connected, or in use"));
+}
+
+void NcclCommunicator::pause(int turn) {
+  // Most of these waits are for a thread of NCCL's that queues a kernel: some microseconds.
+  if (turn < 100) {
+    std::this_thread::yield();
+    return;
+  }
+  const MutexLock lock(mutex_);
+  if (!failure_)
+    changed_.wait_until(mutex_, steady_clock::now() + (turn < 300 ? std::chrono::microseconds{100}
+                                                                  : milliseconds{1}));
+}
+
+void NcclCommunicator::settle(const std::string& what, TimePoint deadline, Milliseconds timeout,
+                              bool even_failed) {
+  for (int turn = 0;; turn = std::min(turn + 1, 1000)) {
+    if (!even_failed) throw_if_failed();
+    nccl::Result state = nccl::success;
+    nccl::Result asked = nccl::success;
+    nccl::Comm comm = nullptr;
+    {
+      const NcclHandle::Use use(*handle_, kCallPatience);
+      comm = use.comm();
+      if (comm != nullptr) asked = api().comm_get_async_error(comm, &state);
+    }
+    if (comm == nullptr) no_communicator(what);
+    if (asked != nccl::success) fail(asked, comm, what);
+    if (state == nccl::success) return;
+    if (state != nccl::in_progress) fail(state, comm, what);
+    if (steady_clock::now() >= deadline)
+      fail(hvd::Error(hvd::ErrorCode::timeout, who() + ": " + what + ": not ready after " +
+                                                   seconds_text(timeout) +
+                                                   "; another rank did not take part"));
+    pause(turn);
+  }
+}
+
+void NcclCommunicator::abort(const hvd::Error& reason) {
+  NcclCommunicator* const self = this;
+  abort_all({&self, 1}, reason);
+}
+
+bool NcclCommunicator::abort_all(std::span<NcclCommunicator* const> communicators,
+                                 const hvd::Error& reason) {
+  const auto deadline = steady_clock::now() + kAbortPatience;
+  // First all of them fail, so that none queues anything while others are aborted.
+  for (NcclCommunicator* communicator : communicators) communicator->set_failure(reason);
+  const auto aborts = std::make_shared<Aborts>();
+  {
+    const MutexLock lock(aborts->mutex);
+    aborts->left = communicators.size();
+  }
+  for (NcclCommunicator* communicator : communicators)
+    quiet_thread([aborts, parts = communicator->parts_, handle = communicator->handle_] {
+      abort_one(parts, *handle);
+      const MutexLock lock(aborts->mutex);
+      --aborts->left;
+      aborts->done.notify_all();
+    }).detach();
+  const MutexLock lock(aborts->mutex);
+  while (aborts->left > 0)
+    if (!aborts->done.wait_until(aborts->mutex, deadline)) return aborts->left == 0;
+  return true;
+}
+
+void NcclCommunicator::peer_gone(int, const hvd::Error& reason) { abort(reason); }
+
+std::optional<hvd::Error> NcclCommunicator::look(TimePoint now) {
+  if (failure()) return std::nullopt;
+  try {
+    const CurrentDevice current(*parts_.device);
+    retire();
+    nccl::Result state = nccl::success;
+    {
+      const NcclHandle::Use use(*handle_, Milliseconds{0});
+      if (use.comm() != nullptr) {
+        if (api().comm_get_async_error(use.comm(), &state) != nccl::success)
+          state = nccl::internal_error;
+        if (state != nccl::success && state != nccl::in_progress)
+          return hvd::Error(code_of(state),
+                            who() + ": NCCL: " + nccl_error_text(api(), state, use.comm()));
+      }
+    }
+    const MutexLock lock(mutex_);
+    if (!pending_.empty() && now >= pending_.front().deadline)
+      return hvd::Error(hvd::ErrorCode::timeout,
+                        who() + ": " + describe(pending_.front().what) + ": not done after " +
+                            seconds_text(pending_.front().timeout) +
+                            "; another rank did not take part, or its GPU hangs");
+  } catch (const hvd::Error& error) {
+    return hvd::Error(error.code(), who() + ": " + error.what());
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<NcclCommunicator> NcclCommunicator::adopt(nccl::Comm* slot, int rank,
+                                                          const std::vector<int>& members,
+                                                          const std::string& what,
+                                                          Milliseconds timeout) {
+  std::vector<int> names;
+  names.reserve(members.size());
+  for (const int member : members) names.push_back(names_[static_cast<std::size_t>(member)]);
+  auto child = std::make_unique<NcclCommunicator>(parts_, rank, static_cast<int>(members.size()),
+                                                  std::move(names));
+  child->handle_->set(*slot);
+  child->settle(what, steady_clock::now() + timeout, timeout);
+  return child;
+}
+
+std::unique_ptr<NcclCommunicator> NcclCommunicator::split(const std::vector<int>& members,
+                                                          Milliseconds timeout) {
+  if (api().comm_split == nullptr)
+    throw hvd::Error(hvd::ErrorCode::unavailable,
+                     "NCCL " + nccl_version_text(parts_.nccl->version) + " has no ncclCommSplit");
+  const std::string what = "NCCL's communicator of a process set";
+  const TimePoint deadline = steady_clock::now() + timeout;
+  const CurrentDevice current(*parts_.device);
+  throw_if_failed();
+  const auto mine = std::find(members.begin(), members.end(), rank_);
+  const bool member = mine != members.end();
+  // NCCL's thread writes here when it is done: after a time-out nobody knows when, so it stays.
+  auto slot = std::make_unique<nccl::Comm>(nullptr);
+  nccl::Result result = nccl::success;
+  {
+    const NcclHandle::Use use(*handle_, kCallPatience);
+    if (use.comm() == nullptr) no_communicator(what);
+    result =
+        api().comm_split(use.comm(), member ? 0 : nccl::kSplitNoColor, rank_, slot.get(), nullptr);
+  }
+  nccl::Comm* const kept = slot.release();
+  if (result != nccl::success && result != nccl::in_progress) fail(result, nullptr, what);
+  settle(what, deadline, timeout);
+  slot.reset(kept);
+  if (!member) return nullptr;
+  return adopt(slot.get(), static_cast<int>(mine - members.begin()), members, what, timeout);
+}
+
+void NcclCommunicator::revoke(const hvd::Error& reason, Milliseconds timeout) {
+  if (api().comm_revoke == nullptr)
+    throw hvd::Error(hvd::ErrorCode::unavailable,
+                     "NCCL " + nccl_version_text(parts_.nccl->version) + " has no ncclCommRevoke");
+  const TimePoint deadline = steady_clock::now() + timeout;
+  const CurrentDevice current(*parts_.device);
+  set_failure(reason);
+  nccl::Result result = nccl::success;
+  {
+    const NcclHandle::Use use(*handle_, kCallPatience);
+    if (use.comm() == nullptr) no_communicator("a revocation");
+    result = api().comm_revoke(use.comm(), nccl::kRevokeDefault);
+  }
+  if (result != nccl::success && result != nccl::in_progress) fail(result, nullptr, "a revocation");
+  settle("a revocation", deadline, timeout, true);
+  revoked_ = true;
+}
+
+std::unique_ptr<NcclCommunicator> NcclCommunicator::shrink(std::vector<int> gone,
+                                                           Milliseconds timeout) {
+  if (api().comm_shrink == nullptr)
+    throw hvd::Error(hvd::ErrorCode::unavailable,
+                     "NCCL " + nccl_version_text(parts_.nccl->version) + " has no ncclCommShrink");
+  const std::string what = "NCCL's communicator of the ranks that are left";
+  const TimePoint deadline = steady_clock::now() + timeout;
+  const CurrentDevice current(*parts_.device);
+  std::sort(gone.begin(), gone.end());
+  std::vector<int> left;
+  for (int rank = 0; rank < size_; ++rank)
+    if (!std::binary_search(gone.begin(), gone.end(), rank)) left.push_back(rank);
+  auto slot = std::make_unique<nccl::Comm>(nullptr);
+  nccl::Result result = nccl::success;
+  {
+    const NcclHandle::Use use(*handle_, kCallPatience);
+    if (use.comm() == nullptr) no_communicator(what);
+    // A revoked communicator has nothing left to stop.
+    result = api().comm_shrink(use.comm(), gone.data(), static_cast<int>(gone.size()), slot.get(),
+                               nullptr, revoked_ ? 0 : nccl::kShrinkAbort);
+  }
+  nccl::Comm* const kept = slot.release();  // as in split()
+  if (result != nccl::success && result != nccl::in_progress) fail(result, nullptr, what);
+  settle(what, deadline, timeout, true);
+  slot.reset(kept);
+  const auto mine = std::find(left.begin(), left.end(), rank_);
+  return adopt(slot.get(), static_cast<int>(mine - left.begin()), left, what, timeout);
+}
+
+}  // namespace hvdrun

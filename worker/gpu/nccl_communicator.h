@@ -1,0 +1,181 @@
+// The collectives of worker/comm/communicator.h on memory of a GPU, by NCCL. They only queue: what
+// is on the caller's stream before a call is done before it, and what the caller queues after it
+// sees its results; no host thread waits for the GPU.
+//
+// One thread at a time runs operations; abort(), look() and peer_gone() come from any thread. After
+// an operation has thrown, other than for its own arguments, every later one throws too. Results
+// are not the same bits as on CPUs: the order in which NCCL combines is its own.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+#include "common/mutex.h"
+#include "worker/comm/descriptor.h"
+#include "worker/comm/reduce.h"
+#include "worker/gpu/device.h"
+#include "worker/gpu/kernels.h"
+#include "worker/gpu/nccl_handle.h"
+#include "worker/gpu/nccl_plan.h"
+#include "worker/gpu/stream.h"
+
+namespace hvdrun {
+
+struct GpuCall {
+  cuda::Stream stream = nullptr;  // the caller's
+  // How long the operation waits for the other ranks: looked at by look(), on the GPU's side too.
+  std::chrono::milliseconds timeout{1'800'000};
+};
+
+// What a rank's communicators share.
+struct GpuParts {
+  std::shared_ptr<const CudaDriver> driver;  // the others use it to their end
+  std::shared_ptr<const NcclLibrary> nccl;
+  std::shared_ptr<const GpuDevice> device;
+  std::shared_ptr<const GpuKernels> kernels;  // null: there are none
+  std::string no_kernels;                     // then: why
+};
+
+// The number of an operation of this communicator, from 1; 0 has always ended.
+using GpuTicket = std::uint64_t;
+
+class NcclCommunicator {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // Of `rank` among `size`, on the device's own stream of high priority. `names`: what the job
+  // calls them, for words (a process set); none: the same numbers. Not connected yet.
+  NcclCommunicator(GpuParts parts, int rank, int size, std::vector<int> names = {});
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  // Aborts what close() has not ended.
+  ~NcclCommunicator();
+
+  // The id of a new communicator, made in the process of its rank 0 and given to all (by the
+  // fence): NCCL then listens on an address of that process until all ranks have come.
+  static nccl::UniqueId make_id(const NcclLibrary& nccl);
+  // Returns when all ranks have called it. NCCL itself would wait for a missing one for ever.
+  void connect(const nccl::UniqueId& id, Milliseconds timeout);
+  // For all ranks together: waits for what is queued, and leaves. Aborts when that takes too long.
+  void close(Milliseconds timeout) noexcept;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // As in worker/comm/communicator.h. The ticket's event comes after the results.
+  GpuTicket allreduce(const void* input, void* output, std::size_t count,
+                      const Reduction& reduction, const GpuCall& call);
+  GpuTicket broadcast(void* data, std::size_t count, hvd::DataType type, int root,
+                      const GpuCall& call);
+  GpuTicket allgather(const void* input, void* output, const std::size_t* counts,
+                      hvd::DataType type, const GpuCall& call);
+  GpuTicket reducescatter(const void* input, void* output, const std::size_t* counts,
+                          const Reduction& reduction, const GpuCall& call);
+  GpuTicket alltoall(const void* input, const std::size_t* send_counts, void* output,
+                     const std::size_t* receive_counts, hvd::DataType type, const GpuCall& call);
+  // The only one that the host waits for.
+  void barrier(const GpuCall& call);
+
+  // Whether the operation has ended on the GPU. Throws the communicator's error.
+  bool has_ended(GpuTicket ticket);
+  // Waits for it on the host.
+  void wait(GpuTicket ticket, Milliseconds timeout);
+
+  // What has gone wrong that no call has told: an error of NCCL's that came later, an operation
+  // past its deadline, a fault of the GPU. For GpuWatch, which calls it again and again; `now` is
+  // its clock. Stops nothing.
+  std::optional<hvd::Error> look(TimePoint now);
+
+  // The pending operation and all later ones throw this error, and NCCL's kernels leave the GPU.
+  void abort(const hvd::Error& reason);
+  // All of them at once: one abort after the other would hang where a kernel of the second keeps
+  // the first from ending. False when one does not end in time; it is left to itself.
+  static bool abort_all(std::span<NcclCommunicator* const> communicators, const hvd::Error& reason);
+  // NCCL can do nothing without a rank: as abort().
+  void peer_gone(int rank, const hvd::Error& reason);
+
+  // What newer versions of NCCL can. All three throw Error(unavailable) where they are missing.
+  // A communicator of some ranks of this one, for a process set; called by all ranks, `members` are
+  // ascending. Null on those that are none.
+  std::unique_ptr<NcclCommunicator> split(const std::vector<int>& members, Milliseconds timeout);
+  // Stops what is queued and lets nothing new in (later operations throw `reason`), but keeps the
+  // communicator for shrink().
+  void revoke(const hvd::Error& reason, Milliseconds timeout);
+  // A communicator without the ranks `gone`, called by all others; what is queued is stopped first.
+  std::unique_ptr<NcclCommunicator> shrink(std::vector<int> gone, Milliseconds timeout);
+
+ private:
+  // An operation that has been submitted and not been seen to end.
+  struct Pending {
+    GpuTicket ticket = 0;
+    Descriptor what;
+    Milliseconds timeout{};
+    TimePoint deadline;
+    cuda::Event event = nullptr;  // null while it is being queued
+  };
+  class Scratch;
+
+  const nccl::Api& api() const { return parts_.nccl->api; }
+  // "rank 3 on GPU 1 (NVIDIA H200)"
+  std::string who() const;
+  [[noreturn]] void fail(const hvd::Error& error);
+  [[noreturn]] void fail(nccl::Result result, nccl::Comm comm, const std::string& what);
+  // There is none to use: it has failed, was never connected, or another call does not return.
+  [[noreturn]] void no_communicator(const std::string& what);
+  void set_failure(const hvd::Error& reason);
+  std::optional<hvd::Error> failure();
+  void throw_if_failed();
+
+  // Waits until the communicator's state is not "in progress".
+  void settle(const std::string& what, TimePoint deadline, Milliseconds timeout,
+              bool even_failed = false);
+  // A short wait that an abort ends.
+  void pause(int turn);
+  std::unique_ptr<NcclCommunicator> adopt(nccl::Comm* slot, int rank,
+                                          const std::vector<int>& members, const std::string& what,
+                                          Milliseconds timeout);
+
+  // Queues an operation: `before` and `after` put kernels on our stream, `group` calls NCCL within
+  // one group and returns the first result that is no success.
+  template <class Before, class Group, class After>
+  GpuTicket run(const Descriptor& what, const GpuCall& call, Before&& before, Group&& group,
+                After&& after);
+  void enter(const Descriptor& what, const GpuCall& call);
+  void leave(cuda::Event event);
+  // Forgets what has ended. The device must be current.
+  void retire();
+  void check_kernel(int result, const char* what) const;
+  const GpuKernels& kernels(const char* what) const;
+  nccl::RedOp begin_op(const NcclReduction& plan, nccl::Comm comm, nccl::Result& result) const;
+  void end_op(const NcclReduction& plan, nccl::Comm comm, nccl::RedOp op) const;
+  void finish(const NcclReduction& plan, const Reduction& reduction, void* output,
+              std::size_t count) const;
+
+  GpuParts parts_;
+  int rank_;
+  int size_;
+  std::vector<int> names_;
+  GpuStream stream_;
+  // Outlives this where an abort hangs.
+  std::shared_ptr<NcclHandle> handle_ = std::make_shared<NcclHandle>();
+  bool revoked_ = false;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<hvd::Error> failure_ HVD_GUARDED_BY(mutex_);
+  std::deque<Pending> pending_ HVD_GUARDED_BY(mutex_);
+  GpuTicket submitted_ HVD_GUARDED_BY(mutex_) = 0;
+  GpuTicket ended_ HVD_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,408 @@
+// The operations of a communicator.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <utility>
+
+#include "worker/comm/communicator.h"
+#include "worker/gpu/gpu_error.h"
+#include "worker/gpu/nccl_communicator.h"
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Operations under way. A loop that never waits is held here, far ahead of the GPU.
+constexpr std::size_t kMaxPending = 4096;
+
+const std::byte* at(const void* memory, std::size_t elements, hvd::DataType type) {
+  return static_cast<const std::byte*>(memory) + elements * element_size(type);
+}
+std::byte* at(void* memory, std::size_t elements, hvd::DataType type) {
+  return static_cast<std::byte*>(memory) + elements * element_size(type);
+}
+
+bool all_equal(const std::size_t* counts, std::size_t ranks) {
+  return std::adjacent_find(counts, counts + ranks, std::not_equal_to<>()) == counts + ranks;
+}
+
+// The first result that is no success, of calls within a group. "In progress" is one.
+class FirstBad {
+ public:
+  explicit FirstBad(nccl::Result result = nccl::success) { add(result); }
+  void add(nccl::Result result) {
+    if (result_ == nccl::success && result != nccl::in_progress) result_ = result;
+  }
+  nccl::Result get() const { return result_; }
+
+ private:
+  nccl::Result result_ = nccl::success;
+};
+
+constexpr auto kNothing = [] {};
+
+}  // namespace
+
+// Memory of the GPU for one operation, taken and given back in the order of the stream. The device
+// must be current.
+class NcclCommunicator::Scratch {
+ public:
+  explicit Scratch(const NcclCommunicator& owner) : owner_(owner) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    if (memory_ == 0) return;
+    const cuda::Api& driver = owner_.parts_.device->api();
+    if (driver.context_push(owner_.parts_.device->context()) != cuda::kSuccess) return;
+    driver.memory_free_async(memory_, owner_.stream_.get());
+    cuda::Context popped = nullptr;
+    driver.context_pop(&popped);
+  }
+  void* take(std::size_t bytes) {
+    check_cuda(
+        owner_.parts_.device->api(),
+        owner_.parts_.device->api().memory_alloc_async(&memory_, bytes, owner_.stream_.get()),
+        "cuMemAllocAsync of " + std::to_string(bytes) + " bytes");
+    return get();
+  }
+  void fill(const void* from, std::size_t bytes) const {
+    const cuda::Api& driver = owner_.parts_.device->api();
+    check_cuda(
+        driver,
+        driver.copy_on_device(memory_, cuda::device_pointer(from), bytes, owner_.stream_.get()),
+        "cuMemcpyDtoDAsync");
+  }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has its addresses as numbers
+  void* get() const { return reinterpret_cast<void*>(memory_); }
+
+ private:
+  const NcclCommunicator& owner_;
+  cuda::DevicePointer memory_ = 0;
+};
+
+void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
+  const TimePoint now = steady_clock::now();
+  const TimePoint deadline = now + call.timeout;
+  for (int turn = 0;; turn = std::min(turn + 1, 1000)) {
+    throw_if_failed();
+    retire();
+    {
+      const MutexLock lock(mutex_);
+      if (pending_.size() < kMaxPending) {
+        ++submitted_;
+        pending_.push_back({submitted_, what, call.timeout, deadline, nullptr});
+        return;
+      }
+    }
+    if (steady_clock::now() >= deadline)
+      fail(hvd::Error(hvd::ErrorCode::timeout, who() + ": " + describe(what) + ": " +
+                                                   std::to_string(kMaxPending) +
+                                                   " operations before it have not ended after " +
+                                                   seconds_text(call.timeout)));
+    pause(turn);
+  }
+}
+
+void NcclCommunicator::leave(cuda::Event event) {
+  const MutexLock lock(mutex_);
+  pending_.back().event = event;
+}
+
+void NcclCommunicator::retire() {
+  const MutexLock lock(mutex_);
+  while (!pending_.empty() && pending_.front().event != nullptr &&
+         stream_.has_ended(pending_.front().event)) {
+    stream_.recycle(pending_.front().event);
+    ended_ = pending_.front().ticket;
+    pending_.pop_front();
+  }
+}
+
+bool NcclCommunicator::has_ended(GpuTicket ticket) {
+  throw_if_failed();
+  {
+    const MutexLock lock(mutex_);
+    if (ticket <= ended_) return true;
+  }
+  const CurrentDevice current(*parts_.device);
+  retire();
+  // A kernel that an abort has ended counts as ended for the GPU.
+  throw_if_failed();
+  const MutexLock lock(mutex_);
+  return ticket <= ended_;
+}
+
+void NcclCommunicator::wait(GpuTicket ticket, Milliseconds timeout) {
+  const TimePoint deadline = steady_clock::now() + timeout;
+  for (int turn = 0; !has_ended(ticket); turn = std::min(turn + 1, 1000)) {
+    if (const auto error = look(steady_clock::now())) fail(*error);
+    if (steady_clock::now() >= deadline)
+      fail(hvd::Error(hvd::ErrorCode::timeout, who() + ": operation " + std::to_string(ticket) +
+                                                   " has not ended after " +
+                                                   seconds_text(timeout)));
+    pause(turn);
+  }
+}
+
+template <class Before, class Group, class After>
+GpuTicket NcclCommunicator::run(const Descriptor& what, const GpuCall& call, Before&& before,
+                                Group&& group, After&& after) {
+  const CurrentDevice current(*parts_.device);
+  enter(what, call);
+  const TimePoint deadline = steady_clock::now() + call.timeout;
+  try {
+    stream_.follow(call.stream);
+    before();
+    FirstBad result;
+    bool gone = false;
+    {
+      const NcclHandle::Use use(*handle_, kCallPatience);
+      gone = use.comm() == nullptr;
+      if (!gone) {
+        result.add(api().group_start());
+        result.add(group(use.comm()));
+        // Also after an error: the group is the thread's, and must be closed.
+        result.add(api().group_end());
+      }
+    }
+    if (gone) no_communicator(describe(what));
+    if (result.get() != nccl::success) fail(result.get(), nullptr, describe(what));
+    // A communicator that does not block queues its kernels from a thread of NCCL's, so that an
+    // event recorded before it has would say nothing. It waits for no GPU.
+    settle(describe(what), deadline, call.timeout);
+    after();
+    cuda::Event event = stream_.lead(call.stream);
+    leave(event);
+  } catch (const hvd::Error& error) {
+    if (failure()) throw;
+    fail(hvd::Error(error.code(), who() + ": " + describe(what) + ": " + error.what()));
+  }
+  const MutexLock lock(mutex_);
+  return submitted_;
+}
+
+const GpuKernels& NcclCommunicator::kernels(const char* what) const {
+  if (parts_.kernels == nullptr)
+    throw hvd::Error(hvd::ErrorCode::unavailable,
+                     std::string(what) + " on a GPU: " + parts_.no_kernels);
+  return *parts_.kernels;
+}
+
+void NcclCommunicator::check_kernel(int result, const char* what) const {
+  if (result == 0) return;
+  const char* const text = parts_.kernels->error_text(result);
+  throw hvd::Error(hvd::ErrorCode::unavailable,
+                   std::string(what) + ": " + (text != nullptr ? one_line(text) : "failed"));
+}
+
+nccl::RedOp NcclCommunicator::begin_op(const NcclReduction& plan, nccl::Comm comm,
+                                       nccl::Result& result) const {
+  if (!plan.premultiply) return plan.op;
+  nccl::RedOp op = nccl::sum;
+  std::array<std::byte, 8> scalar = plan.scalar;
+  result = api().redop_create_premul_sum(&op, scalar.data(), plan.type, nccl::scalar_host, comm);
+  return op;
+}
+
+void NcclCommunicator::end_op(const NcclReduction& plan, nccl::Comm comm, nccl::RedOp op) const {
+  // NCCL has copied it into what it has queued.
+  if (plan.premultiply) api().redop_destroy(op, comm);
+}
+
+void NcclCommunicator::finish(const NcclReduction& plan, const Reduction& reduction, void* output,
+                              std::size_t count) const {
+  if (count == 0) return;
+  if (plan.normalise)
+    check_kernel(parts_.kernels->normalise_boolean(output, count, stream_.get()), "normalise");
+  if (plan.after != 1)
+    check_kernel(parts_.kernels->scale(output, output, count, static_cast<int>(reduction.type),
+                                       plan.after, stream_.get()),
+                 "scale");
+}
+
+GpuTicket NcclCommunicator::allreduce(const void* input, void* output, std::size_t count,
+                                      const Reduction& reduction, const GpuCall& call) {
+  const NcclReduction plan = plan_reduction(reduction, size_);
+  if (plan.needs_kernels()) kernels("scale factors and booleans");
+  if (count == 0) return 0;
+  Descriptor what;
+  what.kind = OpKind::allreduce;
+  what.count = count;
+  what.type = reduction.type;
+  what.op = reduction.op;
+  const void* source = input;
+  return run(
+      what, call,
+      [&] {
+        if (plan.before == 1) return;
+        check_kernel(parts_.kernels->scale(input, output, count, static_cast<int>(reduction.type),
+                                           plan.before, stream_.get()),
+                     "scale");
+        source = output;
+      },
+      [&](nccl::Comm comm) {
+        FirstBad result;
+        nccl::Result made = nccl::success;
+        const nccl::RedOp op = begin_op(plan, comm, made);
+        result.add(made);
+        if (made != nccl::success) return made;
+        result.add(api().all_reduce(source, output, count, plan.type, op, comm, stream_.get()));
+        end_op(plan, comm, op);
+        return result.get();
+      },
+      [&] { finish(plan, reduction, output, count); });
+}
+
+GpuTicket NcclCommunicator::broadcast(void* data, std::size_t count, hvd::DataType type, int root,
+                                      const GpuCall& call) {
+  if (count == 0) return 0;
+  Descriptor what;
+  what.kind = OpKind::broadcast;
+  what.count = count;
+  what.type = type;
+  what.detail = static_cast<std::uint32_t>(root);
+  std::size_t moved = count;
+  const nccl::DataType as = moved_type(type, moved);
+  return run(
+      what, call, kNothing,
+      [&](nccl::Comm comm) {
+        return api().broadcast(data, data, moved, as, root, comm, stream_.get());
+      },
+      kNothing);
+}
+
+GpuTicket NcclCommunicator::allgather(const void* input, void* output, const std::size_t* counts,
+                                      hvd::DataType type, const GpuCall& call) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t total = sum_of(counts, ranks);
+  if (total == 0) return 0;
+  Descriptor what;
+  what.kind = OpKind::allgather;
+  what.count = total;
+  what.type = type;
+  return run(
+      what, call, kNothing,
+      [&](nccl::Comm comm) {
+        std::size_t moved = counts[0];
+        const nccl::DataType as = moved_type(type, moved);
+        if (all_equal(counts, ranks))
+          return api().all_gather(input, output, moved, as, comm, stream_.get());
+        FirstBad result;
+        for (std::size_t rank = 0, first = 0; rank < ranks; first += counts[rank], ++rank) {
+          moved = counts[rank];
+          moved_type(type, moved);
+          std::byte* const place = at(output, first, type);
+          const bool own = rank == static_cast<std::size_t>(rank_);
+          if (moved > 0)
+            result.add(api().broadcast(own ? input : place, place, moved, as,
+                                       static_cast<int>(rank), comm, stream_.get()));
+        }
+        return result.get();
+      },
+      kNothing);
+}
+
+GpuTicket NcclCommunicator::reducescatter(const void* input, void* output,
+                                          const std::size_t* counts, const Reduction& reduction,
+                                          const GpuCall& call) {
+  const NcclReduction plan = plan_reduction(reduction, size_);
+  if (plan.needs_kernels()) kernels("scale factors and booleans");
+  const auto ranks = static_cast<std::size_t>(size_);
+  const std::size_t total = sum_of(counts, ranks);
+  if (total == 0) return 0;
+  Descriptor what;
+  what.kind = OpKind::reducescatter;
+  what.count = total;
+  what.type = reduction.type;
+  what.op = reduction.op;
+  const hvd::DataType type = reduction.type;
+  const std::size_t own = counts[rank_];
+  const bool equal = all_equal(counts, ranks);
+  // NCCL may write the result where this rank's own part is read, and nowhere else in the input.
+  const std::size_t bytes = total * element_size(type);
+  const bool overlaps = output >= input && output < at(input, total, type) &&
+                        output != at(input, sum_of(counts, static_cast<std::size_t>(rank_)), type);
+  Scratch copy(*this);
+  const void* source = input;
+  return run(
+      what, call,
+      [&] {
+        if (plan.before == 1 && !overlaps) return;
+        source = copy.take(bytes);
+        if (plan.before == 1) return copy.fill(input, bytes);
+        check_kernel(parts_.kernels->scale(input, copy.get(), total, static_cast<int>(type),
+                                           plan.before, stream_.get()),
+                     "scale");
+      },
+      [&](nccl::Comm comm) {
+        FirstBad result;
+        nccl::Result made = nccl::success;
+        const nccl::RedOp op = begin_op(plan, comm, made);
+        if (made != nccl::success) return made;
+        if (equal)
+          result.add(api().reduce_scatter(source, output, own, plan.type, op, comm, stream_.get()));
+        for (std::size_t rank = 0, first = 0; !equal && rank < ranks; first += counts[rank], ++rank)
+          if (counts[rank] > 0)
+            result.add(api().reduce(at(source, first, type), output, counts[rank], plan.type, op,
+                                    static_cast<int>(rank), comm, stream_.get()));
+        end_op(plan, comm, op);
+        return result.get();
+      },
+      [&] { finish(plan, reduction, output, own); });
+}
+
+GpuTicket NcclCommunicator::alltoall(const void* input, const std::size_t* send_counts,
+                                     void* output, const std::size_t* receive_counts,
+                                     hvd::DataType type, const GpuCall& call) {
+  const auto ranks = static_cast<std::size_t>(size_);
+  Descriptor what;
+  what.kind = OpKind::alltoall;
+  what.type = type;
+  const std::size_t bytes = sum_of(send_counts, ranks) * element_size(type);
+  Scratch copy(*this);
+  const void* source = input;
+  return run(
+      what, call,
+      [&] {
+        // NCCL's receives overwrite what its sends have not read yet.
+        if (input != output || bytes == 0) return;
+        source = copy.take(bytes);
+        copy.fill(input, bytes);
+      },
+      [&](nccl::Comm comm) {
+        FirstBad result;
+        std::size_t sent = 0;
+        std::size_t received = 0;
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+          std::size_t out = send_counts[rank];
+          std::size_t in = receive_counts[rank];
+          const nccl::DataType as = moved_type(type, out);
+          moved_type(type, in);
+          const int peer = static_cast<int>(rank);
+          if (out > 0)
+            result.add(api().send(at(source, sent, type), out, as, peer, comm, stream_.get()));
+          if (in > 0)
+            result.add(
+                api().receive(at(output, received, type), in, as, peer, comm, stream_.get()));
+          sent += send_counts[rank];
+          received += receive_counts[rank];
+        }
+        return result.get();
+      },
+      kNothing);
+}
+
+void NcclCommunicator::barrier(const GpuCall& call) {
+  Scratch word(*this);
+  const GpuTicket ticket = run(
+      Descriptor{}, call, [&] { word.take(sizeof(std::int32_t)); },
+      [&](nccl::Comm comm) {
+        return api().all_reduce(word.get(), word.get(), 1, nccl::int32, nccl::max, comm,
+                                stream_.get());
+      },
+      kNothing);
+  wait(ticket, call.timeout);
+}
+
+}  // namespace hvdrun

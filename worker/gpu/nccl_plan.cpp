@@ -1,0 +1,127 @@
+#include "worker/gpu/nccl_plan.h"
+
+#include <cstring>
+
+#include "worker/comm/communicator.h"
+#include "worker/comm/descriptor.h"
+
+namespace hvdrun {
+namespace {
+
+using hvd::DataType;
+using hvd::ReduceOp;
+
+nccl::DataType reduced_type(DataType type) {
+  switch (type) {
+    case DataType::int8:
+      return nccl::int8;
+    case DataType::uint8:
+    case DataType::boolean:
+      return nccl::uint8;
+    case DataType::int32:
+      return nccl::int32;
+    case DataType::int64:
+      return nccl::int64;
+    case DataType::float16:
+      return nccl::float16;
+    case DataType::bfloat16:
+      return nccl::bfloat16;
+    case DataType::float32:
+      return nccl::float32;
+    case DataType::float64:
+      return nccl::float64;
+    case DataType::int16:
+    case DataType::uint16:
+      break;
+  }
+  throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                   "NCCL does not reduce 16-bit integers; convert them to int32");
+}
+
+bool is_float(DataType type) {
+  return type == DataType::float16 || type == DataType::bfloat16 || type == DataType::float32 ||
+         type == DataType::float64;
+}
+
+nccl::RedOp plain_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::average:
+      return nccl::avg;
+    case ReduceOp::sum:
+      return nccl::sum;
+    case ReduceOp::min:
+      return nccl::min;
+    case ReduceOp::max:
+      return nccl::max;
+    case ReduceOp::product:
+      return nccl::prod;
+    case ReduceOp::adasum:
+      throw hvd::Error(hvd::ErrorCode::invalid_argument, "NCCL knows no adasum");
+  }
+  throw hvd::Error(hvd::ErrorCode::invalid_argument, "unknown reduction");
+}
+
+// The factor as one element, rounded once. The CPU's own reduction does it: 1 * factor.
+std::array<std::byte, 8> scalar_of(DataType type, double factor) {
+  std::array<std::byte, 8> one{};
+  std::array<std::byte, 8> result{};
+  const auto put = [&](auto value) { std::memcpy(one.data(), &value, sizeof(value)); };
+  switch (type) {
+    case DataType::float16:
+      put(std::uint16_t{0x3c00});
+      break;
+    case DataType::bfloat16:
+      put(std::uint16_t{0x3f80});
+      break;
+    case DataType::float32:
+      put(1.0F);
+      break;
+    default:
+      put(1.0);
+  }
+  const std::byte* source = one.data();
+  std::byte* output = result.data();
+  reduce(&source, 1, 1, {type, ReduceOp::sum, factor, 1}, &output, 1);
+  return result;
+}
+
+}  // namespace
+
+NcclReduction plan_reduction(const Reduction& reduction, int ranks) {
+  NcclReduction plan;
+  plan.type = reduced_type(reduction.type);
+  plan.op = plain_op(reduction.op);
+  plan.after = reduction.postscale;
+  if (reduction.type == DataType::boolean) {
+    // Bytes of any value: the largest is "or", the smallest "and", as far as "is it 0" goes.
+    plan.op =
+        reduction.op == ReduceOp::sum || reduction.op == ReduceOp::max ? nccl::max : nccl::min;
+    plan.normalise = true;
+  }
+  if (reduction.prescale == 1) return plan;
+  const bool adds = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average;
+  if (adds && is_float(reduction.type)) {
+    plan.premultiply = true;
+    const double share = reduction.op == ReduceOp::average ? 1.0 / ranks : 1.0;
+    plan.scalar = scalar_of(reduction.type, reduction.prescale * share);
+  } else {
+    plan.before = reduction.prescale;
+  }
+  return plan;
+}
+
+nccl::DataType moved_type(DataType type, std::size_t& count) {
+  switch (element_size(type)) {
+    case 8:
+      return nccl::int64;
+    case 4:
+      return nccl::int32;
+    case 2:
+      count *= 2;
+      return nccl::uint8;
+    default:
+      return nccl::uint8;
+  }
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,43 @@
+// The stream that collectives run on beside the user's: ordered with it by events, both ways,
+// without the host ever waiting.
+#pragma once
+
+#include <vector>
+
+#include "common/mutex.h"
+#include "worker/gpu/device.h"
+
+namespace hvdrun {
+
+class GpuStream {
+ public:
+  // Of the highest priority, so that communication is not queued behind kernels that fill the GPU.
+  // `device` must outlive this. Throws Error(unavailable).
+  explicit GpuStream(const GpuDevice& device);
+  GpuStream(const GpuStream&) = delete;
+  GpuStream& operator=(const GpuStream&) = delete;
+  // What is on it must have ended or been aborted.
+  ~GpuStream();
+
+  cuda::Stream get() const { return stream_; }
+
+  // The functions below need the device to be current.
+  // What comes later on this stream runs after what is on `other` now.
+  void follow(cuda::Stream other);
+  // What comes later on `other` runs after what is here now. The event tells when that has ended;
+  // to be given back by recycle().
+  cuda::Event lead(cuda::Stream other);
+  bool has_ended(cuda::Event event) const;
+  void recycle(cuda::Event event);
+
+ private:
+  cuda::Event take_event();
+
+  const GpuDevice& device_;
+  cuda::Stream stream_ = nullptr;
+  cuda::Event ready_ = nullptr;
+  Mutex mutex_;
+  std::vector<cuda::Event> idle_ HVD_GUARDED_BY(mutex_);
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,44 @@
+// A thread that looks after a rank's communicators: NCCL tells its later errors only to who asks,
+// and waits for missing ranks for ever.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "common/mutex.h"
+#include "worker/gpu/nccl_communicator.h"
+
+namespace hvdrun {
+
+class GpuWatch {
+ public:
+  using OnTrouble = std::function<void(const hvd::Error&)>;
+
+  // `on_trouble` is told the first error, on the watch's thread, after all communicators have been
+  // aborted. It must not add or remove any.
+  explicit GpuWatch(OnTrouble on_trouble = {}, std::chrono::milliseconds every = kEvery);
+  GpuWatch(const GpuWatch&) = delete;
+  GpuWatch& operator=(const GpuWatch&) = delete;
+  ~GpuWatch();
+
+  void add(NcclCommunicator& communicator);
+  // Before a communicator ends; waits for a look at it that is under way.
+  void remove(NcclCommunicator& communicator);
+
+  static constexpr std::chrono::milliseconds kEvery{50};
+
+ private:
+  void run();
+
+  OnTrouble on_trouble_;
+  std::chrono::milliseconds every_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<NcclCommunicator*> communicators_ HVD_GUARDED_BY(mutex_);
+  bool stop_ HVD_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace hvdrun
