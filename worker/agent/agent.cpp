@@ -25,7 +25,6 @@
 #include "common/usable_cores.h"
 #include "worker/agent/master_port.h"
 #include "worker/agent/peer_loss.h"
-#include "worker/agent/process_probe.h"
 
 namespace hvdrun {
 namespace {
@@ -56,6 +55,8 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
       timer_(io),
       pump_(io, [this] { finish_if_quiet(); }),
       input_(io),
+      // A socket pair: the coordinator is on this machine.
+      timeline_(own_clock(), bootstrap_.control.addresses.empty()),
       descriptor_limit_(raise_descriptor_limit()),
       cores_(usable_cores()),
       lease_(lease_length(), now()),
@@ -173,6 +174,11 @@ void Agent::on_control(const Frame& frame) {
       return with(SignalRanks{}, [&](const SignalRanks& m) { signal_ranks(m.signal); });
     case MessageType::probe_ranks:
       return with(ProbeRanks{}, [&](const ProbeRanks& m) { probe_ranks(m); });
+    case MessageType::clock_reply:
+      return with(ClockReply{}, [&](const ClockReply& m) {
+        timeline_.reply(m, monotonic_ns());
+        move_timeline();
+      });
     case MessageType::end_job:
       return end_job();
     default:
@@ -188,6 +194,8 @@ void Agent::on_control(const Frame& frame) {
       return with(StoreAck{}, [&](const auto& m) { workers_server_->store_ack(m); });
     case MessageType::store_value:
       return with(StoreValue{}, [&](const auto& m) { workers_server_->store_value(m); });
+    case MessageType::survey_ranks:
+      return with(SurveyRanks{}, [&](const auto& m) { workers_server_->survey(m.request); });
     case MessageType::peer_lost:
       return with(PeerLost{}, [&](const auto& m) { workers_server_->peer_lost(m); });
     default:
@@ -243,9 +251,18 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   }
   for (const SlotAssignment& slot : message.slots)
     options.ranks.push_back({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size});
+  options.stall_warning = message.stall_warning_ms;
+  options.stall_shutdown = message.stall_shutdown_ms;
+  options.surveyed = [this](StallDesk::Answer answer) { send_pictures(std::move(answer)); };
   options.send_up = [this](std::string frame) {
     if (control_) control_->send_bytes(std::move(frame));
   };
+  const auto timeline = [this](auto said) {
+    timeline_.add(std::move(said));
+    move_timeline();
+  };
+  options.timeline_batch = timeline;
+  options.timeline_control = timeline;
   const std::string name = options.name;
   if (!message.host_address.empty())
     debug("its address is " + message.host_address + ", on interface " +
@@ -289,6 +306,11 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   SpawnOptions options;
   options.argv = argv_of(message.argv, message.programs, slot.rank);
   Environment job_env = message.env;
+  for (const std::string& entry : message.host_env) {
+    const auto equals = std::min(entry.find('='), entry.size());
+    set_variable(job_env, entry.substr(0, equals),
+                 entry.substr(std::min(equals + 1, entry.size())));
+  }
   add_devices_of_slurm(job_env, own_environment());
   options.env = worker_environment(std::move(job_env), place);
   options.cwd = message.cwd;
@@ -403,17 +425,18 @@ void Agent::signal_ranks(std::uint32_t signal) {
   for (const auto& [pid, worker] : workers_) ::kill(-pid, static_cast<int>(signal));
 }
 
-void Agent::probe_ranks(const ProbeRanks& message) {
-  RankProbes answer;
-  answer.request = message.request;
-  for (const auto& [pid, worker] : workers_)
-    answer.ranks.push_back(probe_process(worker.rank, pid));
-  up(answer);
+void Agent::move_timeline() {
+  if (const auto query = timeline_.query(monotonic_ns())) up(*query);
+  if (!output_ || (!ending_ && output_->queued() > limits::kMaxTimelineQueue)) return;
+  std::string frames = timeline_.take(monotonic_ns());
+  if (!frames.empty()) output_->send_bytes(std::move(frames));
 }
 
 void Agent::end_job() {
   ending_ = true;
   exit_code_ = 0;
+  timeline_.finish();
+  move_timeline();
   // Who cannot be reached any more is not waited for.
   if (output_) output_->keep_trying_for(patience_of(lease_length()));
   finish_if_quiet();

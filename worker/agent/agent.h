@@ -24,6 +24,7 @@
 #include "worker/agent/input_pump.h"
 #include "worker/agent/kill_ladder.h"
 #include "worker/agent/output_pump.h"
+#include "worker/agent/timeline_relay.h"
 #include "worker/agent/way_back.h"
 #include "worker/agent/worker_server.h"
 
@@ -62,6 +63,9 @@ class Agent {
   void kill_step(std::optional<int> signal);
   void signal_ranks(std::uint32_t signal);
   void probe_ranks(const ProbeRanks& message);
+  // Asks for the coordinator's clock and sends events, when it is time for either.
+  void move_timeline();
+  void send_pictures(StallDesk::Answer answer);
   void end_job();
   void finish_if_quiet();
   // The lease, the guard or the coordinator is gone: kill everything at once and leave.
@@ -91,6 +95,7 @@ class Agent {
   Channel output_;
   OutputPump pump_;
   InputPump input_;
+  TimelineRelay timeline_;
   std::unique_ptr<WorkerServer> workers_server_;
   std::map<pid_t, Worker> workers_;       // alive, by process id
   std::set<std::uint32_t> told_of_loss_;  // ranks whose stderr said that a peer is gone

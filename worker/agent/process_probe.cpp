@@ -1,27 +1,29 @@
 #include "worker/agent/process_probe.h"
 
-#include <fstream>
-#include <iterator>
+#include <array>
+#include <fcntl.h>
 #include <sstream>
-#include <string>
 #include <unistd.h>
 
+#include "common/unique_fd.h"
+
 namespace hvdrun {
-namespace {
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+std::optional<std::string> read_proc_file(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::array<char, 4096> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  const ssize_t size = ::read(file.get(), buffer.data(), buffer.size());
+  if (size < 0) return std::nullopt;
+  return std::string(buffer.data(), static_cast<std::size_t>(size));
 }
-
-}  // namespace
 
 RankProbe probe_process(std::uint32_t rank, pid_t pid) {
   RankProbe probe;
   probe.rank = rank;
   probe.pid = static_cast<std::uint32_t>(pid);
   const std::string folder = "/proc/" + std::to_string(pid);
-  const std::string stat = read_text(folder + "/stat");
+  const std::string stat = read_proc_file(folder + "/stat").value_or("");
   const auto name_end = stat.rfind(')');  // a name may hold blanks and parentheses
   if (name_end == std::string::npos) return probe;
   std::istringstream fields(stat.substr(name_end + 1));
@@ -37,7 +39,7 @@ RankProbe probe_process(std::uint32_t rank, pid_t pid) {
   const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
   probe.cpu_ms = (user + system) * 1000 / (ticks == 0 ? 100 : ticks);
   probe.rss_kib = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 1024;
-  probe.wait_channel = read_text(folder + "/wchan");
+  probe.wait_channel = read_proc_file(folder + "/wchan").value_or("");
   if (probe.wait_channel == "0") probe.wait_channel.clear();
   return probe;
 }

@@ -24,6 +24,7 @@ WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
     : io_(io),
       options_(std::move(options)),
       late_timer_(io),
+      stall_timer_(io),
       listener_(io, options_.name, [this](std::unique_ptr<ByteStream> stream) {
         if (greeting_.size() < limits::kMaxPendingHandshakes)
           greet(std::make_shared<FrameChannel>(std::move(stream)));
@@ -88,6 +89,7 @@ void WorkerServer::join(const Channel& channel, const Frame& frame) {
   greeting_.erase(channel);
   line->second = {};
   line->second.channel = channel;
+  line->second.pid = message.pid;
   const std::uint32_t rank = message.rank;
   channel->set_callbacks([this, rank](const Frame& next) { on_frame(rank, next); },
                          [this, weak = std::weak_ptr(channel), rank](std::error_code) {
@@ -107,6 +109,8 @@ void WorkerServer::join(const Channel& channel, const Frame& frame) {
   topology.encrypt_data = options_.encrypt_data;
   topology.first_port = options_.ports.first;
   topology.last_port = options_.ports.last;
+  topology.stall_warning = options_.stall_warning;
+  topology.stall_shutdown = options_.stall_shutdown;
   for (const LocalRank& other : options_.ranks) topology.local_ranks.push_back(other.rank);
   channel->send(Welcome{}, options_.epoch);
   channel->send(topology, options_.epoch);
@@ -158,9 +162,69 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
       up(RankTrouble{rank, message.code, std::move(message.text)});
       return Errc::ok;
     }
+    case MessageType::timeline_batch:
+    case MessageType::timeline_control:
+      return on_timeline(rank, frame);
+    case MessageType::worker_stall:
+      return on_stall(rank, frame);
     default:
       return Errc::unexpected_message;
   }
+}
+
+Errc WorkerServer::on_timeline(std::uint32_t rank, const Frame& frame) {
+  TimelineBatch batch;
+  TimelineControl control;
+  if (frame.type == MessageType::timeline_batch) {
+    if (decode(frame.payload, batch) || batch.rank != rank) return Errc::malformed;
+    if (batch.bytes.size() > limits::kMaxTimelineBatch) return Errc::limit_exceeded;
+    if (options_.timeline_batch) options_.timeline_batch(std::move(batch));
+  } else {
+    if (decode(frame.payload, control) || control.rank != rank) return Errc::malformed;
+    if (control.path.size() > limits::kMaxTimelinePath) return Errc::limit_exceeded;
+    if (options_.timeline_control) options_.timeline_control(std::move(control));
+  }
+  return Errc::ok;
+}
+
+Errc WorkerServer::on_stall(std::uint32_t rank, const Frame& frame) {
+  WorkerStall message;
+  if (decode(frame.payload, message) || !within_limits(message.report)) return Errc::malformed;
+  if (message.request == 0) {
+    stall_desk_.reported(rank, std::move(message.report), std::chrono::steady_clock::now());
+  } else {
+    stall_desk_.answered(rank, message.request, std::move(message.report));
+  }
+  serve_stall_desk();
+  return Errc::ok;
+}
+
+void WorkerServer::survey(std::uint64_t request) {
+  std::set<std::uint32_t> asked;
+  for (const auto& [rank, line] : lines_) {
+    if (!line.channel) continue;
+    asked.insert(rank);
+    down(rank, StallAsk{request});
+  }
+  stall_desk_.ask(request, std::move(asked), std::chrono::steady_clock::now());
+  serve_stall_desk();
+}
+
+void WorkerServer::serve_stall_desk() {
+  const auto now = std::chrono::steady_clock::now();
+  if (const auto notice = stall_desk_.take_notice(now)) up(*notice);
+  if (auto answer = stall_desk_.take_answer(now)) options_.surveyed(std::move(*answer));
+  const auto next = stall_desk_.next_deadline();
+  if (!next || stall_timer_.expiry() == *next) return;
+  stall_timer_.expires_at(*next);
+  stall_timer_.async_wait([this](const auto& ec) {
+    if (!ec) serve_stall_desk();
+  });
+}
+
+pid_t WorkerServer::pid_of(std::uint32_t rank) const {
+  const auto line = lines_.find(rank);
+  return line != lines_.end() && line->second.channel ? static_cast<pid_t>(line->second.pid) : 0;
 }
 
 Errc WorkerServer::on_segment_get(std::uint32_t rank, const Frame& frame) {
@@ -264,6 +328,8 @@ void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reaso
   line.channel->close_when_sent();
   line.channel.reset();
   line.in_fence = line.fence_is_up = false;
+  stall_desk_.gone(rank);
+  serve_stall_desk();
   // Answers to what it asked must not reach its successor.
   std::erase_if(relays_, [rank](const auto& relay) { return relay.second.rank == rank; });
   up(RankLeft{rank, clean});

@@ -21,6 +21,7 @@
 #include "common/port_range.h"
 #include "common/unix_listener.h"
 #include "worker/agent/segments.h"
+#include "worker/agent/stall_desk.h"
 
 namespace hvdrun {
 
@@ -44,6 +45,13 @@ struct WorkerServerOptions {
   std::vector<LocalRank> ranks;
   // Frames for the coordinator, of the current epoch.
   std::function<void(std::string)> send_up;
+  // What a rank's timeline says; none: it is dropped.
+  std::function<void(TimelineBatch)> timeline_batch;
+  std::function<void(TimelineControl)> timeline_control;
+  std::uint64_t stall_warning = 0;  // ms, as in WorkerTopology
+  std::uint64_t stall_shutdown = 0;
+  // All workers have answered the question of survey(), or had time to.
+  std::function<void(StallDesk::Answer)> surveyed;
 };
 
 class WorkerServer {
@@ -57,6 +65,10 @@ class WorkerServer {
   void store_ack(const StoreAck& message);
   void store_value(const StoreValue& message);
   void peer_lost(const PeerLost& message);
+  // Asks all that have joined what they wait for.
+  void survey(std::uint64_t request);
+  // The process that has joined as this rank, by its own word; 0: none has.
+  pid_t pid_of(std::uint32_t rank) const;
   // Calls `then` when all that a rank said over its line has been read; its process is gone, so
   // the line ends of itself. At once without a line, and soon when a child still holds it open.
   void hear_out(std::uint32_t rank, std::function<void()> then);
@@ -67,6 +79,7 @@ class WorkerServer {
   using Channel = std::shared_ptr<FrameChannel>;
   struct Line {
     Channel channel;           // none: not joined, or left
+    std::uint32_t pid = 0;     // of who has joined, by its own word
     bool ended = false;        // nothing more comes over the channel
     bool exited = false;       // the process
     bool in_fence = false;     // waits for the fence
@@ -87,6 +100,10 @@ class WorkerServer {
   Errc dispatch(std::uint32_t rank, const Frame& frame);
   Errc on_fence_enter(std::uint32_t rank, const Frame& frame);
   Errc on_segment_get(std::uint32_t rank, const Frame& frame);
+  Errc on_timeline(std::uint32_t rank, const Frame& frame);
+  Errc on_stall(std::uint32_t rank, const Frame& frame);
+  // Sends what the desk has for the coordinator, and comes back when it has more.
+  void serve_stall_desk();
   void suspect(std::uint32_t rank, const Channel& channel);
   void end_hearing(std::uint32_t rank);
   void lose(std::uint32_t rank, bool clean, const std::string& reason);
@@ -114,6 +131,8 @@ class WorkerServer {
   Segments segments_;
   boost::asio::steady_timer late_timer_;
   bool is_waiting_ = false;  // for a rank that is late in the fence
+  StallDesk stall_desk_;
+  boost::asio::steady_timer stall_timer_;
   UnixListener listener_;
 };
 

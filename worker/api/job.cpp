@@ -1,11 +1,14 @@
 #include "worker/api/job.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "worker/api/join_hosts.h"
+#include "worker/api/stall_teller.h"
+#include "worker/client/timeline_settings.h"
 #include "worker/comm/self_communicator.h"
 #include "worker/comm/shm_communicator.h"
 
@@ -45,56 +48,159 @@ class AgentSegments final : public SegmentSource {
 
 }  // namespace
 
-Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options,
-         std::uint32_t generation) {
-  const auto init_timeout = read_timeout(lookup, "HVD_INIT_TIMEOUT", options.init_timeout);
-  const auto collective_timeout =
-      read_timeout(lookup, "HVD_COLLECTIVE_TIMEOUT", options.collective_timeout);
+Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options, std::uint32_t generation)
+    : init_timeout_(read_timeout(lookup, "HVD_INIT_TIMEOUT", options.init_timeout)),
+      collective_timeout_(
+          read_timeout(lookup, "HVD_COLLECTIVE_TIMEOUT", options.collective_timeout)),
+      fusion_bytes_(read_fusion_threshold(lookup, EngineOptions().fusion_bytes)) {
   const std::optional<WorkerEnvironment> environment = read_worker_environment(lookup);
   if (environment) {
-    join(*environment, std::chrono::steady_clock::now() + init_timeout, generation,
-         collective_timeout, compute_threads(lookup));
-    return;
+    join(*environment, std::chrono::steady_clock::now() + init_timeout_, generation, lookup);
+  } else {
+    if (const std::optional<std::string> warning = foreign_launcher_warning(lookup))
+      std::fprintf(stderr, "%s\n", warning->c_str());
+    stay_alone();
   }
-  if (const std::optional<std::string> warning = foreign_launcher_warning(lookup))
-    std::fprintf(stderr, "%s\n", warning->c_str());
-  engine_ = std::make_unique<Engine>(make_self_communicator(), collective_timeout);
+  try {
+    for (const auto& set : options.process_sets) sets_->add(set.ranks, set.name);
+  } catch (const hvd::Error& error) {
+    if (!line_) throw;
+    line_->set_events({});
+    give_up(*line_, error);
+  }
+}
+
+EngineOptions Job::engine_options(const CoreShare& share) {
+  EngineOptions options;
+  options.timeout = collective_timeout_;
+  options.share = share;
+  options.fusion_bytes = fusion_bytes_;
+  if (!line_) return options;
+  AgentLine& line = *line_;
+  options.on_failed = [&line](const hvd::Error& error) { line.report(error); };
+  options.timeline = timeline_.get();
+  const WorkerTopology& topology = line.topology();
+  const auto teller =
+      std::make_shared<StallTeller>(std::chrono::milliseconds(topology.stall_warning),
+                                    std::chrono::milliseconds(topology.stall_shutdown));
+  options.stall_after = teller->interval();
+  // One thread at a time is in an engine.
+  options.on_stalled = [this, &line, teller](const PendingReport& report) {
+    if (!report.oldest.empty() && teller->is_time(report.oldest.front().age))
+      line.report_stall(stall_report());
+  };
+  return options;
+}
+
+// Of all process sets, the oldest first.
+StallReport Job::stall_report() {
+  StallReport all;
+  for (const PendingReport& report : sets_->pending()) {
+    for (const PendingReport::Item& item : report.oldest)
+      all.pending.push_back({item.name, static_cast<std::uint64_t>(item.age.count())});
+    all.pending_count += report.pending;
+    all.submitted += report.submitted;
+    if (all.last_submitted.empty()) all.last_submitted = report.last_submitted;
+  }
+  std::stable_sort(all.pending.begin(), all.pending.end(),
+                   [](const auto& a, const auto& b) { return a.age_ms > b.age_ms; });
+  return all;
+}
+
+void Job::record_timeline(const EnvironmentLookup& lookup, std::uint32_t generation) {
+  const TimelineSettings settings = read_timeline_settings(lookup);
+  timeline_ = std::make_unique<Timeline>([this](bool at_once) { line_->timeline_ready(at_once); },
+                                         Timeline::now, generation << 16U);
+  line_->set_timeline([this] { return timeline_->take(); });
+  may_start_timeline_ = settings.dynamic;
+  if (settings.from_start) timeline_->start(settings.mark_cycles);
+}
+
+void Job::start_timeline(const std::string& path, bool mark_cycles) {
+  if (!timeline_)
+    throw hvd::Error(ErrorCode::unavailable,
+                     "start_timeline: hvdrun writes the file, and did not start this process");
+  if (timeline_->on())
+    throw hvd::Error(ErrorCode::invalid_argument, "start_timeline: the timeline is on already");
+  if (!may_start_timeline_)
+    throw hvd::Error(ErrorCode::invalid_argument,
+                     "start_timeline: write hvdrun --timeline-filename DYNAMIC to allow it");
+  if (path.empty()) throw hvd::Error(ErrorCode::invalid_argument, "start_timeline: no path");
+  timeline_->start(mark_cycles);
+  line_->start_timeline(timeline_->session(), place_.rank == 0 ? path : std::string());
+}
+
+void Job::stop_timeline() {
+  if (!timeline_ || !timeline_->on()) return;
+  timeline_->stop();
+  line_->stop_timeline(timeline_->session());
+}
+
+void Job::stay_alone() {
+  ProcessSets::Factory factory;
+  factory.listen = [](const RankSet&, std::uint32_t) { return std::string(); };
+  factory.connect = [](const RankSet&, std::uint32_t, const std::vector<std::string>&) {
+    return std::unique_ptr<Communicator>(make_self_communicator());
+  };
+  factory.connected = [](const RankSet&, std::uint32_t) {};
+  factory.engine = [this](const RankSet&, std::unique_ptr<Communicator> communicator) {
+    return std::make_unique<Engine>(std::move(communicator), engine_options({}));
+  };
+  auto world = std::make_unique<Engine>(make_self_communicator(), engine_options({}));
+  sets_ = std::make_unique<ProcessSets>(std::move(world), 0, 1, std::move(factory));
 }
 
 void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
-               std::uint32_t generation, std::chrono::milliseconds collective_timeout,
-               std::uint32_t threads) {
-  auto line = std::make_unique<AgentLine>(environment, deadline);
-  const WorkerTopology& topology = line->topology();
+               std::uint32_t generation, const EnvironmentLookup& lookup) {
+  line_ = std::make_unique<AgentLine>(environment, deadline);
+  AgentLine& line = *line_;
+  const WorkerTopology& topology = line.topology();
   place_ = place_of(topology);
-  const CoreShare share{topology.usable_cores, topology.local_size, threads};
+  const CoreShare share{topology.usable_cores, topology.local_size, compute_threads(lookup)};
+  record_timeline(lookup, generation);
   std::unique_ptr<Communicator> communicator;
   try {
-    communicator = connect(*line, generation, share, deadline);
+    communicator = connect(line, generation, share, deadline);
   } catch (const hvd::Error& error) {
-    give_up(*line, error);
+    give_up(line, error);
   }
-  auto engine = std::make_unique<Engine>(
-      std::move(communicator), collective_timeout,
-      [told = line.get()](const hvd::Error& error) { told->report(error); }, share);
+  auto world = std::make_unique<Engine>(std::move(communicator), engine_options(share));
   try {
-    line->fence({}, deadline);
+    line.fence({}, deadline);
   } catch (const hvd::Error& error) {
-    give_up(*line, error);
+    give_up(line, error);
   }
-  Communicator& shared = engine->communicator();
-  line->set_events({[&shared](const PeerLost& lost) {
-                      shared.peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
-                    },
-                    [&shared](const hvd::Error& error) { shared.abort(error); }});
-  line_ = std::move(line);
-  engine_ = std::move(engine);
+  connector_ = std::make_unique<SetConnector>(line, host_counts_, generation, share, init_timeout_);
+  ProcessSets::Factory factory;
+  factory.listen = [this](const RankSet& set, std::uint32_t number) {
+    return connector_->listen(set, number);
+  };
+  factory.connect = [this](const RankSet& set, std::uint32_t number,
+                           const std::vector<std::string>& addresses) {
+    return connector_->connect(set, number, addresses);
+  };
+  factory.connected = [this](const RankSet& set, std::uint32_t number) {
+    connector_->connected(set, number);
+  };
+  factory.engine = [this, share](const RankSet& set, std::unique_ptr<Communicator> made) {
+    EngineOptions options = engine_options(share);
+    options.rank_names = set.ranks;
+    return std::make_unique<Engine>(std::move(made), std::move(options));
+  };
+  sets_ =
+      std::make_unique<ProcessSets>(std::move(world), place_.rank, place_.size, std::move(factory));
+  line.set_events({[this](const PeerLost& lost) {
+                     sets_->peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
+                   },
+                   [this](const hvd::Error& error) { sets_->abort(error); },
+                   [this] { return stall_report(); }});
 }
 
 // That of this host's ranks, and with it that of all.
 std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t generation,
                                            const CoreShare& share, AgentLine::Deadline deadline) {
   const WorkerTopology& topology = line.topology();
+  host_counts_ = {static_cast<std::size_t>(place_.size)};
   if (place_.size == 1) return make_self_communicator();
   if (topology.local_size > kMaxShmRanks)
     throw hvd::Error(ErrorCode::unavailable,
@@ -109,7 +215,7 @@ std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t genera
     ShmOptions shm;
     shm.rank = place_.local_rank;
     shm.size = place_.local_size;
-    shm.first_rank = static_cast<int>(topology.local_ranks.front());
+    shm.ranks.assign(topology.local_ranks.begin(), topology.local_ranks.end());
     shm.may_spin = share.fits(0);
     memory_ = std::make_shared<SharedMemory>(std::make_shared<AgentSegments>(line),
                                              static_cast<std::size_t>(place_.rank), generation);
@@ -118,16 +224,17 @@ std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t genera
         std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), shm);
   }
   if (place_.local_size == place_.size) return local;
-  return join_hosts(line, std::move(local), generation, deadline);
+  return join_hosts(line, std::move(local), generation, deadline, host_counts_);
 }
 
 Job::~Job() {
-  engine_->shutdown();
+  sets_->shutdown();
   if (!line_) return;
   line_->set_events({});
   line_->leave();
+  line_->set_timeline({});
   memory_.reset();  // hvd::free() speaks to the agent no more
-  engine_.reset();
+  sets_.reset();
   line_.reset();
 }
 

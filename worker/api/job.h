@@ -4,14 +4,19 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <hvd/hvd.h>
 
+#include "worker/api/connect_set.h"
+#include "worker/api/process_sets.h"
 #include "worker/client/agent_line.h"
 #include "worker/client/environment.h"
 #include "worker/comm/shared_memory.h"
 #include "worker/engine/core_share.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/timeline.h"
 
 namespace hvdrun {
 
@@ -35,23 +40,36 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   const JobPlace& place() const { return place_; }
-  Engine& engine() { return *engine_; }
+  ProcessSets& sets() { return *sets_; }
   // None for a rank that is alone on its host.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
+  // See <hvd/hvd.h>.
+  void start_timeline(const std::string& path, bool mark_cycles);
+  void stop_timeline();
   // See AgentLine. The object must be used no more.
   void abandon_in_child() noexcept;
 
  private:
   void join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
-            std::uint32_t generation, std::chrono::milliseconds collective_timeout,
-            std::uint32_t compute_threads);
+            std::uint32_t generation, const EnvironmentLookup& lookup);
+  void stay_alone();
+  EngineOptions engine_options(const CoreShare& share);
+  void record_timeline(const EnvironmentLookup& lookup, std::uint32_t generation);
+  StallReport stall_report();
   std::unique_ptr<Communicator> connect(AgentLine& line, std::uint32_t generation,
                                         const CoreShare& share, AgentLine::Deadline deadline);
 
   JobPlace place_;
-  std::unique_ptr<AgentLine> line_;  // none without a launcher
+  bool may_start_timeline_ = false;
+  std::unique_ptr<Timeline> timeline_;  // likewise; outlives the line, which takes its events
+  std::unique_ptr<AgentLine> line_;     // none without a launcher
   std::shared_ptr<SharedMemory> memory_;
-  std::unique_ptr<Engine> engine_;  // destroyed before the line
+  std::chrono::milliseconds init_timeout_;
+  std::chrono::milliseconds collective_timeout_;
+  std::uint64_t fusion_bytes_;
+  std::vector<std::size_t> host_counts_;  // ranks of each host
+  std::unique_ptr<SetConnector> connector_;
+  std::unique_ptr<ProcessSets> sets_;  // destroyed before the line
 };
 
 }  // namespace hvdrun

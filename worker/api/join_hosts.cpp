@@ -115,7 +115,8 @@ class Finder {
 }  // namespace
 
 std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCommunicator> local,
-                                         std::uint32_t generation, AgentLine::Deadline deadline) {
+                                         std::uint32_t generation, AgentLine::Deadline deadline,
+                                         std::vector<std::size_t>& host_counts) {
   const WorkerTopology& place = line.topology();
   if (place.address.empty())
     throw hvd::Error(ErrorCode::unavailable,
@@ -126,6 +127,7 @@ std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCo
                                                           {place.first_port, place.last_port},
                                                           place.encrypt_data});
   const Places places = Finder(line, *local, generation, deadline).find(links->endpoint());
+  host_counts = places.counts;
   HostLayout layout(places.counts);
   std::vector<std::string> endpoints;
   for (const EndpointText& text : places.endpoints) endpoints.emplace_back(text.data());

@@ -1,8 +1,10 @@
 // How the ranks of a job that stand on several hosts find each other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "worker/client/agent_line.h"
 #include "worker/comm/communicator.h"
@@ -10,8 +12,10 @@
 namespace hvdrun {
 
 // Every rank listens; the first of each host puts its ranks' addresses into the job's store and
-// reads those of the other hosts. `local` is that of this host's ranks. Throws hvd::Error.
+// reads those of the other hosts. `local` is that of this host's ranks. `host_counts` becomes how
+// many ranks each host has. Throws hvd::Error.
 std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCommunicator> local,
-                                         std::uint32_t generation, AgentLine::Deadline deadline);
+                                         std::uint32_t generation, AgentLine::Deadline deadline,
+                                         std::vector<std::size_t>& host_counts);
 
 }  // namespace hvdrun

@@ -17,10 +17,14 @@ namespace hvdrun {
 namespace {
 
 using hvd::ErrorCode;
+using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLeaveTimeout{1'000};
 constexpr std::chrono::milliseconds kReportTimeout{200};
+constexpr std::chrono::milliseconds kTimelinePause{200};
+// Bytes on their way to the agent from which on it is behind.
+constexpr std::size_t kTimelineAhead = 256U << 10;
 
 std::string system_text(int error) { return std::system_category().message(error); }
 
@@ -167,6 +171,7 @@ void AgentLine::report(const hvd::Error& error) noexcept {
                     : error.code() == ErrorCode::timeout  ? Errc::timeout
                     : error.code() == ErrorCode::mismatch ? Errc::mismatch
                                                           : Errc::aborted;
+  flush_timeline();
   try {
     const MutexLock lock(mutex_);
     if (lost_ || !is_joined_) return;
@@ -182,7 +187,19 @@ void AgentLine::report(const hvd::Error& error) noexcept {
   }
 }
 
+void AgentLine::report_stall(const StallReport& report) noexcept {
+  try {
+    const MutexLock lock(mutex_);
+    if (lost_ || !is_joined_) return;
+    session_.stall(0, report);
+    wake();
+  } catch (const std::exception&) {
+    return;  // out of memory: the next report may get through
+  }
+}
+
 void AgentLine::leave() noexcept {
+  flush_timeline();
   const MutexLock lock(mutex_);
   if (lost_ || !is_joined_) return;
   session_.leave();
@@ -191,6 +208,91 @@ void AgentLine::leave() noexcept {
   const auto deadline = steady_clock::now() + kLeaveTimeout;
   while (!flushed_ && !lost_ && changed_.wait_until(mutex_, deadline)) {
   }
+}
+
+void AgentLine::set_timeline(TimelineSource source) {
+  const MutexLock lock(timeline_mutex_);
+  timeline_ = std::move(source);
+}
+
+void AgentLine::timeline_ready(bool at_once) noexcept {
+  if (at_once) {
+    timeline_ready_.store(Ready::at_once);
+  } else {
+    Ready expected = Ready::no;
+    timeline_ready_.compare_exchange_strong(expected, Ready::soon);
+  }
+  wake();
+}
+
+void AgentLine::start_timeline(std::uint32_t session, std::string path) noexcept {
+  control_timeline({0, session, true, std::move(path)});
+}
+
+void AgentLine::stop_timeline(std::uint32_t session) noexcept {
+  flush_timeline();
+  control_timeline({0, session, false, {}});
+}
+
+void AgentLine::control_timeline(TimelineControl control) noexcept {
+  try {
+    const MutexLock lock(mutex_);
+    if (lost_ || !is_joined_) return;
+    session_.timeline(std::move(control));
+    flushed_ = false;
+    wake();
+  } catch (const std::exception&) {
+    return;  // out of memory: the file ends with the job
+  }
+}
+
+void AgentLine::flush_timeline() noexcept {
+  try {
+    take_timeline(false, 0);
+  } catch (const std::exception&) {
+    return;  // out of memory: the last events are missing
+  }
+}
+
+bool AgentLine::take_timeline(bool patiently, std::size_t unsent) {
+  const MutexLock source_lock(timeline_mutex_);
+  if (!timeline_) return true;
+  for (;;) {
+    if (patiently) {
+      const MutexLock lock(mutex_);
+      if (unsent + session_.waiting_output() > kTimelineAhead) return false;
+    }
+    std::optional<TimelineBatch> batch = timeline_();
+    if (!batch) return true;
+    const MutexLock lock(mutex_);
+    if (lost_ || !is_joined_) return true;
+    session_.timeline(*std::move(batch));
+    flushed_ = false;
+  }
+}
+
+// On the I/O thread. Nothing is taken before it is due, so that a batch is worth its message.
+void AgentLine::look_after_timeline(std::size_t unsent) {
+  const auto now = steady_clock::now();
+  switch (timeline_ready_.exchange(Ready::no)) {
+    case Ready::no:
+      break;
+    case Ready::soon:
+      if (!timeline_due_) timeline_due_ = now + kTimelinePause;
+      break;
+    case Ready::at_once:
+      timeline_due_ = now;
+      break;
+  }
+  if (!timeline_due_ || now < *timeline_due_) return;
+  timeline_due_.reset();
+  if (!take_timeline(true, unsent)) timeline_due_ = now + kTimelinePause;
+}
+
+int AgentLine::poll_timeout() const {
+  if (!timeline_due_) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*timeline_due_ - steady_clock::now());
+  return static_cast<int>(std::clamp(left, milliseconds(0), kTimelinePause).count());
 }
 
 void AgentLine::abandon_in_child() noexcept {
@@ -229,6 +331,7 @@ void AgentLine::run() {
 
 // Sends what is there, waits for something to do, reads once. False: the thread's work is over.
 bool AgentLine::step(std::string& unsent) {
+  look_after_timeline(unsent.size());
   {
     const MutexLock lock(mutex_);
     if (stop_) return false;
@@ -253,7 +356,7 @@ bool AgentLine::step(std::string& unsent) {
   const short socket_events = unsent.empty() ? POLLIN : POLLIN | POLLOUT;
   std::array<pollfd, 2> polled{pollfd{socket_.get(), socket_events, 0},
                                pollfd{event_.get(), POLLIN, 0}};
-  if (::poll(polled.data(), polled.size(), -1) < 0) return true;  // EINTR
+  if (::poll(polled.data(), polled.size(), poll_timeout()) < 0) return true;  // EINTR
   if (polled[1].revents != 0) {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof(count));
@@ -287,6 +390,7 @@ void AgentLine::dispatch(std::vector<SessionEvent> events) {
 
 void AgentLine::take_event(SessionEvent& event) {
   if (auto* fault = std::get_if<LineFault>(&event)) return lose(fault->text);
+  if (auto* ask = std::get_if<StallAsk>(&event)) return answer_stall(ask->request);
   auto* peer = std::get_if<PeerLost>(&event);
   {
     const MutexLock lock(mutex_);
@@ -312,6 +416,18 @@ void AgentLine::take_event(SessionEvent& event) {
   if (events_.peer_lost) return events_.peer_lost(*peer);
   undelivered_.emplace_back(
       [lost = std::move(*peer)](const LineEvents& to) { to.peer_lost(lost); });
+}
+
+// On the I/O thread, which sends it before it waits again.
+void AgentLine::answer_stall(std::uint64_t request) {
+  StallReport report;
+  {
+    const MutexLock lock(events_mutex_);
+    // Nobody listens yet, or any more: in hvd::init() and hvd::shutdown() nothing is submitted.
+    if (events_.stall_asked) report = events_.stall_asked();
+  }
+  const MutexLock lock(mutex_);
+  session_.stall(request, std::move(report));
 }
 
 void AgentLine::lose(const std::string& text) {

@@ -2,6 +2,7 @@
 // any thread; they wait with a deadline and throw hvd::Error.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@
 #include "common/unique_fd.h"
 #include "worker/client/environment.h"
 #include "worker/client/session.h"
+#include "worker/client/stall_report.h"
 
 namespace hvdrun {
 
@@ -26,7 +28,13 @@ namespace hvdrun {
 struct LineEvents {
   std::function<void(const PeerLost&)> peer_lost;
   std::function<void(const hvd::Error&)> line_lost;
+  // The launcher asks what the engine waits for; the program's own threads may hang. Must not wait.
+  std::function<StallReport()> stall_asked = {};
 };
+
+// The oldest events of this rank's timeline; nothing when there are none. Called by one thread at a
+// time, the I/O thread mostly; must not call the line back.
+using TimelineSource = std::function<std::optional<TimelineBatch>()>;
 
 class AgentLine {
  public:
@@ -57,8 +65,25 @@ class AgentLine {
   void drop_segment(std::string name) noexcept HVD_EXCLUDES(mutex_);
   // Tells the launcher why a collective failed here, for its summary; waits a moment at most.
   void report(const hvd::Error& error) noexcept HVD_EXCLUDES(mutex_);
+  // Tells the launcher that operations wait: when the oldest has waited for topology()'s
+  // stall_warning, after each further such time, and once after stall_shutdown. Waits for nothing.
+  void report_stall(const StallReport& report) noexcept HVD_EXCLUDES(mutex_);
   // Says goodbye; gives the agent a moment to take it.
   void leave() noexcept HVD_EXCLUDES(mutex_);
+
+  // Where the timeline's events come from; {}: nowhere, and nobody is called any more when this
+  // returns. What is there goes to the agent 200 ms after timeline_ready(false), at once after
+  // timeline_ready(true), and before leave(), report() and stop_timeline(). An agent that does not
+  // keep up is sent nothing meanwhile, so that nothing else waits behind events.
+  void set_timeline(TimelineSource source) HVD_EXCLUDES(timeline_mutex_);
+  // There is something to take. Any thread, at any time; waits for nothing.
+  void timeline_ready(bool at_once) noexcept;
+  // The program starts or stops the timeline; `session` is what its batches have. hvdrun writes to
+  // the path that rank 0 names.
+  void start_timeline(std::uint32_t session, std::string path) noexcept
+      HVD_EXCLUDES(timeline_mutex_) HVD_EXCLUDES(mutex_);
+  void stop_timeline(std::uint32_t session) noexcept HVD_EXCLUDES(timeline_mutex_)
+      HVD_EXCLUDES(mutex_);
 
   // In the child of a fork(), which has no I/O thread: drops the child's copies of the
   // descriptors, so that the agent sees the end of the parent. Async-signal-safe.
@@ -70,7 +95,16 @@ class AgentLine {
   bool receive_once() HVD_EXCLUDES(mutex_);
   void dispatch(std::vector<SessionEvent> events) HVD_EXCLUDES(mutex_);
   void take_event(SessionEvent& event) HVD_EXCLUDES(mutex_);
+  void answer_stall(std::uint64_t request) HVD_EXCLUDES(mutex_) HVD_EXCLUDES(events_mutex_);
   void lose(const std::string& text) HVD_EXCLUDES(mutex_);
+  // Takes events until there are none, or (patiently) until the agent is behind with `unsent`.
+  // False: some may be left.
+  bool take_timeline(bool patiently, std::size_t unsent) HVD_EXCLUDES(timeline_mutex_)
+      HVD_EXCLUDES(mutex_);
+  void flush_timeline() noexcept HVD_EXCLUDES(timeline_mutex_) HVD_EXCLUDES(mutex_);
+  void control_timeline(TimelineControl control) noexcept HVD_EXCLUDES(mutex_);
+  void look_after_timeline(std::size_t unsent) HVD_EXCLUDES(timeline_mutex_) HVD_EXCLUDES(mutex_);
+  int poll_timeout() const;
   void wake() const;
   void stop() noexcept;
   void check_usable() HVD_REQUIRES(mutex_);
@@ -97,6 +131,12 @@ class AgentLine {
   Mutex events_mutex_;
   LineEvents events_ HVD_GUARDED_BY(events_mutex_);
   std::vector<std::function<void(const LineEvents&)>> undelivered_ HVD_GUARDED_BY(events_mutex_);
+
+  Mutex timeline_mutex_;  // before mutex_
+  TimelineSource timeline_ HVD_GUARDED_BY(timeline_mutex_);
+  enum class Ready : std::uint8_t { no, soon, at_once };
+  std::atomic<Ready> timeline_ready_{Ready::no};
+  std::optional<Deadline> timeline_due_;  // of the I/O thread alone
 
   std::thread thread_;
 };

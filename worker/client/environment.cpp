@@ -114,6 +114,22 @@ std::chrono::milliseconds read_timeout(const EnvironmentLookup& lookup, const ch
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
+std::uint64_t read_fusion_threshold(const EnvironmentLookup& lookup, std::uint64_t fallback) {
+  for (const char* const name : {"HVD_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD"}) {
+    const std::optional<std::string> text = lookup(name);
+    if (!text) continue;
+    std::uint64_t bytes = 0;
+    const char* const end = text->data() + text->size();
+    const auto [stop, error] = std::from_chars(text->data(), end, bytes);
+    if (error != std::errc() || stop != end)
+      throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                       std::string(name) + "='" + *text +
+                           "' is not a size: write bytes, such as 67108864, or 0 for none");
+    return bytes;
+  }
+  return fallback;
+}
+
 std::uint32_t compute_threads(const EnvironmentLookup& lookup) {
   const std::optional<std::string> text = lookup("OMP_NUM_THREADS");
   if (!text) return 1;

@@ -37,6 +37,11 @@ std::optional<std::string> foreign_launcher_warning(const EnvironmentLookup& loo
 std::chrono::milliseconds read_timeout(const EnvironmentLookup& lookup, const char* name,
                                        std::chrono::milliseconds fallback);
 
+// How many bytes of small operations may run as one: HVD_FUSION_THRESHOLD, else
+// HOROVOD_FUSION_THRESHOLD, in bytes, 0 for none; `fallback` when neither is set. Throws
+// Error(invalid_argument).
+std::uint64_t read_fusion_threshold(const EnvironmentLookup& lookup, std::uint64_t fallback);
+
 // With how many threads this process computes: OMP_NUM_THREADS, which the launcher sets; 1 when it
 // is not set or no number.
 std::uint32_t compute_threads(const EnvironmentLookup& lookup);

@@ -73,6 +73,30 @@ void Session::collective_failed(Errc code, std::string text) {
   send(CollectiveFailed{code, std::move(text)});
 }
 
+void Session::timeline(TimelineBatch batch) {
+  batch.rank = environment_.rank;
+  send(batch);
+}
+
+void Session::timeline(TimelineControl control) {
+  control.rank = environment_.rank;
+  if (control.path.size() > limits::kMaxTimelinePath) control.path.clear();
+  send(control);
+}
+
+void Session::stall(std::uint64_t request, StallReport report) {
+  // Every rank cuts a long name alike, so the same tensor is still recognized.
+  const auto cut = [](std::string& name) {
+    if (name.size() > limits::kMaxTensorName) name.resize(limits::kMaxTensorName);
+  };
+  report.pending_count = std::max<std::uint64_t>(report.pending_count, report.pending.size());
+  if (report.pending.size() > limits::kMaxPendingTensors)
+    report.pending.resize(limits::kMaxPendingTensors);
+  for (PendingTensor& tensor : report.pending) cut(tensor.name);
+  cut(report.last_submitted);
+  send(WorkerStall{request, std::move(report)});
+}
+
 void Session::on_frame(const Frame& frame) {
   if (frame.type == MessageType::refuse) {
     Refuse refuse;
@@ -164,6 +188,11 @@ void Session::on_joined_frame(const Frame& frame) {
       if (message.rank >= job_size_)
         return fault(Errc::malformed, "the agent named a rank that does not exist");
       events_.emplace_back(std::move(message));
+      return;
+    }
+    case MessageType::stall_ask: {
+      StallAsk message;
+      if (take(frame, message)) events_.emplace_back(message);
       return;
     }
     default:

@@ -47,7 +47,7 @@ struct LineFault {
   std::string text;
 };
 
-using SessionEvent = std::variant<Joined, FenceOutcome, Reply, PeerLost, LineFault>;
+using SessionEvent = std::variant<Joined, FenceOutcome, Reply, PeerLost, StallAsk, LineFault>;
 
 class Session {
  public:
@@ -71,10 +71,17 @@ class Session {
   void leave();
   // Tells the agent why a collective failed here.
   void collective_failed(Errc code, std::string text);
+  // They get this rank's number.
+  void timeline(TimelineBatch batch);
+  void timeline(TimelineControl control);
+  // What the engine waits for: `request` is that of the StallAsk, 0 when nobody asked. Cut to the
+  // limits.
+  void stall(std::uint64_t request, StallReport report);
 
   // Bytes for the agent.
   std::string take_output() { return std::exchange(output_, {}); }
   bool has_output() const { return !output_.empty(); }
+  std::size_t waiting_output() const { return output_.size(); }
   bool joined() const { return state_ == State::joined; }
 
  private:

@@ -1,6 +1,7 @@
 #include "worker/torch/gradient_buckets.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -25,6 +26,12 @@ std::optional<std::uint64_t> skipped_reduction() {
   const char* value = std::getenv("HVD_FAULT_SKIP_ALLREDUCE");  // NOLINT(concurrency-mt-unsafe)
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::strtoull(value, nullptr, 10);
+}
+
+// Ranks make their optimizers in the same order, so an optimizer's number names it on all of them.
+std::string next_prefix() {
+  static std::atomic<unsigned> made{0};
+  return "DistributedOptimizer." + std::to_string(made++) + ".bucket.";
 }
 
 std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
@@ -71,6 +78,9 @@ const hvd::DistributedOptimizerOptions& checked(const hvd::DistributedOptimizerO
   if (options.backward_passes_per_step < 1)
     invalid_tensor("DistributedOptimizer: backward_passes_per_step is " +
                    std::to_string(options.backward_passes_per_step) + "; at least 1");
+  // A bucket is many tensors, and each would need a sum of its own.
+  if (options.op == hvd::ReduceOp::adasum)
+    invalid_tensor("DistributedOptimizer: op adasum is not there yet; hvd::allreduce has it");
   const double factor = options.gradient_predivide_factor;
   if (!(factor > 0) || !std::isfinite(factor))
     invalid_tensor("DistributedOptimizer: gradient_predivide_factor is " + std::to_string(factor) +
@@ -112,9 +122,11 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
     gradient.parameter = std::move(parameter);
     gradients_.push_back(std::move(gradient));
   }
+  const std::string prefix = next_prefix();
   for (const BucketLayout& layout : plan_buckets(sizes, options.bucket_bytes)) {
     const std::size_t element = hvd::size_of(layout.type);
     Bucket bucket;
+    bucket.options.name = prefix + std::to_string(buckets_.size());
     bucket.type = layout.type;
     bucket.elements = layout.elements;
     bucket.memory = allocate_bucket_memory(layout.elements * element);
@@ -200,9 +212,9 @@ void GradientBuckets::launch_next() {
       const at::NoGradGuard no_grad;
       bucket.wire.copy_(bucket.values);
     }
-    bucket.handle =
-        hvd::allreduce_async(data, data, bucket.elements,
-                             check_tensor("DistributedOptimizer", bucket.wire), op_, scale_);
+    bucket.handle = hvd::allreduce_async(data, data, bucket.elements,
+                                         check_tensor("DistributedOptimizer", bucket.wire), op_,
+                                         scale_, bucket.options);
   }
   ++reductions_;
   ++launched_;

@@ -59,6 +59,7 @@ class GradientBuckets {
     int passes = 0;  // backward passes of this round
   };
   struct Bucket {
+    hvd::OperationOptions options;  // its name
     hvd::DataType type;
     std::size_t elements;
     std::shared_ptr<void> memory;

@@ -10,6 +10,9 @@ namespace hvd {
 std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors, ReduceOp op,
                                           const ScaleFactors& scale, Compression compression) {
   const at::NoGradGuard no_grad;
+  // They become one tensor here, and each would need a sum of its own.
+  if (op == ReduceOp::adasum)
+    hvdrun::invalid_tensor("grouped_allreduce: op adasum is not there yet; hvd::allreduce has it");
   for (const at::Tensor& tensor : tensors) hvdrun::check_tensor("grouped_allreduce", tensor);
   std::vector<at::ScalarType> types;  // of the wire, in the order of their first tensor
   const auto wire_of = [&](const at::Tensor& tensor) {

@@ -8,8 +8,10 @@
 // Terms. A job has `size()` ranks, numbered from 0. `local_rank()` counts the ranks of one host,
 // `cross_rank()` the hosts that have this local rank (Horovod's meaning).
 //
-// Collectives. Every rank calls the same operations in the same order, with the same counts, type,
-// operation, scale factors and root; a difference is an error on every rank that names both sides.
+// Collectives. Every rank calls the same operations, with the same counts, type, operation, scale
+// factors and root; a difference is an error on every rank that names both sides, and changes
+// nothing else. Ranks find each other's operations by their name (OperationOptions), in whatever
+// order each of them submits them. Those without a name match in the order of their submission.
 // Buffers are host memory, aligned or not; a count is one of elements and may be 0. In place means
 // that input and output are the same buffer, but for allgather that the input stands at its own
 // place in the output; otherwise they must not overlap. Results are the same bits in every run with
@@ -18,9 +20,9 @@
 // Errors. Everything below throws hvd::Error. When a rank that is needed dies, or says goodbye,
 // every pending and later collective fails within a second with ErrorCode::peer_lost and names it.
 //
-// Threads. All functions may be called from any thread after init() has returned; concurrent
-// collectives run one after the other, in the order in which they were submitted. init() and
-// shutdown() must not run at the same time as anything else here.
+// Threads. All functions may be called from any thread after init() has returned; the collectives
+// of a process set run one after the other. init() and shutdown() must not run at the same time as
+// anything else here.
 #pragma once
 
 #include <chrono>
@@ -59,6 +61,12 @@ struct InitOptions {
   // How long one collective waits for the other ranks. HVD_COLLECTIVE_TIMEOUT (seconds) overrides
   // it.
   std::chrono::milliseconds collective_timeout{1'800'000};
+  // As by add_process_set(), in this order, right after all ranks have arrived.
+  struct Set {
+    std::string name;
+    std::vector<int> ranks;
+  };
+  std::vector<Set> process_sets{};
 };
 
 // Joins the job of the launcher that started this process; returns when all ranks have. Without a
@@ -96,7 +104,22 @@ enum class DataType : std::uint8_t {
 // float16 and bfloat16 are combined in float32, in the order of the ranks, and rounded once. Sums
 // and products of integers wrap. Of a boolean, sum and max are "or", product and min are "and";
 // there is no average and no scaling.
-enum class ReduceOp : std::uint8_t { average = 1, sum = 2, min = 3, max = 4, product = 5 };
+//
+// adasum, in allreduce only and of floating-point types only, is the adaptive sum (Maleki et al.,
+// "Scaling Distributed Training with Adaptive Summation", 2020): of two vectors
+//   (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
+// which is their sum where they are orthogonal and their mean where they are parallel, so that the
+// learning rate need not change with the number of ranks. More ranks are combined pairwise: 0 with
+// 1, 2 with 3 and so on, then the results of these; one without a neighbour waits for the next
+// round. Dot products are those of the whole operation's elements, in float64.
+enum class ReduceOp : std::uint8_t {
+  average = 1,
+  sum = 2,
+  min = 3,
+  max = 4,
+  product = 5,
+  adasum = 6,
+};
 
 // Every input is multiplied by `prescale`, the result by `postscale`. In float32 (float64 for
 // float64 and integers, which are truncated toward zero and limited to what their type holds).
@@ -112,6 +135,42 @@ struct Float16 {
 struct BFloat16 {
   std::uint16_t bits = 0;
 };
+
+// Ranks that call operations among themselves (OperationOptions). The default is all of the job.
+struct ProcessSet {
+  int id = 0;
+};
+// Called by all ranks of the job, in the same order, with the same ranks and name; returns when all
+// of them have. `ranks` are of the job, each once, in any order: in the set they are sorted. Throws
+// Error(invalid_argument) for ranks that there are not, a name in use, or the ranks of another set;
+// Error(mismatch) on every rank when they differ.
+HVD_EXPORT ProcessSet add_process_set(const std::vector<int>& ranks, const std::string& name = {});
+// Likewise, when nothing is under way in it. Not the global one.
+HVD_EXPORT void remove_process_set(const ProcessSet& set);
+// Throws Error(invalid_argument) when there is none of this name.
+HVD_EXPORT ProcessSet process_set(const std::string& name);
+// Its ranks in the job, sorted.
+HVD_EXPORT std::vector<int> process_set_ranks(const ProcessSet& set);
+// This rank's place in the set; -1 when it is not in it.
+HVD_EXPORT int process_set_rank(const ProcessSet& set);
+
+// Since init(), of the global process set.
+struct Statistics {
+  std::uint64_t operations = 0;  // that have run
+  std::uint64_t batches = 0;     // that they were: several small ones run as one
+  // How often ranks had to tell each other what they had submitted; none while a program repeats
+  // itself.
+  std::uint64_t negotiations = 0;
+};
+HVD_EXPORT Statistics statistics();
+
+// Called by all ranks: from here on hvdrun writes what each rank's operations do into the file that
+// rank 0 names (Chrome's trace format, docs/timeline.md), on the machine where it runs and from its
+// folder. The user allows it by --timeline-filename DYNAMIC. Throws Error(unavailable) without
+// hvdrun, Error(invalid_argument) when it is not allowed, or on already.
+HVD_EXPORT void start_timeline(const std::string& path, bool mark_cycles = false);
+// Likewise. Does nothing when it is off.
+HVD_EXPORT void stop_timeline();
 
 namespace detail {
 // 0 for a type that there is not.
@@ -203,33 +262,61 @@ HVD_EXPORT void* alloc(std::size_t bytes);
 // for nullptr; throws Error(invalid_argument) for what is not from alloc().
 HVD_EXPORT void free(void* memory);
 
+// What else may be said of an operation.
+struct OperationOptions {
+  // The same on all ranks. One operation of a name may be under way at a time; else
+  // Error(invalid_argument).
+  std::string name{};
+  // Where it runs; counts, lists of counts and outputs are for its ranks, in their order. A root is
+  // a rank of the job. Throws Error(invalid_argument) on a rank that is not in it.
+  ProcessSet process_set{};
+  // Of the tensor, if ranks are to agree on it.
+  std::vector<std::int64_t> shape{};
+};
+
 // Blocking collectives on raw buffers: `count` elements of `type`. An integer average is the sum
 // divided by size(), rounded toward zero.
 HVD_EXPORT void allreduce(const void* input, void* output, std::size_t count, DataType type,
-                          ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {});
+                          ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {},
+                          const OperationOptions& options = {});
 // Overwrites `data` on every rank with the data of rank `root`.
-HVD_EXPORT void broadcast(void* data, std::size_t count, DataType type, int root = 0);
+HVD_EXPORT void broadcast(void* data, std::size_t count, DataType type, int root = 0,
+                          const OperationOptions& options = {});
 // output: size() * count elements, the inputs in rank order.
-HVD_EXPORT void allgather(const void* input, void* output, std::size_t count, DataType type);
+HVD_EXPORT void allgather(const void* input, void* output, std::size_t count, DataType type,
+                          const OperationOptions& options = {});
 // Rank r gives counts[r] elements; output: all of them in rank order. `counts` has size() elements
 // and is the same everywhere.
 HVD_EXPORT void allgatherv(const void* input, void* output, const std::size_t* counts,
-                           DataType type);
+                           DataType type, const OperationOptions& options = {});
 // input: size() * count elements; output: the `count` reduced ones from rank() * count on.
 HVD_EXPORT void reducescatter(const void* input, void* output, std::size_t count, DataType type,
-                              ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {});
+                              ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {},
+                              const OperationOptions& options = {});
 // The same with counts[r] elements for rank r, in rank order; `counts` is the same everywhere.
 HVD_EXPORT void reducescatterv(const void* input, void* output, const std::size_t* counts,
                                DataType type, ReduceOp op = ReduceOp::average,
-                               const ScaleFactors& scale = {});
+                               const ScaleFactors& scale = {},
+                               const OperationOptions& options = {});
 // input: `count` elements for each rank, in rank order; output: `count` elements from each rank.
-HVD_EXPORT void alltoall(const void* input, void* output, std::size_t count, DataType type);
+HVD_EXPORT void alltoall(const void* input, void* output, std::size_t count, DataType type,
+                         const OperationOptions& options = {});
 // send_counts[r] elements for rank r, receive_counts[r] from rank r; what a rank sends another must
 // be what that one expects. Not in place.
 HVD_EXPORT void alltoallv(const void* input, const std::size_t* send_counts, void* output,
-                          const std::size_t* receive_counts, DataType type);
+                          const std::size_t* receive_counts, DataType type,
+                          const OperationOptions& options = {});
+// Many buffers as one operation: none of them runs before all ranks have submitted all of them.
+struct Buffer {
+  const void* input;
+  void* output;
+  std::size_t count;
+};
+HVD_EXPORT void grouped_allreduce(const std::vector<Buffer>& buffers, DataType type,
+                                  ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {},
+                                  const OperationOptions& options = {});
 // Returns when every rank has called it.
-HVD_EXPORT void barrier();
+HVD_EXPORT void barrier(const OperationOptions& options = {});
 
 // Any bytes, of any length: a configuration, a serialized state. Blocking, a copy at each end; for
 // numbers the collectives above are faster.
@@ -238,29 +325,48 @@ HVD_EXPORT std::string broadcast_object(const std::string& bytes, int root = 0);
 // The bytes of every rank, whose lengths may differ, in rank order.
 HVD_EXPORT std::vector<std::string> allgather_object(const std::string& bytes);
 
+// For ranks whose numbers of batches differ: this one has no more of its own, and takes part in
+// whatever the others still call, with elements that change nothing, until all ranks have called
+// join(). Returns the rank that did so last. An average is still divided by size(); an allgather
+// gets zeros from here, an alltoall as well. An operation that needs more than that (a broadcast
+// whose root has joined, say) is an Error(invalid_argument) on the ranks that called it. Of the
+// global process set only.
+HVD_EXPORT int join();
+
 // A collective under way. Copyable; the buffers must stay alive until it has finished. Counts are
 // copied.
 struct Handle {
   std::uint64_t id = 0;
+  int process_set = 0;
 };
 
 HVD_EXPORT Handle allreduce_async(const void* input, void* output, std::size_t count, DataType type,
-                                  ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {});
-HVD_EXPORT Handle broadcast_async(void* data, std::size_t count, DataType type, int root = 0);
-HVD_EXPORT Handle allgather_async(const void* input, void* output, std::size_t count,
-                                  DataType type);
+                                  ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {},
+                                  const OperationOptions& options = {});
+HVD_EXPORT Handle broadcast_async(void* data, std::size_t count, DataType type, int root = 0,
+                                  const OperationOptions& options = {});
+HVD_EXPORT Handle allgather_async(const void* input, void* output, std::size_t count, DataType type,
+                                  const OperationOptions& options = {});
 HVD_EXPORT Handle allgatherv_async(const void* input, void* output, const std::size_t* counts,
-                                   DataType type);
+                                   DataType type, const OperationOptions& options = {});
 HVD_EXPORT Handle reducescatter_async(const void* input, void* output, std::size_t count,
                                       DataType type, ReduceOp op = ReduceOp::average,
-                                      const ScaleFactors& scale = {});
+                                      const ScaleFactors& scale = {},
+                                      const OperationOptions& options = {});
 HVD_EXPORT Handle reducescatterv_async(const void* input, void* output, const std::size_t* counts,
                                        DataType type, ReduceOp op = ReduceOp::average,
-                                       const ScaleFactors& scale = {});
-HVD_EXPORT Handle alltoall_async(const void* input, void* output, std::size_t count, DataType type);
+                                       const ScaleFactors& scale = {},
+                                       const OperationOptions& options = {});
+HVD_EXPORT Handle alltoall_async(const void* input, void* output, std::size_t count, DataType type,
+                                 const OperationOptions& options = {});
 HVD_EXPORT Handle alltoallv_async(const void* input, const std::size_t* send_counts, void* output,
-                                  const std::size_t* receive_counts, DataType type);
-HVD_EXPORT Handle barrier_async();
+                                  const std::size_t* receive_counts, DataType type,
+                                  const OperationOptions& options = {});
+HVD_EXPORT Handle grouped_allreduce_async(const std::vector<Buffer>& buffers, DataType type,
+                                          ReduceOp op = ReduceOp::average,
+                                          const ScaleFactors& scale = {},
+                                          const OperationOptions& options = {});
+HVD_EXPORT Handle barrier_async(const OperationOptions& options = {});
 // True when synchronize() would return or throw at once. Throws invalid_argument for a handle that
 // synchronize() has consumed already.
 HVD_EXPORT bool poll(Handle handle);
@@ -271,44 +377,47 @@ HVD_EXPORT void synchronize(Handle handle);
 
 template <class T>
 void allreduce(const T* input, T* output, std::size_t count, ReduceOp op = ReduceOp::average,
-               const ScaleFactors& scale = {}) {
+               const ScaleFactors& scale = {}, const OperationOptions& options = {}) {
   allreduce(static_cast<const void*>(input), static_cast<void*>(output), count,
-            DataTypeOf<T>::value, op, scale);
+            DataTypeOf<T>::value, op, scale, options);
 }
 template <class T>
-void broadcast(T* data, std::size_t count, int root = 0) {
-  broadcast(static_cast<void*>(data), count, DataTypeOf<T>::value, root);
+void broadcast(T* data, std::size_t count, int root = 0, const OperationOptions& options = {}) {
+  broadcast(static_cast<void*>(data), count, DataTypeOf<T>::value, root, options);
 }
 template <class T>
-void allgather(const T* input, T* output, std::size_t count) {
+void allgather(const T* input, T* output, std::size_t count, const OperationOptions& options = {}) {
   allgather(static_cast<const void*>(input), static_cast<void*>(output), count,
-            DataTypeOf<T>::value);
+            DataTypeOf<T>::value, options);
 }
 template <class T>
 void reducescatter(const T* input, T* output, std::size_t count, ReduceOp op = ReduceOp::average,
-                   const ScaleFactors& scale = {}) {
+                   const ScaleFactors& scale = {}, const OperationOptions& options = {}) {
   reducescatter(static_cast<const void*>(input), static_cast<void*>(output), count,
-                DataTypeOf<T>::value, op, scale);
+                DataTypeOf<T>::value, op, scale, options);
 }
 template <class T>
-void alltoall(const T* input, T* output, std::size_t count) {
-  alltoall(static_cast<const void*>(input), static_cast<void*>(output), count,
-           DataTypeOf<T>::value);
+void alltoall(const T* input, T* output, std::size_t count, const OperationOptions& options = {}) {
+  alltoall(static_cast<const void*>(input), static_cast<void*>(output), count, DataTypeOf<T>::value,
+           options);
 }
 template <class T>
 Handle allreduce_async(const T* input, T* output, std::size_t count,
-                       ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {}) {
+                       ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {},
+                       const OperationOptions& options = {}) {
   return allreduce_async(static_cast<const void*>(input), static_cast<void*>(output), count,
-                         DataTypeOf<T>::value, op, scale);
+                         DataTypeOf<T>::value, op, scale, options);
 }
 template <class T>
-Handle broadcast_async(T* data, std::size_t count, int root = 0) {
-  return broadcast_async(static_cast<void*>(data), count, DataTypeOf<T>::value, root);
+Handle broadcast_async(T* data, std::size_t count, int root = 0,
+                       const OperationOptions& options = {}) {
+  return broadcast_async(static_cast<void*>(data), count, DataTypeOf<T>::value, root, options);
 }
 template <class T>
-Handle allgather_async(const T* input, T* output, std::size_t count) {
+Handle allgather_async(const T* input, T* output, std::size_t count,
+                       const OperationOptions& options = {}) {
   return allgather_async(static_cast<const void*>(input), static_cast<void*>(output), count,
-                         DataTypeOf<T>::value);
+                         DataTypeOf<T>::value, options);
 }
 
 }  // namespace hvd

@@ -33,7 +33,8 @@ HVD_EXPORT at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp
 HVD_EXPORT void allreduce_(at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                            const ScaleFactors& scale = {},
                            Compression compression = Compression::none);
-// Many tensors at once, one operation for each dtype among them; the results are new tensors.
+// Many tensors at once, one operation for each dtype among them; the results are new tensors. Not
+// with adasum.
 HVD_EXPORT std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors,
                                                      ReduceOp op = ReduceOp::average,
                                                      const ScaleFactors& scale = {},
@@ -41,7 +42,7 @@ HVD_EXPORT std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tenso
 // Overwrites the tensor with that of rank `root`, in place.
 HVD_EXPORT void broadcast_(at::Tensor& tensor, int root = 0);
 
-// Of the four below: dimension 0 counts rows. Tensors have at least one dimension; the others, and
+// Of the three below: dimension 0 counts rows. Tensors have at least one dimension; the others, and
 // the dtype, are the same everywhere, or every rank throws Error(mismatch) that names both sides.
 
 // The rows of all ranks in rank order. Each rank may have its own number of them, 0 too.
@@ -59,7 +60,8 @@ struct AlltoallResult {
 HVD_EXPORT AlltoallResult alltoall(const at::Tensor& tensor,
                                    const std::vector<std::int64_t>& splits = {});
 // Sparse COO tensors of one shape, each with its own elements, added up (and divided by size()):
-// coalesced, and as large as all of them together. Average and sum only.
+// coalesced, and as large as all of them together. Average and sum only; a difference in shape or
+// dtype is an Error(mismatch) on every rank.
 HVD_EXPORT at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average);
 
 // Rank `root`'s parameters and buffers to everybody, in place, in the module's own order.
@@ -82,7 +84,7 @@ HVD_EXPORT std::map<std::string, double> metric_average(
     const std::map<std::string, double>& values);
 
 struct DistributedOptimizerOptions {
-  ReduceOp op = ReduceOp::average;
+  ReduceOp op = ReduceOp::average;  // not adasum
   // Gradients travel in flat buckets of about this size; one is reduced as soon as backward has
   // produced all its gradients, while backward goes on with the next.
   std::size_t bucket_bytes = std::size_t{4} << 20;

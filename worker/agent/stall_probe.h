@@ -1,0 +1,27 @@
+// What the kernel says of a process that others may be waiting for.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include "common/stall_messages.h"
+
+namespace hvdrun {
+
+// All of the picture but what the rank itself says.
+RankPicture picture_process(std::uint32_t rank, pid_t pid);
+
+// /proc/PID/stack as "futex_wait < do_futex < __x64_sys_futex".
+std::string stack_names(std::string_view text);
+// /proc/PID/syscall as "read of pipe:[4711]", a rare one as its number; empty: it is in none.
+// `file_of` tells what stands behind a descriptor.
+std::string system_call_name(std::string_view text,
+                             const std::function<std::string(std::uint64_t fd)>& file_of);
+
+// Takes stacks and then names of operations away until all of it has at most about so many bytes.
+void cut_pictures(std::vector<RankPicture>& ranks, std::size_t bytes);
+
+}  // namespace hvdrun
