@@ -1,16 +1,22 @@
 #include "coordinator/init_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/rank_ranges.h"
 
 namespace hvdrun {
 namespace {
 
-// When the user is first told; then each time after twice as long.
 constexpr std::chrono::milliseconds kFirstWarning{10'000};
 
 }  // namespace
+
+InitWatch::InitWatch(std::string call, std::chrono::milliseconds limit,
+                     std::chrono::milliseconds warning)
+    : call_(std::move(call)),
+      limit_(limit),
+      first_warning_(warning.count() > 0 ? std::min(warning, kFirstWarning) : kFirstWarning) {}
 
 void InitWatch::update(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
                        TimePoint now) {
@@ -21,7 +27,7 @@ void InitWatch::update(std::vector<std::uint32_t> waiting, std::vector<std::uint
     warning_.reset();
   } else if (!since_) {
     since_ = now;
-    warning_ = now + kFirstWarning;
+    warning_ = now + first_warning_;
   }
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/time_point.h"
@@ -18,9 +17,10 @@ class InitWatch {
   enum class Say : std::uint8_t { nothing, warning, too_long };
 
   // `call` is what the user's program calls, for messages. `limit` is how long anybody may wait; 0:
-  // for ever.
-  InitWatch(std::string call, std::chrono::milliseconds limit)
-      : call_(std::move(call)), limit_(limit) {}
+  // for ever. The first warning comes after 10 s, or `warning`, if that is earlier and not 0; each
+  // next one after twice as long.
+  InitWatch(std::string call, std::chrono::milliseconds limit,
+            std::chrono::milliseconds warning = {});
 
   // After every change: which ranks wait now, and for which. Nobody waits: both are empty.
   void update(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
@@ -42,6 +42,7 @@ class InitWatch {
 
   std::string call_;
   std::chrono::milliseconds limit_;
+  std::chrono::milliseconds first_warning_;
   std::vector<std::uint32_t> waiting_;
   std::vector<std::uint32_t> missing_;
   std::optional<TimePoint> since_;

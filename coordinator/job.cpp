@@ -15,15 +15,22 @@ namespace {
 // How long after the grace the ranks of a host may stay unaccounted for.
 constexpr std::chrono::milliseconds kEndingSlack{5'000};
 
+// 0 is none.
+std::chrono::milliseconds earlier_limit(std::chrono::milliseconds a, std::chrono::milliseconds b) {
+  return a.count() == 0 || b.count() == 0 ? std::max(a, b) : std::min(a, b);
+}
+
 }  // namespace
 
 Job::Job(JobSpec spec, TimePoint now)
     : spec_(std::move(spec)),
       membership_(spec_.hosts),
       hosts_(spec_.hosts.size()),
-      init_watch_("hvd::init", spec_.init_timeout),
+      init_watch_("hvd::init", earlier_limit(spec_.init_timeout, spec_.stall_shutdown),
+                  spec_.stall_warning),
       // Horovod's members have a time-out of their own, which the user sets.
-      horovod_watch_("hvd.init", std::chrono::milliseconds(0)),
+      horovod_watch_("hvd.init", spec_.stall_shutdown, spec_.stall_warning),
+      stall_inspector_(spec_.stall_warning, spec_.stall_shutdown),
       causes_(spec_.np),
       checks_(spec_.check_hosts),
       started_(now),
@@ -62,6 +69,10 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
       return on_rank_left(host, frame, now);
     case MessageType::rank_trouble:
       return on_rank_trouble(host, frame, now);
+    case MessageType::rank_stalled:
+      return on_rank_stalled(host, frame, now);
+    case MessageType::rank_pictures:
+      return on_rank_pictures(host, frame, now);
     case MessageType::fence_enter:
       return on_fence_enter(host, frame, now);
     case MessageType::store_put:
@@ -171,56 +182,6 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) 
   }
   watch_fence(now);
   return Errc::ok;
-}
-
-void Job::watch_fence(TimePoint now) {
-  init_watch_is_old_ = fence_.count() > 0 && !init_watch_.waiting().empty();
-  if (init_watch_is_old_) return;
-  if (fence_.count() == 0) return init_watch_.update({}, {}, now);
-  init_watch_.update(fence_.waiting(), fence_.missing(), now);
-}
-
-// Who waits for whom is counted when somebody asks: after each host's entry that would cost ranks x
-// hosts.
-InitWatch& Job::init_watch(TimePoint now) {
-  if (std::exchange(init_watch_is_old_, false))
-    init_watch_.update(fence_.waiting(), fence_.missing(), now);
-  return init_watch_;
-}
-
-void Job::horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
-                            TimePoint now) {
-  horovod_watch_.update(std::move(waiting), std::move(missing), now);
-  fail_gathering_if_hopeless(now);
-  end_if_done();
-}
-
-// The init that the rank waits in.
-const InitWatch* Job::init_of(std::uint32_t rank, TimePoint now) {
-  if (fence_.is_inside(rank)) return &init_watch(now);
-  const auto& waiting = horovod_watch_.waiting();
-  return std::binary_search(waiting.begin(), waiting.end(), rank) ? &horovod_watch_ : nullptr;
-}
-
-void Job::tick_init_watch(InitWatch& watch, TimePoint now) {
-  switch (watch.tick(now)) {
-    case InitWatch::Say::nothing:
-      return;
-    case InitWatch::Say::warning:
-      to_driver(Log{LogLevel::warn, watch.warning(now)});
-      return;
-    case InitWatch::Say::too_long:
-      return fail(never_joined(who_never_joined(watch)), now);
-  }
-}
-
-// A member that ended with an error is a cause anyway; who just ends would only be missed once the
-// others' own time-out is over.
-void Job::fail_gathering_if_hopeless(TimePoint now) {
-  if (state_ != JobState::running) return;
-  for (const std::uint32_t rank : horovod_watch_.missing())
-    if (causes_.ended_well(rank))
-      return fail(causes_.missed_in_init(rank, membership_, horovod_watch_), now);
 }
 
 void Job::fail_fence_if_hopeless(TimePoint now) {
@@ -371,6 +332,7 @@ std::optional<TimePoint> Job::next_deadline() const {
     earlier(causes_.next_deadline());
     earlier(init_watch_.next_deadline());
     earlier(horovod_watch_.next_deadline());
+    earlier(survey_.is_open() ? survey_.next_deadline() : stall_inspector_.next_deadline());
     if (spec_.timeout.count() > 0) earlier(launched_at_ + spec_.timeout);
   }
   return next;
@@ -384,6 +346,7 @@ void Job::tick(TimePoint now) {
     if (auto verdict = causes_.tick(now)) fail(std::move(*verdict), now);
     tick_init_watch(init_watch(now), now);
     tick_init_watch(horovod_watch_, now);
+    look_into_stalls(now);
     if (spec_.timeout.count() > 0 && now >= launched_at_ + spec_.timeout) {
       JobEnded verdict;
       verdict.cause = EndCause::timeout;

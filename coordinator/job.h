@@ -22,6 +22,8 @@
 #include "coordinator/init_watch.h"
 #include "coordinator/job_spec.h"
 #include "coordinator/membership.h"
+#include "coordinator/rank_survey.h"
+#include "coordinator/stall_inspector.h"
 #include "coordinator/store.h"
 
 namespace hvdrun {
@@ -90,6 +92,8 @@ class Job {
   Errc on_ranks_joined(std::uint32_t host, const Frame& frame);
   Errc on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now);
+  Errc on_rank_stalled(std::uint32_t host, const Frame& frame, TimePoint now);
+  Errc on_rank_pictures(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_store_put(std::uint32_t host, const Frame& frame);
   Errc on_store_get(std::uint32_t host, const Frame& frame, TimePoint now);
@@ -109,6 +113,12 @@ class Job {
   InitWatch& init_watch(TimePoint now);
   void tick_init_watch(InitWatch& watch, TimePoint now);
   const InitWatch* init_of(std::uint32_t rank, TimePoint now);
+  // Asks the hosts what their ranks do; `init` waits for some of them, or (none) operations do.
+  void open_survey(const InitWatch* init, TimePoint now);
+  // Says what a survey has found, and begins the next.
+  void look_into_stalls(TimePoint now);
+  void judge_stall(const SurveyedRanks& ranks, TimePoint now);
+  void describe_missing(const InitWatch& init, const SurveyedRanks& ranks, TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);
   void send_answers(const std::vector<Store::Answer>& answers);
@@ -141,7 +151,10 @@ class Job {
   InitWatch init_watch_;
   bool init_watch_is_old_ = false;
   InitWatch horovod_watch_;
-  std::string own_address_ = "127.0.0.1";  // until somebody has come from elsewhere
+  StallInspector stall_inspector_;
+  RankSurvey survey_;
+  const InitWatch* surveyed_init_ = nullptr;  // what the survey is for; none: operations that wait
+  std::string own_address_ = "127.0.0.1";     // until somebody has come from elsewhere
   JobState state_ = JobState::waiting;
   bool launched_ = false;
   FirstCause causes_;

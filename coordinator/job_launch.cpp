@@ -75,6 +75,7 @@ void Job::send_launches(bool check_first) {
   for_each_launch(membership_, addresses, [&](std::uint32_t host, LaunchHead message) {
     if (checks_.wants(host) != check_first) return;
     message.check_first = check_first;
+    if (host < spec_.host_env.size()) message.host_env = spec_.host_env[host];
     const std::string head = encode(message);
     std::string frame;
     append_header(frame, Launch::kType, membership_.epoch(), head.size() + body->size());

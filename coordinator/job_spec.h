@@ -19,6 +19,7 @@ struct JobSpec {
   std::vector<std::string> argv;
   std::vector<ProgramPart> programs;  // of later ranks, in place of argv
   Environment env;
+  std::vector<Environment> host_env;  // for each host, on top of env; empty: none has any
   EnvCompat env_compat;
   std::string horovod_addr = "127.0.0.1";
   std::uint16_t horovod_port = 0;  // of the store that answers Horovod's dialect; 0: none
@@ -28,9 +29,11 @@ struct JobSpec {
   std::chrono::milliseconds start_timeout{};
   KillSteps ladder;
   std::chrono::milliseconds lease{};
-  std::chrono::milliseconds timeout{};       // of the whole job; 0: none
-  std::chrono::milliseconds init_timeout{};  // some ranks in hvd::init, others not; 0: none
-  bool events = false;                       // tell the driver every change of a rank's state
+  std::chrono::milliseconds timeout{};         // of the whole job; 0: none
+  std::chrono::milliseconds init_timeout{};    // some ranks in hvd::init, others not; 0: none
+  std::chrono::milliseconds stall_warning{};   // of operations that wait for ranks; 0: never
+  std::chrono::milliseconds stall_shutdown{};  // when that, or an init, ends the job; 0: never
+  bool events = false;                         // tell the driver every change of a rank's state
 };
 
 }  // namespace hvdrun

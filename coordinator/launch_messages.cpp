@@ -14,6 +14,8 @@ LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
   message.env_torch = spec.env_compat.torch;
   message.env_mpi_ids = spec.env_compat.mpi_ids;
   message.allow_mpi = spec.allow_mpi;
+  message.stall_warning_ms = static_cast<std::uint64_t>(spec.stall_warning.count());
+  message.stall_shutdown_ms = static_cast<std::uint64_t>(spec.stall_shutdown.count());
   message.horovod_port = spec.horovod_port;
   if (spec.horovod_port != 0) message.horovod_addr = spec.horovod_addr;
   return message;

@@ -6,6 +6,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "common/clock_offset.h"
 #include "common/hello.h"
 #include "common/host_addresses.h"
 #include "common/limits.h"
@@ -177,6 +178,7 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
           board_.answered(host, probes);
           return after_event();
         }
+        if (answer_clock(host, frame)) return;
         if (frame.type == MessageType::agent_ready) note_own_address(host, frame);
         const Errc fault = job_.agent_frame(host, frame, now());
         if (fault != Errc::ok) lose_agent(host, make_error_code(fault).message());
@@ -186,6 +188,16 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
         lose_agent(host, ec == Errc::closed ? "its agent is gone" : ec.message());
         after_event();
       });
+}
+
+// At once, because the time that it takes makes the answer worse.
+bool Server::answer_clock(std::uint32_t host, const Frame& frame) {
+  ClockQuery query;
+  if (frame.type != MessageType::clock_query || decode(frame.payload, query)) return false;
+  if (clock_.empty()) clock_ = own_clock();
+  agents_[host].channel->send(ClockReply{query.sent_ns, monotonic_ns(), clock_},
+                              job_.membership().epoch());
+  return true;
 }
 
 // Where an agent elsewhere has reached us is where others find this machine. A relay comes over

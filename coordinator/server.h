@@ -53,6 +53,7 @@ class Server {
   void adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host);
   void serve_horovod(UniqueFd listener);
   void serve_horovod_elsewhere(const std::string& address, bool relayed);
+  bool answer_clock(std::uint32_t host, const Frame& frame);
   void note_own_address(std::uint32_t host, const Frame& frame);
   void adopt_driver(const std::shared_ptr<FrameChannel>& channel);
   void lose_agent(std::uint32_t host, const std::string& why);
@@ -81,6 +82,7 @@ class Server {
   std::size_t agents_here_ = 0;
   std::set<std::shared_ptr<FrameChannel>> handshaking_;
   boost::asio::steady_timer timer_;
+  std::string clock_;  // own_clock(), once somebody has asked
   bool own_address_known_ = false;
   bool horovod_elsewhere_ = false;  // and not yet, or still
   PortRange ports_;

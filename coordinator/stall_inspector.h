@@ -1,0 +1,60 @@
+// When ranks that wait in vain are looked into: at most once in a warning time, and once more when
+// the shutdown time has passed. And what is found: who waits for whom. Sans-I/O.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/time_point.h"
+#include "coordinator/membership.h"
+#include "coordinator/rank_survey.h"
+
+namespace hvdrun {
+
+// The oldest operation for which ranks are missing; if none is missing anywhere, the oldest.
+struct Stall {
+  std::string tensor;
+  std::uint64_t age_ms = 0;             // on the rank that waits longest
+  std::uint64_t others = 0;             // further operations that such a rank waits for
+  std::vector<std::uint32_t> waiting;   // ranks that have submitted it
+  std::vector<std::uint32_t> missing;   // that have not, or cannot say so
+  std::vector<std::uint32_t> too_many;  // that wait for more than they name, and do not name it
+};
+
+// Nothing when no operation has waited for `at_least`.
+std::optional<Stall> find_stall(const SurveyedRanks& ranks, const Membership& members,
+                                std::chrono::milliseconds at_least);
+
+class StallInspector {
+ public:
+  // 0: never.
+  StallInspector(std::chrono::milliseconds warning, std::chrono::milliseconds shutdown)
+      : warning_(warning), shutdown_(shutdown) {}
+
+  // A rank says that its oldest operation has waited so long.
+  void noticed(std::uint64_t age_ms, TimePoint now);
+  // The ranks are to be asked now. To be called when nobody is being asked; true only once.
+  bool take_round(TimePoint now);
+
+  enum class Say : std::uint8_t { nothing, warning, shutdown };
+  struct Verdict {
+    Say say = Say::nothing;
+    Stall stall;
+  };
+  // What their answers mean.
+  Verdict judge(const SurveyedRanks& ranks, const Membership& members) const;
+
+  // When take_round() wants to be called at the latest.
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  std::chrono::milliseconds warning_;
+  std::chrono::milliseconds shutdown_;
+  std::optional<TimePoint> round_at_;  // the next, wanted one
+  std::optional<TimePoint> last_round_;
+};
+
+}  // namespace hvdrun
