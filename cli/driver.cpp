@@ -67,6 +67,8 @@ class Driver {
   void on_coordinator(const Frame& frame);
   void on_output(const Output& output);
   void on_status(const JobStatus& status);
+  void on_stall(const StallWarning& warning);
+  void watch_event_log();
   void on_verdict(JobEnded verdict);
   void give_up(Host& host);
   void wait_for_leavers();
@@ -128,6 +130,10 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
   for (const HostSlots& host : plan_.spec.hosts) names.push_back(host.name);
   events_.job_started(plan_.spec.np, names, plan_.spec.argv);
   viewer_.on_output = [this](const Output& output) { on_output(output); };
+  opened_.timeline->set_job({plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
+                            [this](const std::string& text) { viewer_.say(text); });
+  viewer_.on_timeline_batch = [this](const auto& batch) { opened_.timeline->batch(batch); };
+  viewer_.on_timeline_control = [this](const auto& said) { opened_.timeline->control(said); };
   viewer_.on_all_closed = [this] { finish_if_done(); };
   coordinator_ =
       std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(opened_.coordinator_end)));
@@ -147,6 +153,7 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
 int Driver::run() {
   io_.run();
   if (verdict_) events_.job_ended(*verdict_);  // the user did not wait for the summary
+  opened_.timeline->finish();
   end_hosts();
   opener_.leave(kLeaveStep);
   // What is still there after all this time has been asked often enough.
@@ -317,6 +324,18 @@ void Driver::on_status(const JobStatus& status) {
   for (const std::string& line : describe_status(status, last_line)) viewer_.say(line);
 }
 
+void Driver::on_stall(const StallWarning& warning) {
+  for (const std::string& line : warning.lines) log_line(LogLevel::warn, line);
+  events_.stall(warning, plan_.spec.hosts);
+  watch_event_log();
+}
+
+void Driver::watch_event_log() {
+  if (const int error = events_.take_fault())
+    viewer_.say("--events " + plan_.events_file + ": " + std::system_category().message(error) +
+                "; no more events are written");
+}
+
 void Driver::on_coordinator(const Frame& frame) {
   switch (frame.type) {
     case MessageType::welcome:
@@ -352,10 +371,12 @@ void Driver::on_coordinator(const Frame& frame) {
       RankEvent message;
       if (decode(frame.payload, message) || message.host >= plan_.spec.hosts.size()) break;
       events_.rank(message, plan_.spec.hosts[message.host].name);
-      if (const int error = events_.take_fault())
-        viewer_.say("--events " + plan_.events_file + ": " + std::system_category().message(error) +
-                    "; no more events are written");
-      return;
+      return watch_event_log();
+    }
+    case MessageType::stall_warning: {
+      StallWarning message;
+      if (decode(frame.payload, message)) break;
+      return on_stall(message);
     }
     case MessageType::job_ended: {
       JobEnded message;
@@ -444,8 +465,9 @@ void Driver::finish_if_done() {
   const bool guards_gone =
       std::all_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->gone; });
   if (guards_gone && viewer_.all_shown()) {
-    if (!verdict_) return io_.stop();
-    show_summary();  // which calls back once it is written
+    opened_.timeline->finish();
+    if (!verdict_ && viewer_.all_shown()) return io_.stop();
+    show_summary();  // which calls back once it is written, as does what the timeline says
     return;
   }
   if (!std::exchange(leaving_, true)) wait_for_leavers();

@@ -44,8 +44,12 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
   const bool several = last != places.front().host;
   worker.master_addr = several ? kAtStart : "127.0.0.1";
   if (several) worker.host_address = worker.interface = kAtStart;
+  Environment job = spec.env;
+  if (place.host < spec.host_env.size())
+    for (const std::string& entry : spec.host_env[place.host])
+      set_variable(job, entry.substr(0, entry.find('=')), entry.substr(entry.find('=') + 1));
   Environment result;
-  for (std::string& entry : worker_environment(spec.env, worker)) {
+  for (std::string& entry : worker_environment(std::move(job), worker)) {
     const auto equals = entry.find('=');
     const std::string name = entry.substr(0, equals);
     const char* const mine = find_variable(own, name);

@@ -42,6 +42,10 @@ std::string field(const char* name, const std::vector<std::string>& values) {
   return text + "]";
 }
 
+std::string flag(const char* name, bool value) {
+  return ",\"" + std::string(name) + "\":" + (value ? "true" : "false");
+}
+
 std::string end_fields(ExitKind kind, std::uint64_t value) {
   switch (kind) {
     case ExitKind::exited:
@@ -76,6 +80,8 @@ const char* name_of(EndCause cause) {
       return "timeout";
     case EndCause::not_startable:
       return "not_startable";
+    case EndCause::stalled:
+      return "stalled";
   }
   return "unknown";
 }
@@ -110,9 +116,31 @@ void EventLog::rank(const RankEvent& event, const std::string& host) {
   if (event.pid != 0) fields += field("pid", event.pid);
   if (event.state == "exited") {
     fields += end_fields(event.kind, event.value);
-    fields += std::string(",\"ended_by_hvdrun\":") + (event.ended_by_us ? "true" : "false");
+    fields += flag("ended_by_hvdrun", event.ended_by_us);
   }
   write("rank", fields);
+}
+
+void EventLog::stall(const StallWarning& warning, const std::vector<HostSlots>& hosts) {
+  std::string named;
+  for (const NamedRank& rank : warning.named) {
+    const RankPicture& picture = rank.picture;
+    std::string fields = field("host", rank.host < hosts.size() ? hosts[rank.host].name : "") +
+                         field("state", rank.state);
+    if (picture.probe.pid != 0) fields += field("pid", picture.probe.pid);
+    for (const auto& [name, value] :
+         {std::pair("command", &picture.command), std::pair("process", &picture.probe.state),
+          std::pair("wait_channel", &picture.probe.wait_channel),
+          std::pair("system_call", &picture.system_call), std::pair("stack", &picture.stack),
+          std::pair("last_submitted", &picture.report.last_submitted)})
+      if (!value->empty()) fields += field(name, *value);
+    fields += field("submitted", picture.report.submitted) + flag("answered", picture.answered);
+    named += (named.empty() ? "{\"rank\":" : ",{\"rank\":") + std::to_string(picture.probe.rank) +
+             fields + "}";
+  }
+  write("stall", field("tensor", warning.tensor) + field("waited_ms", warning.waited_ms) +
+                     field("waiting", warning.waiting) + field("missing", warning.missing) +
+                     ",\"missing_ranks\":[" + named + "]" + flag("ends_job", warning.ends_job));
 }
 
 void EventLog::job_ended(const JobEnded& verdict) {

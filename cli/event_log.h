@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/messages.h"
+#include "common/topology.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
@@ -22,6 +23,8 @@ class EventLog {
   void job_started(std::uint32_t size, const std::vector<std::string>& hosts,
                    const std::vector<std::string>& argv);
   void rank(const RankEvent& event, const std::string& host);
+  // `hosts` are the names, by index.
+  void stall(const StallWarning& warning, const std::vector<HostSlots>& hosts);
   void job_ended(const JobEnded& verdict);
   // errno of the first write that failed, once; 0 otherwise. Nothing is written after it.
   int take_fault();

@@ -30,6 +30,8 @@ constexpr auto kExitCodes = std::to_array<ExitCodeRow>({
      "The ranks that are named did not take part: do all ranks take the same steps?"},
     {exit_code::kEarlyExit, "a rank exited with 0 while others still needed it",
      "Does every rank take the same number of steps before it ends?"},
+    {exit_code::kStalled, "ranks waited longer than --stall-check-shutdown-time-seconds for others",
+     "The lines before name tensor and missing ranks: do all ranks take the same steps?"},
     {exit_code::kTimeout, "the time of --timeout was over", "Give it longer, or find what hangs."},
     {exit_code::kNotExecutable, "the program is there but cannot be executed",
      "Is it executable (chmod +x), for this machine, with all its libraries?"},

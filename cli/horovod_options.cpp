@@ -32,6 +32,16 @@ void set_text(O& options, const Use& use) { set(options, use, to_text(use)); }
 void set_switch(O& options, const Use& use) { set(options, use, use.on ? "1" : "0"); }
 void set_inverted(O& options, const Use& use) { set(options, use, use.on ? "0" : "1"); }
 
+// For libhvd too, over whatever the user's environment has.
+void set_both(O& options, const Use& use, const std::string& value) {
+  const std::string name = use.row->detail;
+  options.variables.emplace_back(name, value);
+  options.variables.emplace_back("HVD" + name.substr(name.find('_')), value);
+}
+
+void set_timeline(O& options, const Use& use) { set_both(options, use, to_text(use)); }
+void set_timeline_marks(O& options, const Use& use) { set_both(options, use, use.on ? "1" : "0"); }
+
 void set_fusion_threshold(O& options, const Use& use) {
   set(options, use, std::to_string(to_whole(use, 0, kMaxWhole) << 20));
 }
@@ -112,19 +122,22 @@ constexpr auto kHorovodOptions = std::to_array<OptionRow>({
      Topic::horovod, "noise of the search, 0 to 1 (0.8)",
      set_real<1>, false, "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE"},
     {"timeline-filename", "--timeline-filename", "FILE", Page::topic, Topic::horovod,
-     "write a timeline to FILE on rank 0",
-     set_text, false, "HOROVOD_TIMELINE"},
+     "write the ranks' timeline to FILE, or DYNAMIC",
+     set_timeline, false, "HOROVOD_TIMELINE"},
     {"timeline-mark-cycles", "--timeline-mark-cycles --no-timeline-mark-cycles", nullptr,
      Page::topic, Topic::horovod, "mark the cycles in it",
-     set_switch, false, "HOROVOD_TIMELINE_MARK_CYCLES"},
+     set_timeline_marks, false, "HOROVOD_TIMELINE_MARK_CYCLES"},
     {"stall-check", "--stall-check --no-stall-check", nullptr, Page::topic, Topic::horovod,
      "warn of ranks that do not take part, or never",
      set_inverted, false, "HOROVOD_STALL_CHECK_DISABLE"},
+    {"disable-stall-check", "--disable-stall-check", nullptr, Page::topic, Topic::horovod,
+     "the same as --no-stall-check",
+     set_switch, false, "HOROVOD_STALL_CHECK_DISABLE"},
     {"stall-check-warning-time-seconds", "--stall-check-warning-time-seconds", "SECONDS",
-     Page::topic, Topic::horovod, "warn after this time (60)",
+     Page::topic, Topic::horovod, "warn after this time (60); 0: never",
      set_whole<0>, false, "HOROVOD_STALL_CHECK_TIME_SECONDS"},
     {"stall-check-shutdown-time-seconds", "--stall-check-shutdown-time-seconds", "SECONDS",
-     Page::topic, Topic::horovod, "end the job after this time (0: never)",
+     Page::topic, Topic::horovod, "end the job after this time, with 82 (0: never)",
      set_whole<0>, false, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"},
     {"mpi-threads-disable", "--mpi-threads-disable --no-mpi-threads-disable", nullptr, Page::topic,
      Topic::horovod, "no threads in MPI",

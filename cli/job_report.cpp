@@ -67,8 +67,9 @@ std::string victims_line(const std::vector<Victims>& groups) {
 bool is_ours(std::uint32_t code) {
   return code == exit_code::kUsage || code == exit_code::kHost || code == exit_code::kInternal ||
          code == exit_code::kTryAgain || code == exit_code::kOutput || code == exit_code::kStall ||
-         code == exit_code::kEarlyExit || code == exit_code::kTimeout ||
-         code == exit_code::kNotExecutable || code == exit_code::kNotFound;
+         code == exit_code::kEarlyExit || code == exit_code::kStalled ||
+         code == exit_code::kTimeout || code == exit_code::kNotExecutable ||
+         code == exit_code::kNotFound;
 }
 
 }  // namespace
@@ -98,6 +99,8 @@ std::string describe_cause(const JobEnded& verdict) {
       return who(verdict) + " exited with code 0" + after + ", but others still needed it";
     case EndCause::never_joined:
       return verdict.text + ", where the others waited" + after;
+    case EndCause::stalled:
+      return "the job was ended" + after + " because " + verdict.text;
     case EndCause::timeout:
       return "the job was ended because its time (--timeout) was over" + after;
     case EndCause::not_startable: {

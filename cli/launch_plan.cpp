@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "cli/exports.h"
+#include "cli/gpu_plan.h"
 #include "cli/host_plan.h"
 #include "cli/opening_plan.h"
 #include "cli/output_tag.h"
+#include "cli/stall_times.h"
 #include "cli/text_file.h"
 #include "common/printable.h"
 #include "common/random.h"
@@ -104,7 +106,8 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     plan_hosts(options, here, plan);
     spec.np = place_ranks(options, wanted, plan);
   } else {
-    spec.np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, here.count_slots());
+    const auto slots = [&] { return slots_of_gpus(options.gpus).value_or(here.count_slots()); };
+    spec.np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, slots());
     spec.hosts = {{"localhost", spec.np}};
   }
   plan.remote.resize(spec.hosts.size(), false);
@@ -125,6 +128,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   if (!options.folder.empty())
     spec.cwd = options.folder.front() == '/' ? options.folder : here.cwd + "/" + options.folder;
   spec.env = here.env;
+  drop_outer_timeline(spec.env);
   // A pipe would make Python hold back its output until the end.
   if (find_variable(spec.env, "PYTHONUNBUFFERED") == nullptr)
     set_variable(spec.env, "PYTHONUNBUFFERED", "1");
@@ -133,7 +137,9 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))
       set_variable(spec.env, name, value);
   apply_exports(options.exports, spec.env, plan.warnings);
+  plan.timeline = timeline_options(spec.env);
   if (plan.ssh.transport == SshTransport::srun) leave_devices_to_slurm(spec.env, here.env);
+  plan_gpus(options.gpus, plan);
   spec.env_compat = options.env_compat;
   if (spec.env_compat.horovod && starts_ranks(plan, true)) {
     // Each rank of a Horovod program would take itself for the only one, without a word.
@@ -154,6 +160,9 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   if (options.timeout) spec.timeout = *options.timeout;
   // The ranks themselves give up after that time; a moment later it is said here who was missing.
   spec.init_timeout = limits::kInitTimeout + std::chrono::seconds(5);
+  const StallTimes stall = stall_times(spec.env);
+  spec.stall_warning = stall.warning;
+  spec.stall_shutdown = stall.shutdown;
   spec.events = !options.events_file.empty();
   spec.lease = options.lease;
   return plan;

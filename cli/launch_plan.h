@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "cli/timeline_sink.h"
 #include "common/host_item.h"
 #include "coordinator/job.h"
 
@@ -28,6 +29,7 @@ struct LaunchPlan {
   OutputOptions output;
   Isolation isolation = Isolation::automatic;
   std::string events_file;
+  TimelineOptions timeline;
   std::vector<std::string> warnings;
   std::vector<std::string> notes;  // for --verbose
 };

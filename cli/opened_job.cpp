@@ -114,6 +114,7 @@ OpenedJob open_job(const LaunchPlan& plan) {
   if (!plan.events_file.empty()) opened.events = EventLog(plan.events_file, plan.spec.job_id);
   if (!plan.output.folder.empty())
     opened.files = std::make_unique<OutputFiles>(plan.output.folder, plan.spec.np);
+  opened.timeline = std::make_unique<TimelineSink>(plan.timeline);
   opened.secret = random_bytes(kSecretBytes);
   Membership members(plan.spec.hosts);
   members.assign(plan.spec.np);

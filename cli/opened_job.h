@@ -15,11 +15,13 @@
 #include "cli/local_transport.h"
 #include "cli/output_files.h"
 #include "cli/remote_start.h"
+#include "cli/timeline_sink.h"
 
 namespace hvdrun {
 
 struct OpenedJob {
-  std::unique_ptr<OutputFiles> files;  // with --output-filename
+  std::unique_ptr<OutputFiles> files;      // with --output-filename
+  std::unique_ptr<TimelineSink> timeline;  // with --timeline-filename
   struct Host {
     std::uint32_t index = 0;
     bool remote = false;  // not opened yet: that needs an io_context

@@ -32,6 +32,8 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        o.hosts_where = use.where;
        o.hosts.reset();
      }},
+    {"gpus", "--gpus", "auto|none|HOST=0,2", Page::front, Topic::ranks,
+     "which GPUs the ranks of a host see (auto: all)", take_gpus},
     {"oversubscribe", "--oversubscribe", nullptr, Page::topic, Topic::ranks,
      "allow more ranks than slots", [](O& o, const Use& use) { o.oversubscribe = use.on; }},
     {"allow-mpi", "--allow-mpi", nullptr, Page::topic, Topic::ranks,

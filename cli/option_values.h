@@ -43,6 +43,7 @@ std::vector<OptionUse> uses_of_text(const OptionRow& row, const std::string& whe
 // --grace: seconds, or steps such as TERM,20s,KILL; the last must be KILL.
 void take_grace(Options& options, const OptionUse& use);
 void take_stdin(Options& options, const OptionUse& use);
+void take_gpus(Options& options, const OptionUse& use);  // in gpu_option.cpp
 void take_env_compat(Options& options, const OptionUse& use);
 
 }  // namespace hvdrun

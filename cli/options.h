@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/gpu_option.h"
 #include "cli/offered_addresses.h"
 #include "cli/ssh_command.h"
 #include "common/base_messages.h"
@@ -65,6 +66,7 @@ struct Options {
   std::vector<std::string> env_files;   // --env-file
   // Set for the ranks by options that stand for a variable, before `exports`.
   std::vector<std::pair<std::string, std::string>> variables;
+  GpuOption gpus;
   EnvCompat env_compat;
   bool horovod_asked = false;  // --env-compat names it
   ControlTransport control = ControlTransport::unix_socket;

@@ -2,18 +2,10 @@
 
 #include <algorithm>
 
+#include "common/process_words.h"
+
 namespace hvdrun {
 namespace {
-
-const char* explain_process(const std::string& state) {
-  if (state == "R") return "running";
-  if (state == "S") return "sleeping";
-  if (state == "D") return "in an uninterruptible wait";
-  if (state == "T") return "stopped";
-  if (state == "t") return "traced";
-  if (state == "Z") return "a zombie";
-  return "";
-}
 
 std::string rank_line(const RankStatus& rank, const std::vector<std::string>& hosts) {
   const RankProbe& probe = rank.probe;
@@ -22,7 +14,7 @@ std::string rank_line(const RankStatus& rank, const std::vector<std::string>& ho
   if (rank.state == "exited" || rank.state == "assigned") return line;
   if (probe.pid != 0) line += ", pid " + std::to_string(probe.pid);
   if (probe.state.empty()) return line + ", its host has not answered";
-  line += std::string(" ") + explain_process(probe.state);
+  line += std::string(" ") + process_word(probe.state);
   if (!probe.wait_channel.empty()) line += " in " + probe.wait_channel;
   line +=
       ", " + age_text(probe.cpu_ms) + " of CPU, " + std::to_string(probe.rss_kib / 1024) + " MiB";

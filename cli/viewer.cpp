@@ -128,6 +128,8 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
   OutputClosed closed;
   InputCredit input_credit;
   InputClosed input_closed;
+  TimelineBatch timeline_batch;
+  TimelineControl timeline_control;
   if (is(output)) {
     show(std::move(output));
   } else if (is(closed)) {
@@ -136,6 +138,10 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
     input_->credit(input_credit);
   } else if (input_ && is(input_closed)) {
     input_->closed(input_closed.rank);
+  } else if (is(timeline_batch)) {
+    if (on_timeline_batch) on_timeline_batch(timeline_batch);
+  } else if (is(timeline_control)) {
+    if (on_timeline_control) on_timeline_control(timeline_control);
   } else {
     say("the agent on " + table_->hosts[host].name +
         " sent output that hvdrun does not understand; the rest of it is not shown");

@@ -58,6 +58,10 @@ class Viewer {
   // Called with everything that a rank wrote, before it is shown.
   std::function<void(const Output&)> on_output;
 
+  // Called with what a rank's timeline says.
+  std::function<void(const TimelineBatch&)> on_timeline_batch;
+  std::function<void(const TimelineControl&)> on_timeline_control;
+
   // A line of hvdrun's own, on stderr.
   void say(const std::string& text);
   bool stderr_is_terminal() const { return err_->is_terminal(); }
