@@ -2,8 +2,8 @@
 """Fails when an #include goes against the layers of docs/architecture.md.
 
     common <- coordinator <- cli          common <- worker/agent <- cli
-    common (its base part) <- client <- comm <- engine <- api <- torch <- labs, data <- labs
-                                                                             (all in worker/)
+    common (its base part) <- client <- comm <- gpu <- engine <- api <- torch <- labs, data <- labs
+                                                                                    (all in worker/)
 
 An arrow points at who includes. Besides: a project include starts at the root of the project, a
 public header (worker/include/hvd) includes only the standard library, <hvd/...> and, in torch.h,
@@ -18,7 +18,7 @@ import re
 import sys
 
 # Who may include what. A key is the longest folder that matches a path.
-WORKER = ["client", "comm", "engine", "api", "torch", "labs"]
+WORKER = ["client", "comm", "gpu", "engine", "api", "torch", "labs"]
 MAY_INCLUDE = {
     "common": {"common"},
     "coordinator": {"common", "coordinator"},
@@ -39,6 +39,9 @@ NO_BOOST = re.compile(r"^(boost|spdlog|fmt|openssl|libssh2)")
 # It takes the types of OpenSSL's functions, which are loaded when a job needs them.
 LOADS_OPENSSL = "worker/comm/openssl.h"
 TORCH = re.compile(r"^(torch|ATen|c10)/")
+# CUDA and NCCL are loaded at run time: our own declarations of them are what the code includes.
+TOOLKIT = re.compile(r"^(cuda|cuda_[a-z0-9_]+|nccl)\.h$")
+COMPARES_TOOLKIT = "worker/gpu/api_check.cpp"
 MAY_TORCH = {"worker/torch", "worker/labs"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
@@ -115,6 +118,8 @@ def check_include(root, path, name, quoted, base):
         loads = path == LOADS_OPENSSL and name.startswith("openssl/")
         if own in BASE_ONLY and NO_BOOST.match(name) and not loads:
             return f"{own} does without <{name}>: libhvd links no Boost, spdlog or OpenSSL"
+        if own is not None and path != COMPARES_TOOLKIT and TOOLKIT.match(name):
+            return f"{own} builds without CUDA and may not include <{name}>"
         if own is not None and own not in MAY_TORCH and TORCH.match(name):
             return f"{own} builds without LibTorch and may not include <{name}>"
         return None

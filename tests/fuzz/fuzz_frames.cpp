@@ -23,6 +23,16 @@ void check(const Frame& frame) {
   assert(encode(message) == frame.payload);
 }
 
+// What only the viewer reads of a batch.
+void check_events(const Frame& frame) {
+  TimelineBatch batch;
+  TimelineEvents events;
+  if (frame.type != MessageType::timeline_batch || decode(frame.payload, batch) ||
+      decode(batch.bytes, events))
+    return;
+  assert(encode(events) == batch.bytes);
+}
+
 template <class... M>
 void check_all(const Frame& frame) {
   (check<M>(frame), ...);
@@ -42,8 +52,11 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 LaunchChecked, StartRanks, RankStarted, RankExited, RanksJoined, RankLeft,
                 KillRanks, EndJob, PeerLost, FenceEnter, FenceRelease, FenceFailed, StorePut,
                 StoreAck, StoreGet, StoreValue, WorkerJoin, WorkerTopology, SegmentGet, Segment,
-                WorkerLeave, JobProgress, JobEnded, AbortJob, HostFailed, Output, Credit,
-                OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd>(*frame);
+                WorkerLeave, WorkerStall, StallAsk, RankStalled, SurveyRanks, RankPictures,
+                StallWarning, JobProgress, JobEnded, AbortJob, HostFailed, Output, Credit,
+                OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd, TimelineBatch,
+                TimelineControl, ClockQuery, ClockReply>(*frame);
+      check_events(*frame);
     }
   }
   return said + std::to_string(ec.value());

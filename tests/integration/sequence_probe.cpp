@@ -78,6 +78,8 @@ class HvdCommunicator final : public Communicator {
   void barrier(const CallOptions& /*options*/) override { hvd::barrier(); }
   void abort(const hvd::Error& /*reason*/) override {}
   void peer_gone(int /*rank*/, const hvd::Error& /*reason*/) override {}
+  bool await_others(std::chrono::milliseconds /*limit*/) override { return false; }
+  void wake() override {}
 
  private:
   bool asynchronous() { return ++calls_ % 2 == 0; }

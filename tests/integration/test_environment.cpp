@@ -39,6 +39,22 @@ TEST_CASE("variables: -x sets, everything else goes along", "[environment]") {
   CHECK(result.out == "[0]<stdout>:by x,new,along\n");
 }
 
+TEST_CASE("--gpus says what each host's ranks see", "[environment]") {
+  const auto seen = [](std::vector<std::string> args) {
+    args.insert(args.end(), {"sh", "-c", "echo \"$HVD_HOSTNAME ${CUDA_VISIBLE_DEVICES-unset}\""});
+    return hvdrun(args, {.env = {{"CUDA_VISIBLE_DEVICES", "7"}}}).out;
+  };
+  CHECK(seen({"-np", "1"}) == "[0]<stdout>:localhost 7\n");
+  CHECK(seen({"-np", "1", "--gpus", "none"}) == "[0]<stdout>:localhost \n");
+  const std::string hosts =
+      seen({"--transport", "local", "-H", "a:2,b:1,c:1", "--gpus", "a=0,2;b=1"});
+  for (const char* line :
+       {"[0]<stdout>:a 0,2\n", "[1]<stdout>:a 0,2\n", "[2]<stdout>:b 1\n", "[3]<stdout>:c 7\n"}) {
+    CAPTURE(line);
+    CHECK(hosts.find(line) != std::string::npos);
+  }
+}
+
 TEST_CASE("OMP_NUM_THREADS divides the usable cores, and the user's own stays", "[environment]") {
   const auto threads = [](std::vector<std::string> launcher) {
     launcher.insert(launcher.end(), {"sh", "-c", "echo $OMP_NUM_THREADS"});

@@ -102,6 +102,11 @@ void check_mismatches() {
   const Tensor sent = torch::ones({hvd::size(), last ? 3 : 2});
   ends(error_of([&] { hvd::alltoall(sent, splits); }),
        "alltoall: rank 0 has Float [0, 2], but " + rank + " has Float [0, 3]");
+  hvd::SyncBatchNorm layer(last ? 4 : 3);
+  ends(error_of([&] {
+         layer->forward(torch::ones({2, last ? 4 : 3}));
+       }),
+       "allgather: rank 0 has Float [1, 7], but " + rank + " has Float [1, 9]");
   const Tensor sparse = torch::eye(last ? 3 : 2).to_sparse();
   ends(error_of([&] { hvd::sparse_allreduce(sparse); }),
        "sparse_allreduce: rank 0 has Float [2, 2], 2 sparse dimensions, but " + rank +

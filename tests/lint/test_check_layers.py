@@ -30,7 +30,9 @@ CLEAN = {
     "worker/agent/agent.h": '#include "common/stream.h"\n',
     "worker/client/line.h": '#include "common/error.h"\n',
     "worker/comm/ring.h": '#include "worker/client/line.h"\n',
-    "worker/engine/engine.h": '#include "worker/comm/ring.h"\n',
+    "worker/gpu/nccl.h": '#include "worker/comm/ring.h"\n',
+    "worker/gpu/api_check.cpp": "#include <cuda.h>\n#include <nccl.h>\n",
+    "worker/engine/engine.h": '#include "worker/gpu/nccl.h"\n',
     "worker/api/api.cpp": '#include <hvd/hvd.h>\n\n#include "worker/engine/engine.h"\n',
     "worker/torch/optimizer.cpp": "#include <torch/torch.h>\n",
     "worker/data/idx.h": "#include <vector>\n",
@@ -71,7 +73,8 @@ class CheckLayers(unittest.TestCase):
             ("worker/agent/agent.h", '"worker/client/line.h"'),
             ("cli/main.cpp", '"worker/engine/engine.h"'),
             ("worker/client/line.h", '"worker/comm/ring.h"'),
-            ("worker/comm/ring.h", '"worker/engine/engine.h"'),
+            ("worker/comm/ring.h", '"worker/gpu/nccl.h"'),
+            ("worker/gpu/nccl.h", '"worker/engine/engine.h"'),
             ("worker/engine/engine.h", '"worker/data/idx.h"'),
             ("worker/data/idx.h", '"worker/labs/train.cpp"'),
         ]:
@@ -88,6 +91,11 @@ class CheckLayers(unittest.TestCase):
     def test_torch_stays_in_its_folders(self):
         self.assert_fault("worker/engine/engine.h", "<torch/torch.h>", "without LibTorch")
         self.assert_fault("worker/data/idx.h", "<ATen/ATen.h>", "without LibTorch")
+
+    def test_the_toolkit_is_only_compared_with(self):
+        for header in ["<cuda.h>", "<cuda_runtime_api.h>", "<nccl.h>"]:
+            with self.subTest(header=header):
+                self.assert_fault("worker/gpu/nccl.h", header, "without CUDA")
 
     def test_public_headers_need_only_the_standard_library(self):
         for include in ['"common/error.h"', "<boost/any.hpp>", "<torch/torch.h>", "<unistd.h>"]:

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/limits.h"
 #include "common/unix_stream.h"
 #include "worker/agent/worker_server.h"
 
@@ -44,6 +45,11 @@ struct WorkersFixture {
       std::error_code ec;
       up.push_back(decoder.next(ec).value());
     };
+    options.timeline_batch = [this](const TimelineBatch& batch) { batches.push_back(batch); };
+    options.timeline_control = [this](const TimelineControl& said) { controls.push_back(said); };
+    options.stall_warning = 60'000;
+    options.stall_shutdown = 90'000;
+    options.surveyed = [this](StallDesk::Answer answer) { surveyed = std::move(answer); };
     name = options.name;
     server.emplace(io, std::move(options));
   }
@@ -82,6 +88,9 @@ struct WorkersFixture {
   boost::asio::io_context io{1};
   std::string name;
   std::vector<Frame> up;
+  std::vector<TimelineBatch> batches;
+  std::vector<TimelineControl> controls;
+  std::optional<StallDesk::Answer> surveyed;
   std::optional<WorkerServer> server;
   Worker a;
   Worker b;
@@ -102,7 +111,57 @@ TEST_CASE_METHOD(WorkersFixture, "a worker is told where it stands", "[workers]"
   CHECK(topology->cross_rank == 1);
   CHECK(topology->cross_size == 3);
   CHECK(topology->local_ranks == std::vector<std::uint32_t>{4, 5});
+  CHECK(topology->stall_warning == 60'000);
+  CHECK(topology->stall_shutdown == 90'000);
   CHECK(take_up<RanksJoined>().size() == 1);
+}
+
+TEST_CASE_METHOD(WorkersFixture,
+                 "a stall goes up once for the host, and a survey asks who has joined",
+                 "[workers]") {
+  join(a, 4);
+  CHECK(server->pid_of(4) == 1);  // by its own word
+  CHECK(server->pid_of(5) == 0);
+  CHECK(server->pid_of(99) == 0);
+  join(b, 5);
+  up.clear();
+  a.channel->send(WorkerStall{0, {{{"grad", 60'000}}, 1, "grad", 7}}, 1);
+  b.channel->send(WorkerStall{0, {{{"grad", 60'010}}, 1, "grad", 7}}, 1);
+  settle(200ms);
+  const auto notices = take_up<RankStalled>();
+  REQUIRE(notices.size() == 1);
+  CHECK(notices[0].rank == 5);
+  CHECK(notices[0].age_ms == 60'010);
+
+  server->survey(3);
+  settle();
+  CHECK(a.last<StallAsk>()->request == 3);
+  CHECK(b.last<StallAsk>()->request == 3);
+  CHECK_FALSE(surveyed);
+  a.channel->send(WorkerStall{3, {{}, 0, "loss", 8}}, 1);
+  settle();
+  CHECK_FALSE(surveyed);
+  SECTION("both answer") {
+    b.channel->send(WorkerStall{3, {}}, 1);
+    settle();
+    REQUIRE(surveyed);
+    CHECK(surveyed->ranks.at(5).answered);
+  }
+  SECTION("one leaves") {
+    b.channel->send(WorkerLeave{}, 1);
+    settle();
+    REQUIRE(surveyed);
+    CHECK(surveyed->ranks.count(5) == 0);
+  }
+  SECTION("one hangs") {
+    settle(limits::kWorkerAnswer);
+    REQUIRE(surveyed);
+    CHECK_FALSE(surveyed->ranks.at(5).answered);
+    CHECK(surveyed->ranks.at(5).report.pending.at(0).name == "grad");
+  }
+  CHECK(surveyed->request == 3);
+  CHECK(surveyed->ranks.at(4).answered);
+  CHECK(surveyed->ranks.at(4).report.last_submitted == "loss");
 }
 
 TEST_CASE_METHOD(WorkersFixture, "who does not belong here is refused", "[workers]") {
@@ -225,10 +284,60 @@ TEST_CASE_METHOD(WorkersFixture, "a worker that speaks nonsense is let go", "[wo
   join(b, 5);
   SECTION("another epoch") { a.channel->send(FenceEnter{0, {4}, ""}, 2); }
   SECTION("another's rank") { a.channel->send(FenceEnter{0, {5}, ""}, 1); }
+  SECTION("too many operations") {
+    WorkerStall stall;
+    stall.report.pending.resize(limits::kMaxPendingTensors + 1);
+    stall.report.pending_count = 100;
+    a.channel->send(stall, 1);
+  }
+  SECTION("a name too long") {
+    a.channel->send(WorkerStall{0, {{{std::string(limits::kMaxTensorName + 1, 'x'), 1}}, 1, "", 1}},
+                    1);
+  }
+  SECTION("more names than operations") {
+    a.channel->send(WorkerStall{0, {{{"x", 1}}, 0, "", 1}}, 1);
+  }
   SECTION("a message that is not a worker's") { a.channel->send(EndJob{}, 1); }
   settle();
   CHECK(a.closed);
   CHECK(b.last<PeerLost>()->rank == 4);
+}
+
+TEST_CASE_METHOD(WorkersFixture, "a rank tells its own timeline", "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  TimelineBatch batch;
+  batch.rank = 4;
+  batch.count = 2;
+  batch.bytes = "events";
+  a.channel->send(batch, 1);
+  a.channel->send(TimelineControl{4, 1, true, "t.json"}, 1);
+  settle();
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].bytes == "events");
+  REQUIRE(controls.size() == 1);
+  CHECK(controls[0].path == "t.json");
+  CHECK_FALSE(a.closed);
+  // Not another's.
+  b.channel->send(batch, 1);
+  settle();
+  CHECK(b.closed);
+  CHECK(batches.size() == 1);
+}
+
+TEST_CASE_METHOD(WorkersFixture, "a timeline has its limits", "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  TimelineBatch batch;
+  batch.rank = 4;
+  batch.bytes = std::string(limits::kMaxTimelineBatch + 1, 'e');
+  a.channel->send(batch, 1);
+  b.channel->send(TimelineControl{5, 1, true, std::string(limits::kMaxTimelinePath + 1, 'p')}, 1);
+  settle();
+  CHECK(a.closed);
+  CHECK(b.closed);
+  CHECK(batches.empty());
+  CHECK(controls.empty());
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ TEST_CASE("the document has every exit code with its meaning, and no other", "[e
 
 TEST_CASE("explain tells every code", "[exit codes]") {
   CHECK_THAT(explain_exit_code({"69"}), Catch::StartsWith("69: a host cannot be used"));
+  CHECK_THAT(explain_exit_code({"82"}), Catch::Contains("--stall-check-shutdown-time-seconds"));
   CHECK_THAT(explain_exit_code({"137"}),
              Catch::Contains("SIGKILL") && Catch::Contains("out-of-memory"));
   CHECK_THAT(explain_exit_code({"3"}), Catch::Contains("the first rank that failed"));

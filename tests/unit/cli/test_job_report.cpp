@@ -84,6 +84,11 @@ TEST_CASE("the other causes", "[report]") {
   verdict.text = "rank 2 never reached hvd::init";
   CHECK_THAT(describe_cause(verdict),
              Catch::Contains("rank 2 never reached hvd::init, where the others waited"));
+  verdict.cause = EndCause::stalled;
+  verdict.text = "tensor 'x' had waited 9 s for rank 2 on a";
+  CHECK(describe_cause(verdict) ==
+        "the job was ended after 0.00 s because tensor 'x' had waited 9 s for rank 2 on a");
+  CHECK(describe_failure(verdict, {}).size() == 1);
   verdict.cause = EndCause::early_exit;
   CHECK_THAT(describe_cause(verdict), Catch::Contains("others still needed it"));
   verdict.cause = EndCause::not_startable;

@@ -72,6 +72,22 @@ TEST_CASE("Horovod's settings become its variables, under those of -x", "[plan]"
   CHECK(std::string(find_variable(spec.env, "HOROVOD_CYCLE_TIME")) == "3");
 }
 
+TEST_CASE("the stall check has Horovod's settings, wherever they come from", "[plan]") {
+  using std::chrono::seconds;
+  CHECK(plan({}).spec.stall_warning == seconds(60));
+  CHECK(plan({}).spec.stall_shutdown == seconds(0));
+  const auto spec =
+      plan({"--stall-check-warning-time-seconds", "5", "--stall-check-shutdown-time-seconds", "20",
+            "-x", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=30"})
+          .spec;
+  CHECK(spec.stall_warning == seconds(5));
+  CHECK(spec.stall_shutdown == seconds(30));
+  CHECK(plan({"--disable-stall-check"}).spec.stall_warning == seconds(0));
+  CHECK_THROWS_WITH(plan({"-x", "HOROVOD_STALL_CHECK_TIME_SECONDS=soon"}),
+                    "HOROVOD_STALL_CHECK_TIME_SECONDS 'soon': a whole number from 0 to 2147483647 "
+                    "is needed");
+}
+
 TEST_CASE("several programs share the ranks in their order", "[plan]") {
   const auto make = [](const std::vector<std::string>& args) {
     return make_plan(parse_options(args), here()).spec;
@@ -247,6 +263,24 @@ TEST_CASE("hosts that are not this machine are opened by ssh", "[plan]") {
   REQUIRE(asked.warnings.size() == 1);
   CHECK_THAT(asked.warnings.front(), Catch::Contains("no authentication"));
   CHECK_THROWS_WITH(plan({"--ssh-args", " ", "-np", "1"}), Catch::Contains("--ssh-args"));
+}
+
+TEST_CASE("the option beats the environment's timeline, and -x beats the option", "[plan]") {
+  Surroundings with = here();
+  with.env.emplace_back("HVD_TIMELINE=env.json");
+  const auto file = [&](std::vector<std::string> args) {
+    args.emplace_back("true");
+    return make_plan(parse_options(args), with).timeline.file;
+  };
+  CHECK(plan({}).timeline.file.empty());
+  CHECK(file({}) == "env.json");
+  CHECK(file({"--timeline-filename", "t.json"}) == "t.json");
+  CHECK(file({"--timeline-filename", "t.json", "-x", "HVD_TIMELINE=x.json"}) == "x.json");
+  CHECK(plan({"--timeline-filename", "DYNAMIC"}).timeline.dynamic);
+  // That of the job whose rank this hvdrun is.
+  with.env.emplace_back("HVD_JOB_ID=1");
+  CHECK(file({}).empty());
+  CHECK(file({"--timeline-filename", "t.json"}) == "t.json");
 }
 
 }  // namespace

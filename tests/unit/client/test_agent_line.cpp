@@ -233,6 +233,47 @@ TEST_CASE("lost peers reach the handler, early ones as soon as it is set", "[cli
   CHECK(reasons == std::vector<std::string>{"early", "late"});
 }
 
+TEST_CASE("the launcher hears what waits, when told and when it asks", "[client]") {
+  std::promise<void> listening;
+  FakeAgent agent([&](FakeAgentPeer& peer) {
+    WorkerTopology topology = one_host(0, 2);
+    topology.stall_warning = 60'000;
+    topology.stall_shutdown = 90'000;
+    peer.let_in(kEpoch, topology);
+    peer.send(StallAsk{1}, kEpoch);
+    const auto early = peer.read<WorkerStall>(kEpoch);
+    if (early.request != 1 || early.report.submitted != 0)
+      throw std::runtime_error("an answer before there is an engine");
+    listening.set_value();
+    const auto told = peer.read<WorkerStall>(kEpoch);
+    if (told.request != 0 || told.report.pending.at(0).name != "grad")
+      throw std::runtime_error("not what was told");
+    peer.send(StallAsk{2}, kEpoch);
+    const auto asked = peer.read<WorkerStall>(kEpoch);
+    if (asked.request != 2 || asked.report.submitted != 8)
+      throw std::runtime_error("not what was asked");
+    // It may be asked while it leaves.
+    peer.send(StallAsk{3}, kEpoch);
+    peer.close();
+  });
+  AgentLine line(environment(agent.name()), in(5000));
+  CHECK(line.topology().stall_warning == 60'000);
+  CHECK(line.topology().stall_shutdown == 90'000);
+  REQUIRE(listening.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready);
+  const std::thread::id self = std::this_thread::get_id();
+  std::promise<void> lost;
+  line.set_events({[](const PeerLost&) {}, [&](const hvd::Error&) { lost.set_value(); },
+                   [&] {
+                     StallReport report;
+                     report.submitted = std::this_thread::get_id() == self ? 0 : 8;
+                     return report;
+                   }});
+  line.report_stall({{{"grad", 60'000}}, 1, "grad", 7});
+  agent.finish();
+  REQUIRE(lost.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready);
+  line.report_stall({{{"grad", 61'000}}, 1, "grad", 7});  // nobody hears it
+}
+
 TEST_CASE("what exceeds a limit is refused here, before it travels", "[client]") {
   FakeAgent agent([](FakeAgentPeer& peer) {
     peer.let_in(kEpoch, one_host(0, 2));

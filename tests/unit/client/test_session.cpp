@@ -101,6 +101,44 @@ TEST_CASE("a session survives any split of its bytes", "[client]") {
   CHECK(session.joined());
 }
 
+TEST_CASE("what the engine waits for is cut to the limits", "[client]") {
+  Session session = joined_session();
+  StallReport report;
+  for (std::size_t i = 0; i < limits::kMaxPendingTensors + 4; ++i)
+    report.pending.push_back({std::string(limits::kMaxTensorName + 4, 'n'), i});
+  report.pending_count = 3;  // fewer than there are
+  report.last_submitted = std::string(1000, 'l');
+  report.submitted = 9;
+  session.stall(0, report);
+  const auto told = only<WorkerStall>(session.take_output());
+  CHECK(told.request == 0);
+  CHECK(within_limits(told.report));
+  CHECK(told.report.pending.size() == limits::kMaxPendingTensors);
+  CHECK(told.report.pending.back().name == std::string(limits::kMaxTensorName, 'n'));
+  CHECK(told.report.pending.back().age_ms == limits::kMaxPendingTensors - 1);
+  CHECK(told.report.pending_count == limits::kMaxPendingTensors + 4);
+  CHECK(told.report.last_submitted == std::string(limits::kMaxTensorName, 'l'));
+  CHECK(told.report.submitted == 9);
+}
+
+TEST_CASE("the launcher's question is an event, and a fault before the rank has joined",
+          "[client]") {
+  Session session = joined_session();
+  session.feed(encode_frame(StallAsk{77}, kSessionEpoch), {});
+  const auto events = session.take_events();
+  REQUIRE(events.size() == 1);
+  REQUIRE(std::holds_alternative<StallAsk>(events[0]));
+  CHECK(std::get<StallAsk>(events[0]).request == 77);
+  session.stall(77, {{{"grad", 5}}, 1, "grad", 1});
+  CHECK(only<WorkerStall>(session.take_output()).request == 77);
+  session.feed(encode_frame(WorkerStall{}, kSessionEpoch), {});
+  check_fault(session, Errc::unexpected_message);
+
+  Session early(environment(), 42);
+  early.feed(encode_frame(Welcome{}) + encode_frame(StallAsk{1}, kSessionEpoch), {});
+  check_fault(early, Errc::unexpected_message);
+}
+
 TEST_CASE("requests and answers find each other", "[client]") {
   Session session = joined_session();
   CHECK(session.enter_fence("mine") == 0);

@@ -42,7 +42,8 @@ class HostThreads {
         ShmOptions shm;
         shm.rank = static_cast<int>(local);
         shm.size = static_cast<int>(counts[host]);
-        shm.first_rank = static_cast<int>(layout_.first(host));
+        for (std::size_t other = 0; other < counts[host]; ++other)
+          shm.ranks.push_back(layout_.first(host) + other);
         shm.memory = memories_.back();
         links[rank]->set_peers(layout_, endpoints);
         options.push_back(
@@ -61,6 +62,7 @@ class HostThreads {
     for (std::thread& thread : threads) thread.join();
   }
   Communicator& operator[](std::size_t rank) { return *communicators_[rank]; }
+  std::unique_ptr<Communicator> take(std::size_t rank) { return std::move(communicators_[rank]); }
   void leave(std::size_t rank) { communicators_[rank].reset(); }
   const HostLayout& layout() const { return layout_; }
   BufferSource& buffers(int rank) { return *buffers_[static_cast<std::size_t>(rank)]; }

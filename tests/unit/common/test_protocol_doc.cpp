@@ -68,6 +68,12 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<LaunchChecked>(code, "launch_checked");
   add<StartRanks>(code, "start_ranks");
   add<CollectiveFailed>(code, "collective_failed");
+  add<RankStalled>(code, "rank_stalled");
+  add<SurveyRanks>(code, "survey_ranks");
+  add<RankPictures>(code, "rank_pictures");
+  add<WorkerStall>(code, "worker_stall");
+  add<StallAsk>(code, "stall_ask");
+  add<StallWarning>(code, "stall_warning");
   add<StatusQuery>(code, "status_query");
   add<JobStatus>(code, "job_status");
   add<RankEvent>(code, "rank_event");
@@ -81,6 +87,10 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<RelayData>(code, "relay_data");
   add<RelayCredit>(code, "relay_credit");
   add<RelayEnd>(code, "relay_end");
+  add<TimelineBatch>(code, "timeline_batch");
+  add<TimelineControl>(code, "timeline_control");
+  add<ClockQuery>(code, "clock_query");
+  add<ClockReply>(code, "clock_reply");
 
   std::map<std::string, int> doc;
   const std::string text = read_doc();

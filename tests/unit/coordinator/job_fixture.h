@@ -16,7 +16,7 @@ namespace hvdrun {
 struct JobFixture {
   using Target = Job::Action::Target;
 
-  JobFixture() : job(make_spec(), now) {}
+  explicit JobFixture(const JobSpec& spec = make_spec()) : job(spec, now) {}
 
   static JobSpec make_spec() {
     JobSpec spec;

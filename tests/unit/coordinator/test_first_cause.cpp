@@ -126,6 +126,9 @@ TEST_CASE("ranks for people", "[cause]") {
   CHECK(rank_ranges({4}) == "4");
   CHECK(rank_ranges({0, 1, 2, 3}) == "0-3");
   CHECK(rank_ranges({0, 1, 5, 7, 8, 9}) == "0, 1, 5, 7-9");
+  CHECK(rank_ranges({0, 1, 5, 7, 8, 9}, 4) == "0, 1, 5, 7-9");
+  CHECK(rank_ranges({0, 1, 5, 7, 8, 9}, 3) == "0, 1, 5 and 3 more");
+  CHECK(rank_ranges({0, 1, 2, 5, 7}, 1) == "0-2 and 2 more");
 }
 
 }  // namespace

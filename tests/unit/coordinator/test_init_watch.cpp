@@ -25,6 +25,17 @@ TEST_CASE("who waits in init is told of after 10, 20, 40 s", "[init watch]") {
   CHECK(watch.next_deadline() == start + seconds(40));
 }
 
+TEST_CASE("the first warning may be earlier, not later", "[init watch]") {
+  const TimePoint start{};
+  InitWatch early("hvd::init", seconds(0), seconds(2));
+  early.update({0}, {1}, start);
+  CHECK(early.tick(start + seconds(2)) == Say::warning);
+  CHECK(early.next_deadline() == start + seconds(4));
+  InitWatch late("hvd::init", seconds(0), seconds(60));
+  late.update({0}, {1}, start);
+  CHECK(late.next_deadline() == start + seconds(10));
+}
+
 TEST_CASE("a limit ends the wait, and the end of the wait the watch", "[init watch]") {
   const TimePoint start{};
   InitWatch patient("hvd::init", seconds(30));

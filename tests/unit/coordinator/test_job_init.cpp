@@ -35,7 +35,9 @@ TEST_CASE_METHOD(JobFixture, "who waits in init for whom is said, and ends the j
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].second.text == "2 ranks wait in hvd::init since 10 s for rank 2");
   job.tick(now + 19s);
-  CHECK(take_all<Log>(Target::driver).empty());
+  const auto lines = take_all<Log>(Target::driver);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].second.text == "  rank 2 on b (pid 1002): its host has not answered");
   job.tick(now + 60s);
   CHECK(job.state() == JobState::ending);
   CHECK(job.verdict().cause == EndCause::never_joined);

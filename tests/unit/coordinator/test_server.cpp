@@ -4,6 +4,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch.hpp>
 
+#include "common/clock_offset.h"
 #include "common/error.h"
 #include "common/unix_stream.h"
 #include "coordinator/server.h"
@@ -149,6 +150,23 @@ TEST_CASE_METHOD(ServerFixture, "an agent that speaks nonsense is lost, and the 
   REQUIRE_FALSE(decode(peers[2].frames.back().payload, verdict));
   CHECK(verdict.cause == EndCause::host_lost);
   CHECK(verdict.host == "a");
+}
+
+TEST_CASE_METHOD(ServerFixture, "an agent is told the time, before it is ready too", "[server]") {
+  peers[0].open(make_unix_stream(io, std::move(agent_fd)), hello(Role::agent));
+  settle(20ms);
+  const std::uint64_t before = monotonic_ns();
+  peers[0].channel->send(ClockQuery{4711});
+  settle(20ms);
+  REQUIRE(peers[0].frames.size() == 2);
+  ClockReply reply;
+  REQUIRE(peers[0].frames[1].type == MessageType::clock_reply);
+  REQUIRE_FALSE(decode(peers[0].frames[1].payload, reply));
+  CHECK(reply.sent_ns == 4711);
+  CHECK(reply.now_ns >= before);
+  CHECK(reply.now_ns <= monotonic_ns());
+  CHECK(reply.clock == own_clock());
+  CHECK_FALSE(peers[0].closed);
 }
 
 }  // namespace

@@ -54,6 +54,8 @@ class FakeCommunicator final : public Communicator {
   void barrier(const CallOptions&) override {}
   void abort(const hvd::Error&) override {}
   void peer_gone(int, const hvd::Error&) override {}
+  bool await_others(milliseconds) override { return false; }
+  void wake() override {}
 
   void hold(bool held) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -77,10 +79,17 @@ class FakeCommunicator final : public Communicator {
   std::vector<Call> calls_;
 };
 
+EngineOptions options(const CoreShare& share) {
+  EngineOptions options;
+  options.timeout = milliseconds(5000);
+  options.share = share;
+  return options;
+}
+
 struct Fixture {
   FakeCommunicator* fake = new FakeCommunicator;  // owned by the engine
   CoreShare share{};
-  Engine engine{std::unique_ptr<Communicator>(fake), milliseconds(5000), {}, share};
+  Engine engine{std::unique_ptr<Communicator>(fake), options(share)};
   float data[64] = {};
 
   Operation allreduce(std::size_t count) {
@@ -210,6 +219,14 @@ TEST_CASE("wrong arguments never reach the communicator", "[engine]") {
   add("bool cannot be scaled", [](Operation& o) {
     o.reduction = {hvd::DataType::boolean, hvd::ReduceOp::max, 2.0};
   });
+  add("allreduce: adasum is for float16, bfloat16, float32 and float64 only", [](Operation& o) {
+    o.reduction = {hvd::DataType::int32, hvd::ReduceOp::adasum};
+  });
+  add("reducescatter: adasum is for allreduce only", [](Operation& o) {
+    o.kind = OpKind::reducescatter;
+    o.count = 1;
+    o.reduction.op = hvd::ReduceOp::adasum;
+  });
   add("a scale factor is not a number", [](Operation& o) { o.reduction.postscale = NAN; });
   add("input and output overlap, but are not the same buffer",
       [](Operation& o) { o.output = static_cast<char*>(o.output) + 4; });
@@ -272,7 +289,7 @@ TEST_CASE("ranks that mix blocking and asynchronous calls get the serial results
   RankThreads ranks(size);
   std::vector<std::unique_ptr<Engine>> engines;
   for (int rank = 0; rank < size; ++rank)
-    engines.push_back(std::make_unique<Engine>(ranks.take(rank), milliseconds(20'000)));
+    engines.push_back(std::make_unique<Engine>(ranks.take(rank), options({})));
   RankErrors errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {

@@ -80,16 +80,18 @@ void* alloc(std::size_t bytes) {
 void free(void* memory) { std::free(memory); }
 
 void allreduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
-               const ScaleFactors& scale) {
+               const ScaleFactors& scale, const OperationOptions& /*options*/) {
   synchronize(allreduce_async(input, output, count, type, op, scale));
 }
 
 // From another rank come our values times (root + 1).
-void broadcast(void* data, std::size_t count, DataType type, int root) {
+void broadcast(void* data, std::size_t count, DataType type, int root,
+               const OperationOptions& /*options*/) {
   hvdrun::test::scale(data, count, type, root + 1);
 }
 
-void allgather(const void* input, void* output, std::size_t count, DataType type) {
+void allgather(const void* input, void* output, std::size_t count, DataType type,
+               const OperationOptions& /*options*/) {
   const std::size_t bytes = count * size_of(type);
   for (int rank = 0; rank < size(); ++rank) {
     char* part = static_cast<char*>(output) + bytes * static_cast<std::size_t>(rank);
@@ -101,7 +103,8 @@ void allgather(const void* input, void* output, std::size_t count, DataType type
 }
 
 // Every rank has as much as it says, of our values from the begin on.
-void allgatherv(const void* input, void* output, const std::size_t* counts, DataType type) {
+void allgatherv(const void* input, void* output, const std::size_t* counts, DataType type,
+                const OperationOptions& /*options*/) {
   char* to = static_cast<char*>(output);
   for (int rank = 0; rank < size(); ++rank) {
     for (std::size_t i = 0; i < counts[rank]; ++i, to += size_of(type))
@@ -112,16 +115,19 @@ void allgatherv(const void* input, void* output, const std::size_t* counts, Data
 
 // The peers' rows are ours; real ranks show the rest.
 void reducescatterv(const void* input, void* output, const std::size_t* counts, DataType type,
-                    ReduceOp op, const ScaleFactors& /*scale*/) {
+                    ReduceOp op, const ScaleFactors& /*scale*/,
+                    const OperationOptions& /*options*/) {
   if (counts[0] == 0) return;
   std::memcpy(output, input, counts[0] * size_of(type));
   hvdrun::test::scale(output, counts[0], type, hvdrun::test::factor(op));
 }
-void alltoall(const void* input, void* output, std::size_t count, DataType type) {
+void alltoall(const void* input, void* output, std::size_t count, DataType type,
+              const OperationOptions& /*options*/) {
   std::memcpy(output, input, count * size_of(type) * static_cast<std::size_t>(size()));
 }
 void alltoallv(const void* input, const std::size_t* send_counts, void* output,
-               const std::size_t* /*receive_counts*/, DataType type) {
+               const std::size_t* /*receive_counts*/, DataType type,
+               const OperationOptions& /*options*/) {
   std::size_t all = 0;
   for (int rank = 0; rank < size(); ++rank) all += send_counts[rank];
   if (all != 0) std::memcpy(output, input, all * size_of(type));
@@ -135,7 +141,8 @@ std::vector<std::string> allgather_object(const std::string& bytes) {
 }
 
 Handle allreduce_async(const void* input, void* output, std::size_t count, DataType type,
-                       ReduceOp op, const ScaleFactors& scale) {
+                       ReduceOp op, const ScaleFactors& scale,
+                       const OperationOptions& /*options*/) {
   if (input != output && count != 0) std::memcpy(output, input, count * size_of(type));
   fake_job().calls.push_back({output, count, type, op, scale, false});
   return Handle{fake_job().calls.size()};

@@ -1,0 +1,18 @@
+// One rank of gpu_check: what it runs, in a process of its own.
+#pragma once
+
+#include <string>
+
+namespace hvdrun::test {
+
+struct CheckRank {
+  std::string what;  // conformance, kernels, abort or peer
+  int rank = 0;
+  int size = 1;
+  std::string id_file;  // where rank 0 writes NCCL's id
+};
+
+// Prints its figures; throws what goes wrong.
+void run_check_rank(const CheckRank& rank);
+
+}  // namespace hvdrun::test

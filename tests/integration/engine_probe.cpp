@@ -1,0 +1,151 @@
+// Programs whose ranks submit in orders of their own.
+//
+//   engine_probe order STEPS     25 named tensors a step; prints how often ranks negotiated after
+//                                the first steps, and what ran
+//   engine_probe late            the last rank submits another tensor than the rest
+//   engine_probe join            each rank has another number of batches
+//   engine_probe sets            process sets, across hosts too
+//   engine_probe timeline FILE   starts and stops the timeline around a few steps
+//   engine_probe idle SECONDS    one step, then nothing; prints the CPU time of the rest
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+namespace {
+
+constexpr std::size_t kTensors = 25;
+
+void expect(bool condition, const char* what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+void step(std::vector<std::vector<float>>& tensors) {
+  const auto rank = static_cast<std::size_t>(hvd::rank());
+  std::vector<hvd::Handle> handles;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    const std::size_t at = (i * (rank % 2 == 0 ? 1 : kTensors - 1) + rank * 7) % kTensors;
+    tensors[at].assign(64 + at, static_cast<float>(at + rank));
+    handles.push_back(hvd::allreduce_async(tensors[at].data(), tensors[at].data(),
+                                           tensors[at].size(), hvd::ReduceOp::sum, {},
+                                           {"gradient/" + std::to_string(at)}));
+  }
+  for (const hvd::Handle& handle : handles) hvd::synchronize(handle);
+  const auto size = static_cast<std::size_t>(hvd::size());
+  for (std::size_t at = 0; at < kTensors; ++at)
+    expect(tensors[at].back() == static_cast<float>(at * size + size * (size - 1) / 2), "a sum");
+}
+
+void order(int steps) {
+  std::vector<std::vector<float>> tensors(kTensors);
+  // Until nothing has been negotiated for a while: alike on all ranks.
+  int quiet = 0;
+  for (int i = 0; i < 2000 && quiet < 20; ++i) {
+    const auto so_far = hvd::statistics().negotiations;
+    step(tensors);
+    quiet = hvd::statistics().negotiations == so_far ? quiet + 1 : 0;
+  }
+  const hvd::Statistics before = hvd::statistics();
+  for (int i = 0; i < steps; ++i) step(tensors);
+  const hvd::Statistics after = hvd::statistics();
+  std::printf("negotiations %llu, operations %llu\n",
+              static_cast<unsigned long long>(after.negotiations - before.negotiations),
+              static_cast<unsigned long long>(after.operations - before.operations));
+}
+
+void late() {
+  float value = 1;
+  const bool last = hvd::rank() == hvd::size() - 1;
+  hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {last ? "other" : "grad.7"});
+}
+
+void join() {
+  for (int batch = 0; batch <= hvd::rank(); ++batch) {
+    float value = 1;
+    hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"loss"});
+    expect(value == static_cast<float>(hvd::size() - batch), "a sum with joined ranks");
+  }
+  expect(hvd::join() == hvd::size() - 1, "who joined last");
+  std::printf("joined\n");
+}
+
+void sets() {
+  std::vector<int> odd;
+  for (int rank = 1; rank < hvd::size(); rank += 2) odd.push_back(rank);
+  const hvd::ProcessSet set = hvd::add_process_set(odd, "odd");
+  const hvd::ProcessSet ends = hvd::add_process_set({0, hvd::size() - 1});
+  for (int round = 0; round < 20; ++round) {
+    for (const hvd::ProcessSet& one : {set, ends}) {
+      if (hvd::process_set_rank(one) < 0) continue;
+      std::vector<double> data(50'000, 1);
+      hvd::allreduce(data.data(), data.data(), data.size(), hvd::ReduceOp::sum, {}, {"x", one});
+      expect(data.back() == static_cast<double>(hvd::process_set_ranks(one).size()), "a sum");
+    }
+    hvd::barrier();
+  }
+  hvd::remove_process_set(set);
+  std::printf("sets\n");
+}
+
+void timeline(const std::string& file) {
+  std::vector<std::vector<float>> tensors(kTensors);
+  step(tensors);
+  hvd::barrier();
+  hvd::start_timeline(file);
+  for (int i = 0; i < 3; ++i) step(tensors);
+  float value = 1;
+  hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"direct"});
+  hvd::stop_timeline();
+  hvd::barrier();
+}
+
+double cpu_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+long switches() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return used.ru_nvcsw + used.ru_nivcsw;
+}
+
+void idle(int seconds) {
+  std::vector<std::vector<float>> tensors(kTensors);
+  step(tensors);
+  hvd::barrier();
+  const double cpu = cpu_seconds();
+  const long before = switches();
+  std::this_thread::sleep_for(std::chrono::seconds(seconds));
+  std::printf("idle: %.6f s of CPU, %ld switches\n", cpu_seconds() - cpu, switches() - before);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const std::string value = argc > 2 ? argv[2] : "";
+  try {
+    hvd::init();
+    if (mode == "order") order(std::stoi(value));
+    if (mode == "late") late();
+    if (mode == "join") join();
+    if (mode == "sets") sets();
+    if (mode == "timeline") timeline(value);
+    if (mode == "idle") idle(std::stoi(value));
+    hvd::shutdown();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,94 @@
+// The engine in real jobs: orders of submission, what is sent while nothing changes, stalls, the
+// timeline.
+#include <regex>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+RunResult probe(const std::vector<std::string>& options, const std::vector<std::string>& mode) {
+  // Agents of several hosts, all on this machine.
+  std::vector<std::string> args{"--transport", "local", "-np", "3"};
+  args.insert(args.end(), options.begin(), options.end());
+  args.push_back(build_path("tests/integration/engine_probe"));
+  args.insert(args.end(), mode.begin(), mode.end());
+  return hvdrun(args);
+}
+
+std::size_t lines_with(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+const std::vector<std::string> kOneHost{"-H", "localhost:3"};
+const std::vector<std::string> kTwoHosts{"-H", "a:2,b:1"};
+
+TEST_CASE("ranks with orders of their own negotiate nothing once they know each other",
+          "[engine]") {
+  const auto hosts = GENERATE(kOneHost, kTwoHosts);
+  const RunResult result = probe(hosts, {"order", "100"});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(lines_with(result.out, "negotiations 0, operations 2500") == 3);
+}
+
+TEST_CASE("ranks with other numbers of batches join, process sets work", "[engine]") {
+  const auto hosts = GENERATE(kOneHost, kTwoHosts);
+  const std::string mode = GENERATE("join", "sets");
+  const RunResult result = probe(hosts, {mode});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(lines_with(result.out, mode) == 3);
+}
+
+TEST_CASE("tensors that not all ranks submit are named, and end the job", "[engine][stall]") {
+  const auto hosts = GENERATE(kOneHost, kTwoHosts);
+  std::vector<std::string> options = hosts;
+  options.insert(options.end(), {"--stall-check-warning-time-seconds", "1",
+                                 "--stall-check-shutdown-time-seconds", "2"});
+  const RunResult result = probe(options, {"late"});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 82);
+  CHECK(result.time < std::chrono::seconds(15));
+  CHECK(std::regex_search(result.err,
+                          std::regex("tensor '(grad.7|other)' waits since [1-2] s for rank ")));
+  CHECK(std::regex_search(result.err, std::regex("last submitted '(grad.7|other)'")));
+}
+
+TEST_CASE("the engine tells the timeline", "[engine][timeline]") {
+  const auto hosts = GENERATE(kOneHost, kTwoHosts);
+  const bool by_program = GENERATE(false, true);
+  const TempFolder folder;
+  const std::string file = folder.path() + "/t.json";
+  std::vector<std::string> options = hosts;
+  options.insert(options.end(), {"--timeline-filename", by_program ? "DYNAMIC" : file});
+  const RunResult result =
+      by_program ? probe(options, {"timeline", file}) : probe(options, {"order", "5"});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  const RunResult checked =
+      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
+  INFO(checked.out << checked.err);
+  REQUIRE(checked.exit_code == 0);
+  for (const std::string rank : {"0", "1", "2"}) {
+    for (const std::string phase : {"QUEUE", "ALLREDUCE", "NEGOTIATE_ALLREDUCE"})
+      CHECK_THAT(checked.out, Catch::Contains("\n" + rank + " gradient/3 " + phase + " "));
+    if (by_program) CHECK_THAT(checked.out, Catch::Contains("\n" + rank + " direct ALLREDUCE 1\n"));
+  }
+}
+
+TEST_CASE("a job that has nothing to do does nothing", "[engine]") {
+  const RunResult result = probe(kTwoHosts, {"idle", "2"});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  // One switch is the sleep's own; leases are renewed by agents, not by ranks.
+  const std::regex idle("idle: 0\\.000\\d* s of CPU, [0-3] switches");
+  CHECK(std::distance(std::sregex_iterator(result.out.begin(), result.out.end(), idle), {}) == 3);
+}
+
+}  // namespace
+}  // namespace hvdrun::test

@@ -1,0 +1,252 @@
+// The fake driver, and our kernels on its streams.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include <hvd/hvd.h>
+
+#include "tests/unit/gpu/fake_gpu.h"
+#include "tests/unit/gpu/fake_stream.h"
+#include "worker/comm/reduce.h"
+#include "worker/gpu/cuda_api.h"
+#include "worker/gpu/kernels_abi.h"
+
+namespace hvdrun::test {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::map<void*, std::unique_ptr<FakeStream>> streams;
+  std::map<void*, std::shared_ptr<FakeEvent>> events;
+  int made = 0;
+};
+// Never destroyed: streams' threads may still run at the end of the process.
+State& state() {
+  static State& one = *new State;
+  return one;
+}
+thread_local std::vector<cuda::Context> contexts;
+
+constexpr cuda::Result kInvalidContext = 201;
+
+template <class To>
+To handle_of(std::uintptr_t number) {
+  return reinterpret_cast<To>(number);  // NOLINT(performance-no-int-to-ptr)
+}
+
+std::shared_ptr<FakeEvent> event_of(cuda::Event event) {
+  const std::lock_guard lock(state().mutex);
+  return state().events.at(event);
+}
+
+void* memory(cuda::DevicePointer pointer) {
+  return handle_of<void*>(static_cast<std::uintptr_t>(pointer));
+}
+
+std::string name_of(void* stream) {
+  return "stream " + std::to_string(fake_stream(stream).number());
+}
+
+}  // namespace
+
+FakeStream& fake_stream(void* stream) {
+  const std::lock_guard lock(state().mutex);
+  // Each context has a default stream.
+  if (stream == nullptr && has_context()) stream = contexts.back();
+  auto& found = state().streams[stream];
+  if (!found) found = std::make_unique<FakeStream>(0);
+  return *found;
+}
+
+bool has_context() { return !contexts.empty() && contexts.back() != nullptr; }
+
+}  // namespace hvdrun::test
+
+using namespace hvdrun;
+using namespace hvdrun::test;
+
+#define FAKE extern "C" __attribute__((visibility("default")))
+
+FAKE FakeGpu* fake_gpu() {
+  static FakeGpu& one = *new FakeGpu;
+  return &one;
+}
+
+FAKE cuda::Result cuInit(unsigned) { return cuda::kSuccess; }
+FAKE cuda::Result cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuGetErrorName(cuda::Result, const char** text) {
+  *text = "FAKE_ERROR";
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuGetErrorString(cuda::Result, const char** text) {
+  *text = "a fault of the fake";
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuDeviceGetCount(int* count) {
+  *count = fake_gpu()->devices;
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuDeviceGet(cuda::Device* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < fake_gpu()->devices ? cuda::kSuccess : 101;
+}
+FAKE cuda::Result cuDeviceGetName(char* name, int length, cuda::Device) {
+  std::strncpy(name, "Fake", static_cast<std::size_t>(length));
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuDeviceGetUuid_v2(cuda::Uuid* uuid, cuda::Device device) {
+  std::memset(uuid->bytes, device + 1, sizeof(uuid->bytes));
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device) {
+  ++fake_gpu()->contexts;
+  *context = handle_of<cuda::Context>(static_cast<std::uintptr_t>(device) + 1);
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuDevicePrimaryCtxRelease_v2(cuda::Device) {
+  --fake_gpu()->contexts;
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuCtxSetCurrent(cuda::Context context) {
+  if (contexts.empty()) contexts.emplace_back();
+  contexts.back() = context;
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuCtxPushCurrent_v2(cuda::Context context) {
+  contexts.push_back(context);
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuCtxPopCurrent_v2(cuda::Context* context) {
+  if (contexts.empty()) return kInvalidContext;
+  *context = contexts.back();
+  contexts.pop_back();
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return has_context() ? cuda::kSuccess : kInvalidContext;
+}
+FAKE cuda::Result cuStreamCreateWithPriority(cuda::Stream* stream, unsigned flags, int priority) {
+  if (!has_context()) return kInvalidContext;
+  if (flags != cuda::kStreamNonBlocking) ++fake_gpu()->misuses;
+  fake_gpu()->priority = priority;
+  const std::lock_guard lock(state().mutex);
+  auto made = std::make_unique<FakeStream>(++state().made);
+  *stream = reinterpret_cast<cuda::Stream>(made.get());
+  state().streams[*stream] = std::move(made);
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuStreamDestroy_v2(cuda::Stream stream) {
+  std::unique_ptr<FakeStream> ended;
+  {
+    const std::lock_guard lock(state().mutex);
+    ended = std::move(state().streams.at(stream));
+    state().streams.erase(stream);
+  }
+  // As the driver does it: what is on it is not waited for.
+  std::thread([stream = std::move(ended)]() mutable { stream.reset(); }).detach();
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned) {
+  fake_gpu()->log(name_of(stream) + " waits");
+  fake_stream(stream).wait(event_of(event));
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuEventCreate(cuda::Event* event, unsigned flags) {
+  if (!has_context()) return kInvalidContext;
+  if (flags != cuda::kEventDisableTiming) ++fake_gpu()->misuses;
+  auto made = std::make_shared<FakeEvent>();
+  *event = reinterpret_cast<cuda::Event>(made.get());
+  const std::lock_guard lock(state().mutex);
+  state().events[*event] = std::move(made);
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuEventDestroy_v2(cuda::Event event) {
+  const std::lock_guard lock(state().mutex);
+  if (state().events.erase(event) != 1) ++fake_gpu()->misuses;
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuEventRecord(cuda::Event event, cuda::Stream stream) {
+  if (!has_context()) return kInvalidContext;
+  fake_gpu()->log(name_of(stream) + " records");
+  fake_stream(stream).record(event_of(event));
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuEventQuery(cuda::Event event) {
+  if (!has_context()) return kInvalidContext;
+  const auto found = event_of(event);
+  const std::lock_guard lock(found->mutex);
+  return found->reached >= found->recorded ? cuda::kSuccess : cuda::kNotReady;
+}
+FAKE cuda::Result cuMemAlloc_v2(cuda::DevicePointer* pointer, std::size_t bytes) {
+  void* const made = std::malloc(bytes);
+  if (made == nullptr) return 2;
+  std::memset(made, 0xa5, bytes);  // as a GPU's memory: what was there
+  *pointer = cuda::device_pointer(made);
+  return has_context() ? cuda::kSuccess : kInvalidContext;
+}
+FAKE cuda::Result cuMemFree_v2(cuda::DevicePointer pointer) {
+  std::free(memory(pointer));
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuMemAllocAsync(cuda::DevicePointer* pointer, std::size_t bytes, cuda::Stream) {
+  return cuMemAlloc_v2(pointer, bytes);
+}
+FAKE cuda::Result cuMemFreeAsync(cuda::DevicePointer pointer, cuda::Stream stream) {
+  fake_stream(stream).push([pointer] { std::free(memory(pointer)); });
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuMemcpyDtoDAsync_v2(cuda::DevicePointer to, cuda::DevicePointer from,
+                                       std::size_t bytes, cuda::Stream stream) {
+  fake_stream(stream).push([=] { std::memcpy(memory(to), memory(from), bytes); });
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuMemcpyHtoDAsync_v2(cuda::DevicePointer to, const void* from, std::size_t bytes,
+                                       cuda::Stream stream) {
+  return cuMemcpyDtoDAsync_v2(to, cuda::device_pointer(from), bytes, stream);
+}
+FAKE cuda::Result cuMemcpyDtoHAsync_v2(void* to, cuda::DevicePointer from, std::size_t bytes,
+                                       cuda::Stream stream) {
+  return cuMemcpyDtoDAsync_v2(cuda::device_pointer(to), from, bytes, stream);
+}
+FAKE cuda::Result cuPointerGetAttribute(void* value, int, cuda::DevicePointer) {
+  const unsigned type = cuda::kMemoryTypeDevice;
+  std::memcpy(value, &type, sizeof(type));
+  return cuda::kSuccess;
+}
+
+FAKE int hvd_cuda_abi_version() { return HVD_CUDA_ABI_VERSION; }
+FAKE const char* hvd_cuda_error_text(int) { return "a fault of the fake"; }
+FAKE std::size_t hvd_cuda_adasum_scratch() { return 3; }
+FAKE int hvd_cuda_scale(const void* input, void* output, std::size_t count, int type, double factor,
+                        void* stream) {
+  fake_gpu()->log("scale on " + name_of(stream));
+  fake_stream(stream).push([=] {
+    const auto* source = static_cast<const std::byte*>(input);
+    auto* target = static_cast<std::byte*>(output);
+    reduce(&source, 1, count, {static_cast<hvd::DataType>(type), hvd::ReduceOp::sum, factor, 1},
+           &target, 1);
+  });
+  return 0;
+}
+FAKE int hvd_cuda_normalise_boolean(void* data, std::size_t count, void* stream) {
+  fake_stream(stream).push([=] {
+    auto* bytes = static_cast<std::uint8_t*>(data);
+    std::transform(bytes, bytes + count, bytes, [](std::uint8_t x) { return x != 0; });
+  });
+  return 0;
+}
+FAKE int hvd_cuda_compress(const void*, void*, std::size_t, int, void*) { return 1; }
+FAKE int hvd_cuda_decompress(const void*, void*, std::size_t, int, void*) { return 1; }
+FAKE int hvd_cuda_adasum_dots(const void*, const void*, std::size_t, int, double*, void*) {
+  return 1;
+}
+FAKE int hvd_cuda_adasum_combine(const void*, const void*, void*, std::size_t, int, const double*,
+                                 void*) {
+  return 1;
+}

@@ -1,0 +1,48 @@
+// A driver and an NCCL that run on the CPU, as one shared library: streams are threads, device
+// memory is ordinary memory, the ranks are threads of one process. It stands in for what needs a
+// GPU: order of calls, waits, failures. tests/gpu has the real ones.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace hvdrun::test {
+
+// What a test sets and reads.
+struct FakeGpu {
+  std::atomic<int> devices{8};
+  // Ranks' communicators are never ready, even when all have come.
+  std::atomic<bool> init_hangs{false};
+  std::atomic<int> init_result{0};  // of ncclCommInitRankConfig
+  // The rank whose communicators tell `async_error` from now on; -1: none.
+  std::atomic<int> async_rank{-1};
+  std::atomic<int> async_error{0};
+  // A call to group_end of this rank does not return before its communicator is aborted.
+  std::atomic<int> group_end_hangs_rank{-1};
+  // How long an abort waits for the other communicators of its rank to be aborted too.
+  std::atomic<int> abort_needs{1};
+  std::atomic<int> aborts{0};
+  std::atomic<int> destroys{0};
+  std::atomic<int> shrink_flags{-1};
+  std::atomic<int> contexts{0};  // retained and not released
+  std::atomic<int> priority{99};
+  std::atomic<int> redops{0};   // made and not destroyed
+  std::atomic<int> misuses{0};  // calls that the real libraries forbid
+
+  // Calls in the order in which they came; streams by name: "user" (the first that was made after a
+  // reset of the log) has no better one, so they are numbers in the order of their creation.
+  void log(const std::string& call) {
+    const std::lock_guard lock(mutex);
+    if (logging) calls.push_back(call);
+  }
+  std::mutex mutex;
+  bool logging = false;
+  std::vector<std::string> calls;
+  std::string last_error;
+};
+
+}  // namespace hvdrun::test
+
+extern "C" hvdrun::test::FakeGpu* fake_gpu();

@@ -1,0 +1,149 @@
+// Communicators over the fake driver and NCCL: results, order of calls, what is left behind.
+#include "tests/gpu/conformance.h"
+#include "tests/unit/gpu/fake_ranks.h"
+#include "worker/gpu/watch.h"
+
+using namespace hvdrun;
+using namespace hvdrun::test;
+using Lines = std::vector<std::string>;
+
+TEST_CASE("all collectives give what they promise", "[gpu][nccl]") {
+  for (const int size : {1, 2, 3, 4}) {
+    FakeRanks ranks(size);
+    REQUIRE(ranks.connect() == nothing_wrong(size));
+    const auto errors = ranks.run([&](int rank) {
+      GpuRank own(ranks.at(rank), *ranks.devices[static_cast<std::size_t>(rank)]);
+      if (run_gpu_conformance(own, true, 1000) < 500) throw std::runtime_error("few cases");
+    });
+    CHECK(errors == nothing_wrong(size));
+    CHECK(ranks.run([&](int rank) { ranks.at(rank).close(20s); }) == nothing_wrong(size));
+    CHECK(fake().misuses == 0);
+    CHECK(fake().redops == 0);
+    CHECK(fake().destroys == size);
+    CHECK(fake().aborts == 0);
+  }
+}
+
+TEST_CASE("an operation stands between events, both ways, on a stream of its own", "[gpu][nccl]") {
+  FakeRanks ranks(1);
+  REQUIRE(ranks.connect() == nothing_wrong(1));
+  CHECK(fake().priority == -5);  // the highest that the driver has
+  GpuStream user(*ranks.devices[0]);
+  fake().logging = true;
+  float value = 3;
+  const auto errors = ranks.run([&](int) {
+    const GpuTicket ticket = ranks.at(0).allreduce(
+        &value, &value, 1, {hvd::DataType::float32, hvd::ReduceOp::max, 2, 1}, {user.get(), 20s});
+    ranks.at(0).wait(ticket, 20s);
+  });
+  CHECK(errors == nothing_wrong(1));
+  CHECK(value == 6);
+  REQUIRE(fake().calls.size() == 8);
+  const std::string theirs = fake().calls[0].substr(0, fake().calls[0].find(" records"));
+  const std::string ours = fake().calls[1].substr(0, fake().calls[1].find(" waits"));
+  CHECK(theirs != ours);
+  CHECK(fake().calls == Lines{theirs + " records", ours + " waits", "scale on " + ours,
+                              "group_start", "all_reduce on " + ours, "group_end",
+                              ours + " records", theirs + " waits"});
+}
+
+TEST_CASE("many operations may be under way, and end in order", "[gpu][nccl]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  std::vector<float> values(2, 1);
+  const auto errors = ranks.run([&](int rank) {
+    NcclCommunicator& own = ranks.at(rank);
+    GpuTicket last = 0;
+    for (int i = 0; i < 50; ++i) {
+      const GpuTicket ticket = sum_one(own, values[static_cast<std::size_t>(rank)]);
+      if (ticket != last + 1) throw std::runtime_error("tickets are not in a row");
+      last = ticket;
+    }
+    own.wait(last, 20s);
+    if (!own.has_ended(1) || !own.has_ended(last) || !own.has_ended(0))
+      throw std::runtime_error("not ended");
+    if (own.has_ended(last + 1)) throw std::runtime_error("ended before it began");
+  });
+  CHECK(errors == nothing_wrong(2));
+  CHECK(values == std::vector<float>(2, std::ldexp(1.0F, 50)));
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("the caller's current device stays its own", "[gpu][nccl]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  std::vector<float> values(2, 1);
+  const auto errors = ranks.run([&](int rank) {
+    const auto& device = *ranks.devices[static_cast<std::size_t>(rank)];
+    cuda::Context other = ranks.devices[static_cast<std::size_t>(1 - rank)]->context();
+    device.api().context_set_current(other);
+    const GpuTicket ticket = sum_one(ranks.at(rank), values[static_cast<std::size_t>(rank)]);
+    ranks.at(rank).wait(ticket, 20s);
+    cuda::Context now = nullptr;
+    device.api().context_pop(&now);
+    if (now != other) throw std::runtime_error("another device is current");
+  });
+  CHECK(errors == nothing_wrong(2));
+}
+
+TEST_CASE("what needs our kernels says so where there are none", "[gpu][nccl]") {
+  FakeRanks ranks(1);
+  GpuParts parts = ranks.parts(0);
+  parts.kernels = nullptr;
+  parts.no_kernels = "hvdrun's GPU kernels are not installed (why)";
+  NcclCommunicator own(parts, 0, 1);
+  own.connect(NcclCommunicator::make_id(*parts.nccl), 20s);
+  float value = 2;
+  CHECK_THROWS_WITH(
+      own.allreduce(&value, &value, 1, {hvd::DataType::float32, hvd::ReduceOp::sum, 1, 2}, {}),
+      "scale factors and booleans on a GPU: hvdrun's GPU kernels are not installed "
+      "(why)");
+  // An error of the arguments: the communicator goes on, and NCCL's own scaling does.
+  own.wait(own.allreduce(&value, &value, 1, {hvd::DataType::float32, hvd::ReduceOp::sum, 2, 1}, {}),
+           20s);
+  CHECK(value == 4);
+}
+
+TEST_CASE("a process set has a communicator of its own", "[gpu][nccl]") {
+  FakeRanks ranks(4);
+  REQUIRE(ranks.connect() == nothing_wrong(4));
+  std::vector<float> values(4, 1);
+  const auto errors = ranks.run([&](int rank) {
+    auto child = ranks.at(rank).split({1, 3}, 20s);
+    if ((child != nullptr) != (rank % 2 == 1)) throw std::runtime_error("wrong members");
+    float& value = values[static_cast<std::size_t>(rank)];
+    if (child != nullptr) {
+      if (child->rank() != rank / 2 || child->size() != 2) throw std::runtime_error("wrong rank");
+      child->wait(sum_one(*child, value), 20s);
+      child->close(20s);
+    }
+    ranks.at(rank).wait(sum_one(ranks.at(rank), value), 20s);
+  });
+  CHECK(errors == nothing_wrong(4));
+  CHECK(values == std::vector<float>(4, 6));
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("the device is selected before any context exists", "[gpu][device]") {
+  reset_fake();
+  const auto none = select_device(0, 1, "", "/nowhere/libcuda.so.1");
+  CHECK(none.device == nullptr);
+  CHECK(none.why == "CUDA_VISIBLE_DEVICES names no GPU");
+  const auto missing = select_device(0, 1, nullptr, "/nowhere/libcuda.so.1");
+  CHECK(missing.device == nullptr);
+  CHECK_THAT(missing.why, Catch::StartsWith("there is no NVIDIA driver here: /nowhere/"));
+  const int before = fake().contexts;
+  {
+    const auto selected = select_device(2, 4, nullptr, fake_file());
+    REQUIRE(selected.device);
+    CHECK(selected.device->ordinal() == 2);
+    CHECK(selected.device->words() == "GPU 2 (Fake)");
+    CHECK(selected.device->uuid().bytes[0] == 3);
+    CHECK(fake().contexts == before + 1);
+  }
+  CHECK(fake().contexts == before);
+  fake().devices = 2;
+  CHECK_THROWS_WITH(select_device(2, 4, nullptr, fake_file()),
+                    Catch::StartsWith("this host has 4 ranks and 2 GPUs: "));
+  CHECK(fake().contexts == before);
+}

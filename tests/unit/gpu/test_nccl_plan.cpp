@@ -1,0 +1,81 @@
+// What a reduction of hvd's becomes for NCCL and our kernels.
+#include <cstring>
+
+#include <catch2/catch.hpp>
+
+#include "worker/gpu/nccl_plan.h"
+
+using namespace hvdrun;
+using hvd::DataType;
+using hvd::ReduceOp;
+
+namespace {
+
+template <class T>
+T scalar(const NcclReduction& plan) {
+  T value{};
+  std::memcpy(&value, plan.scalar.data(), sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("a plain reduction is one of NCCL's", "[gpu][plan]") {
+  const auto op = [](ReduceOp asked) { return plan_reduction({DataType::float32, asked}, 4).op; };
+  CHECK(op(ReduceOp::average) == nccl::avg);
+  CHECK(op(ReduceOp::sum) == nccl::sum);
+  CHECK(op(ReduceOp::min) == nccl::min);
+  CHECK(op(ReduceOp::max) == nccl::max);
+  CHECK(op(ReduceOp::product) == nccl::prod);
+  CHECK_FALSE(plan_reduction({DataType::float32, ReduceOp::average}, 4).premultiply);
+  CHECK_FALSE(plan_reduction({DataType::int64, ReduceOp::average}, 4).needs_kernels());
+  CHECK(plan_reduction({DataType::bfloat16, ReduceOp::sum}, 4).type == nccl::bfloat16);
+  CHECK(plan_reduction({DataType::int64, ReduceOp::sum}, 4).type == nccl::int64);
+}
+
+TEST_CASE("a factor before a sum of floats is NCCL's, in the type of the elements", "[gpu][plan]") {
+  const auto sum = plan_reduction({DataType::float32, ReduceOp::sum, 0.1}, 4);
+  CHECK(sum.premultiply);
+  CHECK(scalar<float>(sum) == 0.1F);
+  CHECK_FALSE(sum.needs_kernels());
+  // An average of four: the share goes into the same factor.
+  CHECK(scalar<double>(plan_reduction({DataType::float64, ReduceOp::average, 0.1}, 4)) == 0.025);
+  CHECK(scalar<std::uint16_t>(plan_reduction({DataType::float16, ReduceOp::sum, 0.5}, 4)) ==
+        0x3800);
+  CHECK(scalar<std::uint16_t>(plan_reduction({DataType::bfloat16, ReduceOp::sum, -2}, 4)) ==
+        0xc000);
+}
+
+TEST_CASE("what NCCL cannot do goes to our kernels", "[gpu][plan]") {
+  const auto most = plan_reduction({DataType::float32, ReduceOp::max, 0.5, 3}, 4);
+  CHECK_FALSE(most.premultiply);
+  CHECK(most.before == 0.5);
+  CHECK(most.after == 3);
+  CHECK(most.needs_kernels());
+  CHECK(plan_reduction({DataType::int32, ReduceOp::sum, 0.5}, 4).before == 0.5);
+  CHECK(plan_reduction({DataType::float32, ReduceOp::sum, 1, 3}, 4).needs_kernels());
+}
+
+TEST_CASE("booleans are bytes of any value", "[gpu][plan]") {
+  const auto plan = [](ReduceOp op) { return plan_reduction({DataType::boolean, op}, 4); };
+  CHECK(plan(ReduceOp::sum).op == nccl::max);
+  CHECK(plan(ReduceOp::max).op == nccl::max);
+  CHECK(plan(ReduceOp::product).op == nccl::min);
+  CHECK(plan(ReduceOp::min).op == nccl::min);
+  CHECK(plan(ReduceOp::min).normalise);
+  CHECK(plan(ReduceOp::min).type == nccl::uint8);
+}
+
+TEST_CASE("NCCL reduces no 16-bit integers, but moves them", "[gpu][plan]") {
+  CHECK_THROWS_WITH(plan_reduction({DataType::int16, ReduceOp::sum}, 2),
+                    "NCCL does not reduce 16-bit integers; convert them to int32");
+  CHECK_THROWS_AS(plan_reduction({DataType::uint16, ReduceOp::max}, 2), hvd::Error);
+  std::size_t count = 5;
+  CHECK(moved_type(DataType::int16, count) == nccl::uint8);
+  CHECK(count == 10);
+  count = 5;
+  CHECK(moved_type(DataType::float64, count) == nccl::int64);
+  CHECK(moved_type(DataType::float32, count) == nccl::int32);
+  CHECK(moved_type(DataType::boolean, count) == nccl::uint8);
+  CHECK(count == 5);
+}

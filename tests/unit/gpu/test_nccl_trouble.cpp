@@ -1,0 +1,241 @@
+// Communicators in trouble: never a hang, always a name and NCCL's own words.
+#include <atomic>
+
+#include "tests/unit/gpu/fake_ranks.h"
+#include "worker/gpu/watch.h"
+
+using namespace hvdrun;
+using namespace hvdrun::test;
+using Catch::Contains;
+using Catch::StartsWith;
+using std::chrono::steady_clock;
+
+namespace {
+
+const hvd::Error kPeerLost(hvd::ErrorCode::peer_lost, "rank 1 on host b was killed by signal 9");
+
+// The errors of all but one; that one must have none.
+void check_others(const std::vector<std::string>& errors, std::size_t but,
+                  const std::string& text) {
+  for (std::size_t rank = 0; rank < errors.size(); ++rank)
+    if (rank != but) CHECK_THAT(errors[rank], StartsWith(text));
+}
+
+}  // namespace
+
+TEST_CASE("a rank that does not come is a time-out, and NCCL is aborted", "[gpu][trouble]") {
+  FakeRanks ranks(3);
+  const auto errors = ranks.run([&](int rank) {
+    if (rank != 2) ranks.at(rank).connect(ranks.id(), 150ms);
+  });
+  CHECK(errors[0] ==
+        "rank 0 on GPU 0 (Fake): NCCL's communicator of 3 ranks: not ready after "
+        "0.15 s; another rank did not take part");
+  CHECK_THAT(errors[1], StartsWith("rank 1 on GPU 1 (Fake): "));
+  CHECK(fake().aborts == 2);
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("a creation that never ends is a time-out even when all have come", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  fake().init_hangs = true;
+  const auto errors = ranks.connect(100ms);
+  CHECK_THAT(errors[0], Contains("not ready after 0.1 s"));
+  CHECK(fake().aborts == 2);
+}
+
+TEST_CASE("an error of the creation has NCCL's last words", "[gpu][trouble]") {
+  FakeRanks ranks(1);
+  fake().init_result = nccl::system_error;
+  fake().last_error = "Call to connect to 10.0.0.2<4242> failed:\nConnection refused\n";
+  CHECK(ranks.connect().front() ==
+        "rank 0 on GPU 0 (Fake): NCCL's communicator of 1 ranks: unhandled system error: Call to "
+        "connect to 10.0.0.2<4242> failed: Connection refused");
+}
+
+TEST_CASE("an abort ends a creation under way", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  std::thread other([&] { ranks.at(0).abort(kPeerLost); });
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 0) ranks.at(0).connect(ranks.id(), 60s);
+  });
+  other.join();
+  CHECK(errors[0] == kPeerLost.what());
+}
+
+TEST_CASE("the news of a peer's death ends what waits for it", "[gpu][trouble]") {
+  FakeRanks ranks(3);
+  REQUIRE(ranks.connect() == nothing_wrong(3));
+  std::vector<float> values(3, 1);
+  const auto begin = steady_clock::now();
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 1) return;
+    NcclCommunicator& own = ranks.at(rank);
+    const GpuTicket ticket = sum_one(own, values[static_cast<std::size_t>(rank)]);
+    if (own.has_ended(ticket)) throw std::runtime_error("ended without rank 1");
+    own.peer_gone(1, kPeerLost);
+    try {
+      own.wait(ticket, 20s);
+    } catch (const hvd::Error& error) {
+      if (error.code() != hvd::ErrorCode::peer_lost) throw std::runtime_error("another code");
+      // Every later one says the same.
+      sum_one(own, values[static_cast<std::size_t>(rank)]);
+    }
+  });
+  check_others(errors, 1, kPeerLost.what());
+  CHECK(steady_clock::now() - begin < 10s);
+  CHECK(fake().aborts == 2);
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("a later error of NCCL's is watched for, named, and ends all of the rank's communicators",
+          "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  std::vector<std::unique_ptr<NcclCommunicator>> sets(2);
+  REQUIRE(ranks.run([&](int rank) {
+    sets[static_cast<std::size_t>(rank)] = ranks.at(rank).split({0, 1}, 20s);
+  }) == nothing_wrong(2));
+  fake().last_error = "net.cc:301 peer closed the connection";
+  std::vector<float> values(2, 1);
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 1) return;  // takes part in nothing
+    std::atomic<bool> told{false};
+    std::string text;
+    GpuWatch watch(
+        [&](const hvd::Error& error) {
+          text = error.what();
+          told = true;
+        },
+        1ms);
+    watch.add(ranks.at(0));
+    watch.add(*sets[0]);
+    // One of them cannot be aborted alone: the other's kernel keeps it.
+    fake().abort_needs = 2;
+    sum_one(ranks.at(0), values[0]);
+    sum_one(*sets[0], values[0]);
+    fake().async_error = nccl::remote_error;
+    fake().async_rank = 0;
+    const auto deadline = steady_clock::now() + 5s;
+    while (!told && steady_clock::now() < deadline) std::this_thread::yield();
+    const bool in_time = told;
+    watch.remove(ranks.at(0));
+    watch.remove(*sets[0]);
+    if (!in_time) throw std::runtime_error("nobody was told in time");
+    try {
+      sum_one(*sets[0], values[0]);
+    } catch (const hvd::Error& error) {
+      if (error.code() != hvd::ErrorCode::peer_lost || error.what() != text)
+        throw std::runtime_error(std::string("another error: ") + error.what());
+    }
+    sum_one(ranks.at(0), values[0]);
+  });
+  CHECK(errors[0] ==
+        "rank 0 on GPU 0 (Fake): NCCL: remote process exited or there was a network error: "
+        "net.cc:301 peer closed the connection");
+  CHECK(fake().aborts == 2);
+  fake().async_rank = -1;
+  fake().abort_needs = 1;
+}
+
+TEST_CASE("an operation past its deadline is named by the watch's look", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  float value = 1;
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 1) return;
+    NcclCommunicator& own = ranks.at(0);
+    sum_one(own, value, nullptr, 30s);
+    if (own.look(steady_clock::now() + 29s)) throw std::runtime_error("too early");
+    const auto late = own.look(steady_clock::now() + 31s);
+    if (!late || late->code() != hvd::ErrorCode::timeout) throw std::runtime_error("no time-out");
+    throw hvd::Error(*late);
+  });
+  CHECK(errors[0] ==
+        "rank 0 on GPU 0 (Fake): allreduce(float32, 1 element, sum): not done after 30 s; another "
+        "rank did not take part, or its GPU hangs");
+}
+
+TEST_CASE("a call that hangs within NCCL is ended by the watch", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  fake().group_end_hangs_rank = 0;
+  float value = 1;
+  const auto begin = steady_clock::now();
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 1) return;
+    GpuWatch watch({}, 1ms);
+    watch.add(ranks.at(0));
+    try {
+      sum_one(ranks.at(0), value, nullptr, 50ms);
+    } catch (...) {
+      watch.remove(ranks.at(0));
+      throw;
+    }
+  });
+  CHECK_THAT(errors[0], Contains("not done after 0.05 s"));
+  CHECK(steady_clock::now() - begin < 10s);
+}
+
+TEST_CASE("a revoked communicator takes nothing more and can be shrunk", "[gpu][trouble]") {
+  FakeRanks ranks(3);
+  REQUIRE(ranks.connect() == nothing_wrong(3));
+  std::vector<float> values(3, 1);
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 1) return;
+    NcclCommunicator& own = ranks.at(rank);
+    float& value = values[static_cast<std::size_t>(rank)];
+    sum_one(own, value);
+    own.revoke(kPeerLost, 20s);
+    try {
+      sum_one(own, value);
+      throw std::runtime_error("it took an operation");
+    } catch (const hvd::Error& error) {
+      if (std::string(error.what()) != kPeerLost.what()) throw;
+    }
+    auto left = own.shrink({1}, 20s);
+    if (left->size() != 2 || left->rank() != rank / 2) throw std::runtime_error("wrong ranks");
+    left->wait(sum_one(*left, value), 20s);
+    left->close(20s);
+  });
+  CHECK(errors == nothing_wrong(3));
+  CHECK(values == std::vector<float>{2, 1, 2});
+  CHECK(fake().shrink_flags == 0);
+}
+
+TEST_CASE("without a revocation a shrink stops what is under way", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  float value = 1;
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 1) return;
+    sum_one(ranks.at(0), value);
+    auto left = ranks.at(0).shrink({1}, 20s);
+    left->wait(sum_one(*left, value), 20s);
+  });
+  CHECK(errors == nothing_wrong(2));
+  CHECK(fake().shrink_flags == nccl::kShrinkAbort);
+}
+
+TEST_CASE("an operation without a communicator is an error, not a success", "[gpu][trouble]") {
+  FakeRanks ranks(1);
+  float value = 1;
+  CHECK_THROWS_WITH(sum_one(ranks.at(0), value),
+                    "rank 0 on GPU 0 (Fake): allreduce(float32, 1 element, sum): its communicator "
+                    "is not connected, or in use");
+}
+
+TEST_CASE("what an old NCCL lacks is an error that says so", "[gpu][trouble]") {
+  FakeRanks ranks(1);
+  GpuParts parts = ranks.parts(0);
+  auto old = std::make_shared<NcclLibrary>(*parts.nccl);
+  old->version = 21403;
+  old->api.comm_split = nullptr;
+  old->api.comm_shrink = nullptr;
+  old->api.comm_revoke = nullptr;
+  parts.nccl = old;
+  NcclCommunicator own(parts, 0, 1);
+  CHECK_THROWS_WITH(own.split({0}, 1s), "NCCL 2.14.3 has no ncclCommSplit");
+  CHECK_THROWS_WITH(own.shrink({}, 1s), "NCCL 2.14.3 has no ncclCommShrink");
+  CHECK_THROWS_WITH(own.revoke(kPeerLost, 1s), "NCCL 2.14.3 has no ncclCommRevoke");
+}
