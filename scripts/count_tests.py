@@ -2,7 +2,7 @@
 
 A Catch2 or unittest program counts with its test cases, any other as one. A program that failed
 without a failed case in its summary (a crash, a timeout, a leak found at exit) counts as one failed
-case more. Prints what was skipped and why, then "N passed, N failed" and ", N skipped" when there
+case more. Prints what was skipped and why, what failed with its first lines, then "N passed, N failed" and ", N skipped" when there
 are any. Exit code 1 when something failed or nothing ran.
 """
 
@@ -52,6 +52,24 @@ def count(test):
     return passed, max(failed, 1), skipped, None
 
 
+def excerpts(log):
+    """What failed, in few lines each: the name of the case and what stands below "FAILED", or, of a
+    program without such a line (a sanitizer's report, a timeout), its last lines."""
+    lines = log.splitlines()
+    found = []
+    for at, line in enumerate(lines):
+        if line.endswith(": FAILED:") or line.startswith(("FAIL: ", "ERROR: ")):
+            begin = at
+            while begin > 0 and at - begin < 40 and not lines[begin].startswith("....."):
+                begin -= 1
+            name = [text for text in lines[max(begin - 4, 0):begin] if text.strip(" -.")][:1]
+            found.append(name + lines[at:at + 12])
+    if not found:
+        errors = [at for at, line in enumerate(lines) if "ERROR: " in line or "WARNING: Thread" in line]
+        found.append(lines[errors[0]:errors[0] + 40] if errors else lines[-20:])
+    return found[:5]
+
+
 def main(path):
     total = [0, 0, 0]
     try:
@@ -66,6 +84,8 @@ def main(path):
             print(f"skipped: {test['name']}: {reason}")
         if counts[1]:
             print(f"failed: {test['name']} ({test['result'].lower()})")
+            for lines in excerpts((test.get("stdout") or "") + "\n" + (test.get("stderr") or "")):
+                print("\n".join("  | " + line for line in lines))
     if not tests:
         print("no test ran")
         total[1] += 1
