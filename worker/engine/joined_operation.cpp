@@ -20,6 +20,7 @@ struct Fixed {
   std::uint8_t zero = 0;
   std::uint64_t counts = 0;  // that follow
   std::uint64_t receive_counts = 0;
+  std::uint64_t segments = 0;
 };
 
 void put_counts(std::string& text, const std::vector<std::size_t>& counts) {
@@ -128,9 +129,13 @@ std::string encode_operations(const std::vector<const Operation*>& operations) {
     fixed.op = operation->reduction.op;
     fixed.counts = operation->counts.size();
     fixed.receive_counts = operation->receive_counts.size();
+    fixed.segments = operation->segments.size();
     text.append(reinterpret_cast<const char*>(&fixed), sizeof fixed);
     put_counts(text, operation->counts);
     put_counts(text, operation->receive_counts);
+    std::vector<std::size_t> segments;
+    for (const BufferPart& segment : operation->segments) segments.push_back(segment.count);
+    put_counts(text, segments);
   }
   return text;
 }
@@ -149,6 +154,8 @@ std::vector<Operation> decode_operations(std::string_view bytes) {
     operation.root = fixed.root;
     operation.counts = take_counts(bytes, fixed.counts);
     operation.receive_counts = take_counts(bytes, fixed.receive_counts);
+    for (const std::size_t count : take_counts(bytes, fixed.segments))
+      operation.segments.push_back({nullptr, nullptr, count});
     operations.push_back(std::move(operation));
   }
   return operations;
@@ -221,6 +228,14 @@ std::unique_ptr<JoinedOperation> make_joined(const std::vector<const Operation*>
     fill_neutral(joined->input, model.reduction);
   own.input = joined->input.data();
   own.output = joined->output.data();
+  // In the same pieces: what is many buffers elsewhere moves in another way than what is one.
+  std::size_t begin = 0;
+  for (BufferPart& segment : own.segments) {
+    if (segment.count > own.count - begin) damaged();
+    segment.input = joined->input.data() + begin * width;
+    segment.output = joined->output.data() + begin * width;
+    begin += segment.count;
+  }
   return joined;
 }
 

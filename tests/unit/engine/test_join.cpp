@@ -30,6 +30,32 @@ float reduce_one(Engine& engine, float value, ReduceOp op, const std::string& na
 
 }  // namespace
 
+TEST_CASE("a rank that has joined takes part in groups", "[engine][join]") {
+  const Hosts hosts = GENERATE(Hosts{3}, Hosts{2, 1});
+  const ReduceOp op = GENERATE(ReduceOp::sum, ReduceOp::max, ReduceOp::adasum);
+  const std::size_t count = GENERATE(2U, 5000U);
+  CAPTURE(hosts, op, count);
+  EngineRanks ranks(hosts);
+  CHECK(first_error(ranks.run([&](Engine& engine, std::size_t rank) {
+          for (int round = 0; round < 3 && rank != 0; ++round) {
+            std::vector<float> ones(count, 1);
+            std::vector<float> others(count + 1, 2);
+            Operation operation;
+            operation.kind = OpKind::allreduce;
+            operation.reduction.op = op;
+            operation.segments = {{ones.data(), ones.data(), ones.size()},
+                                  {others.data(), others.data(), others.size()}};
+            engine.run(operation);
+            // The adaptive sum of equal vectors is each of them.
+            const float times = op == ReduceOp::sum ? 2 : 1;
+            for (const float value : ones) expect(std::abs(value - times) < 1e-6, "first buffer");
+            for (const float value : others)
+              expect(std::abs(value - 2 * times) < 1e-6, "second buffer");
+          }
+          engine.join();
+        })) == "");
+}
+
 TEST_CASE("ranks with batches of their own number end together", "[engine][join]") {
   const Hosts hosts = GENERATE(Hosts{2}, Hosts{4}, Hosts{2, 1});
   CAPTURE(hosts);
