@@ -1,7 +1,7 @@
 // Which gradient lies where: a list of parameters in, flat buckets out. No LibTorch in here.
 //
-// Gradients become ready from the last layer to the first, so the last parameter comes first in the
-// first bucket. A bucket holds one dtype, because it is reduced as one array.
+// Until somebody has seen the order in which gradients become ready, it is taken to be that from
+// the last parameter to the first. A bucket holds one dtype, because it is reduced as one array.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,12 @@ namespace hvdrun {
 // neighbouring gradients do not share a line.
 inline constexpr std::size_t kGradientAlignment = 64;
 
+inline constexpr int kNoGroup = -1;
+
 struct ParameterSize {
   hvd::DataType type;
   std::size_t elements;  // at least 1
+  int group = kNoGroup;  // those of one group (and dtype) are one bucket, whatever its size
 };
 
 struct BucketSlot {
@@ -31,10 +34,12 @@ struct BucketLayout {
   std::vector<BucketSlot> slots;
 };
 
-// Parameters in the order in which the optimizer knows them. A bucket is closed when the next
+// Parameters in the order in which the optimizer knows them; `order`: their indices as backward
+// produces gradients, each once, or nothing. A bucket without a group is closed when the next
 // gradient would take it over `bucket_bytes`; a larger gradient has one for itself. The buckets
 // come in the order in which backward completes them.
 std::vector<BucketLayout> plan_buckets(const std::vector<ParameterSize>& parameters,
-                                       std::size_t bucket_bytes);
+                                       std::size_t bucket_bytes,
+                                       const std::vector<std::size_t>& order = {});
 
 }  // namespace hvdrun

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_set>
 
 #include <hvd/torch.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "worker/torch/adasum_step.h"
 #include "worker/torch/gradient_buckets.h"
 
 namespace hvdrun {
@@ -117,27 +119,34 @@ std::string join(const std::vector<int>& ranks) {
 }
 
 // Buckets of other shapes would be added up without complaint wherever their sizes happen to agree.
-void confirm_same_layout(const GradientBuckets& buckets, std::size_t parameters) {
+void confirm_same_layout(const GradientBuckets& buckets, std::size_t parameters,
+                         const hvd::ProcessSet& set) {
   constexpr std::size_t kFields = 3;
   const std::array<std::int64_t, kFields> mine{static_cast<std::int64_t>(parameters),
                                                buckets.total_elements(), buckets.fingerprint()};
-  std::vector<std::int64_t> all(kFields * static_cast<std::size_t>(hvd::size()));
-  hvd::allgather(mine.data(), all.data(), mine.size());
+  const std::vector<int> ranks = hvd::process_set_ranks(set);
+  std::vector<std::int64_t> all(kFields * ranks.size());
+  hvd::allgather(mine.data(), all.data(), mine.size(), {{}, set, {}});
   std::vector<int> others;
-  for (int rank = 1; rank < hvd::size(); ++rank) {
+  for (int rank = 1; rank < static_cast<int>(ranks.size()); ++rank) {
     const auto at = all.begin() + static_cast<std::ptrdiff_t>(kFields) * rank;
     if (!std::equal(at, at + kFields, all.begin())) others.push_back(rank);
   }
   if (others.empty()) return;
+  const auto names_of = [&](std::vector<int> places) {
+    for (int& place : places) place = ranks[static_cast<std::size_t>(place)];
+    return places;
+  };
   const auto describe = [&](int rank) {
     const std::size_t at = kFields * static_cast<std::size_t>(rank);
-    return "rank " + std::to_string(rank) + " has " + std::to_string(all[at]) + " with " +
-           std::to_string(all[at + 1]) + " elements";
+    return "rank " + std::to_string(ranks[static_cast<std::size_t>(rank)]) + " has " +
+           std::to_string(all[at]) + " with " + std::to_string(all[at + 1]) + " elements";
   };
   throw hvd::Error(hvd::ErrorCode::mismatch,
                    "DistributedOptimizer: parameters, their order or the options differ between "
-                   "rank 0 and rank " +
-                       join(others) + " (" + describe(0) + ", " + describe(others.front()) + ")");
+                   "rank " +
+                       std::to_string(ranks.front()) + " and rank " + join(names_of(others)) +
+                       " (" + describe(0) + ", " + describe(others.front()) + ")");
 }
 
 }  // namespace
@@ -151,33 +160,45 @@ class DistributedOptimizer::Impl {
       : inner_(inner),
         parameters_(hvdrun::trained_parameters(inner)),
         known_(hvdrun::set_of(parameters_)),
-        buckets_(parameters_, options),
-        target_(std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&buckets_})) {
-    hvdrun::confirm_same_layout(buckets_, parameters_.size());
+        options_(options) {
+    if (options.op == ReduceOp::adasum) {
+      adasum_.emplace(parameters_, options);
+      return;
+    }
+    buckets_.emplace(parameters_, options);
+    target_ = std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&*buckets_});
+    hvdrun::confirm_same_layout(*buckets_, parameters_.size(), options.process_set);
     hooks_.reserve(parameters_.size());
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       hooks_.emplace_back(parameters_[i], target_, i);
     }
   }
-  ~Impl() { target_->buckets = nullptr; }
+  ~Impl() {
+    if (target_) target_->buckets = nullptr;
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void zero_grad() { buckets_.zero(); }
+  void zero_grad() {
+    if (!buckets_) return inner_.zero_grad();
+    buckets_->zero();
+  }
 
   void synchronize() {
     check_parameters();
-    buckets_.finish();
+    if (buckets_) buckets_->finish();
   }
 
   torch::Tensor step() {
     synchronize();
+    if (adasum_) return adasum_->take(inner_);
     torch::Tensor loss = inner_.step();
-    buckets_.next_round();
+    buckets_->next_round();
     return loss;
   }
 
   torch::optim::Optimizer& optimizer() { return inner_; }
+  const DistributedOptimizerOptions& options() const { return options_; }
 
  private:
   // A parameter that joined later would be trained by each rank on its own.
@@ -198,7 +219,10 @@ class DistributedOptimizer::Impl {
   torch::optim::Optimizer& inner_;
   std::vector<at::Tensor> parameters_;
   hvdrun::TensorSet known_;
-  hvdrun::GradientBuckets buckets_;
+  const DistributedOptimizerOptions options_;
+  // One of the two.
+  std::optional<hvdrun::GradientBuckets> buckets_;
+  std::optional<hvdrun::AdasumStep> adasum_;
   std::shared_ptr<hvdrun::HookTarget> target_;
   std::vector<hvdrun::AccumulatorHooks> hooks_;
 };
@@ -212,5 +236,8 @@ void DistributedOptimizer::zero_grad() { impl_->zero_grad(); }
 void DistributedOptimizer::synchronize() { impl_->synchronize(); }
 torch::Tensor DistributedOptimizer::step() { return impl_->step(); }
 torch::optim::Optimizer& DistributedOptimizer::optimizer() { return impl_->optimizer(); }
+const DistributedOptimizerOptions& DistributedOptimizer::options() const {
+  return impl_->options();
+}
 
 }  // namespace hvd

@@ -31,7 +31,7 @@ std::optional<std::uint64_t> skipped_reduction() {
 // Ranks make their optimizers in the same order, so an optimizer's number names it on all of them.
 std::string next_prefix() {
   static std::atomic<unsigned> made{0};
-  return "DistributedOptimizer." + std::to_string(made++) + ".bucket.";
+  return "DistributedOptimizer." + std::to_string(made++);
 }
 
 std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
@@ -78,9 +78,14 @@ const hvd::DistributedOptimizerOptions& checked(const hvd::DistributedOptimizerO
   if (options.backward_passes_per_step < 1)
     invalid_tensor("DistributedOptimizer: backward_passes_per_step is " +
                    std::to_string(options.backward_passes_per_step) + "; at least 1");
-  // A bucket is many tensors, and each would need a sum of its own.
+  // A bucket is many tensors, and each would need a sum of its own; AdasumStep has it.
   if (options.op == hvd::ReduceOp::adasum)
-    invalid_tensor("DistributedOptimizer: op adasum is not there yet; hvd::allreduce has it");
+    invalid_tensor("DistributedOptimizer: adasum is not for gradients");
+  if (options.num_groups < 0)
+    invalid_tensor("DistributedOptimizer: num_groups is " + std::to_string(options.num_groups) +
+                   "; at least 0");
+  if (options.num_groups > 0 && !options.groups.empty())
+    invalid_tensor("DistributedOptimizer: num_groups and groups; one of them");
   const double factor = options.gradient_predivide_factor;
   if (!(factor > 0) || !std::isfinite(factor))
     invalid_tensor("DistributedOptimizer: gradient_predivide_factor is " + std::to_string(factor) +
@@ -102,8 +107,34 @@ hvd::ScaleFactors factors_of(const hvd::DistributedOptimizerOptions& options) {
     factors.prescale = 1.0 / options.backward_passes_per_step;
   if (options.gradient_predivide_factor == 1) return factors;
   factors.prescale /= options.gradient_predivide_factor;
-  factors.postscale = options.gradient_predivide_factor / hvd::size();
+  factors.postscale = options.gradient_predivide_factor / ranks_of({{}, options.process_set, {}});
   return factors;
+}
+
+// The group of each parameter.
+std::vector<int> groups_of(const std::vector<at::Tensor>& parameters,
+                           const hvd::DistributedOptimizerOptions& options) {
+  std::vector<int> groups(parameters.size(), kNoGroup);
+  // As equal as may be, in the order of the parameters.
+  for (std::size_t i = 0; options.num_groups > 0 && i < groups.size(); ++i)
+    groups[i] =
+        static_cast<int>(i * static_cast<std::size_t>(options.num_groups) / parameters.size());
+  for (std::size_t group = 0; group < options.groups.size(); ++group) {
+    for (const at::Tensor& member : options.groups[group]) {
+      const auto found =
+          std::find_if(parameters.begin(), parameters.end(),
+                       [&](const at::Tensor& parameter) { return parameter.is_same(member); });
+      const std::string where = "DistributedOptimizer: groups[" + std::to_string(group) + "]";
+      if (found == parameters.end())
+        invalid_tensor(where + " has a tensor that the optimizer does not train");
+      int& its = groups[static_cast<std::size_t>(found - parameters.begin())];
+      if (its != kNoGroup)
+        invalid_tensor(where + " has a parameter that groups[" + std::to_string(its) +
+                       "] has, too");
+      its = static_cast<int>(group);
+    }
+  }
+  return groups;
 }
 
 }  // namespace
@@ -113,20 +144,26 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
     : options_(checked(options)),
       op_(operation_of(options)),
       scale_(factors_of(options)),
+      prefix_(next_prefix()),
       skipped_reduction_(skipped_reduction()) {
-  std::vector<ParameterSize> sizes;
-  for (at::Tensor& parameter : parameters) {
-    const hvd::DataType type = check_tensor("DistributedOptimizer", parameter);
-    sizes.push_back({type, static_cast<std::size_t>(parameter.numel())});
+  const std::vector<int> groups = groups_of(parameters, options);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const hvd::DataType type = check_tensor("DistributedOptimizer", parameters[i]);
+    sizes_.push_back({type, static_cast<std::size_t>(parameters[i].numel()), groups[i]});
     Gradient gradient;
-    gradient.parameter = std::move(parameter);
+    gradient.parameter = std::move(parameters[i]);
     gradients_.push_back(std::move(gradient));
   }
-  const std::string prefix = next_prefix();
-  for (const BucketLayout& layout : plan_buckets(sizes, options.bucket_bytes)) {
+  lay_out({});
+}
+
+void GradientBuckets::lay_out(const std::vector<std::size_t>& order) {
+  std::vector<Bucket> buckets;
+  for (const BucketLayout& layout : plan_buckets(sizes_, options_.bucket_bytes, order)) {
     const std::size_t element = hvd::size_of(layout.type);
     Bucket bucket;
-    bucket.options.name = prefix + std::to_string(buckets_.size());
+    bucket.options.name = prefix_ + ".bucket." + std::to_string(buckets.size());
+    bucket.options.process_set = options_.process_set;
     bucket.type = layout.type;
     bucket.elements = layout.elements;
     bucket.memory = allocate_bucket_memory(layout.elements * element);
@@ -134,18 +171,50 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
     const at::ScalarType type = gradients_[layout.slots.front().parameter].parameter.scalar_type();
     bucket.values = flat_tensor(bucket.memory, layout.elements, type);
     bucket.wire = bucket.values;
-    if (const at::ScalarType wire = wire_type(type, options.compression); wire != type)
+    if (const at::ScalarType wire = wire_type(type, options_.compression); wire != type)
       bucket.wire = flat_tensor(allocate_bucket_memory(layout.elements * c10::elementSize(wire)),
                                 layout.elements, wire);
     for (const BucketSlot& slot : layout.slots) {
       Gradient& gradient = gradients_[slot.parameter];
-      gradient.bucket = buckets_.size();
+      gradient.bucket = buckets.size();
       gradient.tensor = tensor_over(bucket.memory, slot.offset * element, gradient.parameter);
       bucket.gradients.push_back(slot.parameter);
     }
-    buckets_.push_back(std::move(bucket));
+    buckets.push_back(std::move(bucket));
   }
   for (Gradient& gradient : gradients_) bind(gradient);
+  buckets_ = std::move(buckets);
+}
+
+// Every rank comes here after each finished round until one of these exchanges has met all of them:
+// one that has joined (hvd::join) brings zeros, and could not follow.
+void GradientBuckets::adapt() {
+  // 1, then the place of each gradient in this rank's order. What took no part comes last, where it
+  // delays nothing.
+  std::vector<std::int64_t> mine(gradients_.size() + 1,
+                                 static_cast<std::int64_t>(gradients_.size()));
+  mine[0] = 1;
+  for (std::size_t place = 0; place < became_ready_.size(); ++place)
+    mine[became_ready_[place] + 1] = static_cast<std::int64_t>(place);
+  const hvd::OperationOptions exchange{prefix_ + ".order", options_.process_set, {}};
+  const auto ranks = static_cast<std::size_t>(ranks_of(exchange));
+  std::vector<std::int64_t> all(mine.size() * ranks);
+  hvd::allgather(mine.data(), all.data(), mine.size(), exchange);
+  // A bucket travels when the last rank has its gradients.
+  std::vector<std::int64_t> latest(gradients_.size(), 0);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::int64_t* const its = &all[mine.size() * rank];
+    if (its[0] != 1) return;
+    for (std::size_t i = 0; i < latest.size(); ++i) latest[i] = std::max(latest[i], its[i + 1]);
+  }
+  adapted_ = true;
+  std::vector<std::size_t> order(gradients_.size());
+  for (std::size_t place = 0; place < order.size(); ++place)
+    order[place] = order.size() - 1 - place;
+  const std::vector<std::size_t> planned = order;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return latest[a] < latest[b]; });
+  if (order != planned) lay_out(order);
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -198,6 +267,7 @@ void GradientBuckets::note_ready(std::size_t parameter) {
   bind(gradient);  // autograd makes a new tensor for an undefined .grad, and with create_graph
   ++gradient.passes;
   if (!is_ready(gradient)) return;
+  if (!adapted_) became_ready_.push_back(parameter);
   --buckets_[gradient.bucket].missing;
   while (launched_ < buckets_.size() && buckets_[launched_].missing == 0) launch_next();
 }
@@ -205,7 +275,7 @@ void GradientBuckets::note_ready(std::size_t parameter) {
 void GradientBuckets::launch_next() {
   Bucket& bucket = buckets_[launched_];
   // Alone there is nobody to add, but there may be something to divide by.
-  const bool needed = hvd::size() > 1 || scale_.prescale * scale_.postscale != 1;
+  const bool needed = ranks_of(bucket.options) > 1 || scale_.prescale * scale_.postscale != 1;
   if (needed && reductions_ != skipped_reduction_) {
     void* const data = bucket.wire.data_ptr();
     if (!bucket.wire.is_same(bucket.values)) {
@@ -266,6 +336,8 @@ void GradientBuckets::finish() {
 }
 
 void GradientBuckets::next_round() {
+  if (finished_ && !adapted_) adapt();
+  became_ready_.clear();
   for (Bucket& bucket : buckets_) bucket.missing = bucket.gradients.size();
   for (Gradient& gradient : gradients_) gradient.passes = 0;
   launched_ = 0;
@@ -297,6 +369,7 @@ std::int64_t GradientBuckets::fingerprint() const {
   static_assert(sizeof factor == sizeof options_.gradient_predivide_factor);
   std::memcpy(&factor, &options_.gradient_predivide_factor, sizeof factor);
   hash.add(factor);
+  for (const ParameterSize& size : sizes_) hash.add(size.group);
   for (const Gradient& gradient : gradients_) {
     hash.add(static_cast<std::int64_t>(gradient.tensor.scalar_type()));
     hash.add(gradient.tensor.sizes());

@@ -6,18 +6,22 @@
 //
 // One round per training step: note_backward() / note_ready() for each gradient as autograd
 // produces it, once for each backward pass of the round; finish(), next_round(). Buckets are
-// launched in the fixed order of the plan, so every rank submits the same operations in the same
-// order, whatever order its gradients became ready in.
+// launched in the order of the plan, so every rank submits the same operations in the same order,
+// whatever order its gradients became ready in. After the first round that all ranks have
+// finished the plan follows the order in which gradients became ready on all of them.
 #pragma once
 
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <hvd/torch.h>
+
+#include "worker/torch/bucket_plan.h"
 
 namespace hvdrun {
 
@@ -25,7 +29,7 @@ class GradientBuckets {
  public:
   // Takes over the gradients that the parameters have; an undefined one becomes zeros. Parameters
   // must be dense CPU tensors with at least one element. Throws Error(invalid_argument) for options
-  // that do not go together.
+  // that do not go together, adasum among them.
   GradientBuckets(std::vector<at::Tensor> parameters,
                   const hvd::DistributedOptimizerOptions& options);
   // Waits for what is under way, since the other ranks read and write this memory until then, and
@@ -43,6 +47,7 @@ class GradientBuckets {
   // Launches what is missing (a parameter that took no part counts with what its gradient holds)
   // and waits for everything. Does nothing when the round is finished already.
   void finish();
+  // After a finished round, while the plan is the first one: with the other ranks.
   void next_round();
   // All gradients to zero, bound again; what was under way is waited for and thrown away.
   void zero();
@@ -70,6 +75,9 @@ class GradientBuckets {
     std::optional<hvd::Handle> handle;  // set while it is being reduced
   };
 
+  // Buckets for the plan of this order; gradients keep what they hold.
+  void lay_out(const std::vector<std::size_t>& order);
+  void adapt();
   static bool bound(const Gradient& gradient);
   static void bind(Gradient& gradient);
   bool is_ready(const Gradient& gradient) const {
@@ -80,12 +88,16 @@ class GradientBuckets {
   void wait();
 
   std::vector<Gradient> gradients_;  // indexed as the parameters
-  std::vector<Bucket> buckets_;      // in launching order
+  std::vector<ParameterSize> sizes_;
+  std::vector<Bucket> buckets_;  // in launching order
   const hvd::DistributedOptimizerOptions options_;
   const hvd::ReduceOp op_;         // of the operation on the bucket, with
   const hvd::ScaleFactors scale_;  // these factors
+  const std::string prefix_;       // of the buckets' names
   std::size_t launched_ = 0;       // the buckets before this one are launched in this round
   bool finished_ = false;
+  std::vector<std::size_t> became_ready_;  // in this round, in that order, until adapted
+  bool adapted_ = false;
   std::exception_ptr failure_;    // of this round
   std::uint64_t reductions_ = 0;  // over the life of the object
   std::optional<std::uint64_t> skipped_reduction_;

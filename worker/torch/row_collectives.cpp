@@ -47,26 +47,38 @@ std::string words(const at::Tensor& tensor) {
   return text.str();
 }
 
-[[noreturn]] void mismatch(const char* what, const std::vector<std::string>& all) {
+[[noreturn]] void mismatch(const char* what, const std::vector<std::string>& all,
+                           const hvd::OperationOptions& options) {
   std::size_t other = 1;
   while (other + 1 < all.size() && all[other] == all[0]) ++other;
-  throw hvd::Error(hvd::ErrorCode::mismatch, std::string(what) + ": rank 0 has " + all[0] +
-                                                 ", but rank " + std::to_string(other) + " has " +
-                                                 all[other]);
+  const std::vector<int> ranks = hvd::process_set_ranks(options.process_set);
+  std::string text = what;
+  if (!options.name.empty()) text += " '" + options.name + "'";
+  throw hvd::Error(hvd::ErrorCode::mismatch,
+                   text + ": rank " + std::to_string(ranks[0]) + " has " + all[0] + ", but rank " +
+                       std::to_string(ranks[other]) + " has " + all[other]);
 }
 
 // Only when somebody's do not fit: every rank sees that, so all of them come here.
-[[noreturn]] void mismatch(const char* what, const at::Tensor& tensor) {
-  mismatch(what, hvd::allgather_object(words(tensor)));
+[[noreturn]] void mismatch(const char* what, const at::Tensor& tensor,
+                           const hvd::OperationOptions& options) {
+  mismatch(what, hvd::allgather_object(words(tensor), part_of(options, "shapes")), options);
 }
 
-std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor) {
+std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor,
+                             const hvd::OperationOptions& options) {
   const Rows mine = rows_of(what, tensor);
-  std::vector<Rows> all(static_cast<std::size_t>(hvd::size()));
-  hvd::allgather(&mine, all.data(), kFields, hvd::DataType::int64);
+  std::vector<Rows> all(static_cast<std::size_t>(ranks_of(options)));
+  hvd::allgather(&mine, all.data(), kFields, hvd::DataType::int64, part_of(options, "rows"));
   for (const Rows& other : all)
-    if (!other.fits(all[0])) mismatch(what, tensor);
+    if (!other.fits(all[0])) mismatch(what, tensor, options);
   return all;
+}
+
+// Each rank has rows of its own.
+hvd::OperationOptions without_shape(hvd::OperationOptions options) {
+  options.shape.clear();
+  return options;
 }
 
 at::Tensor empty_like_rows(const at::Tensor& tensor, std::int64_t rows) {
@@ -83,8 +95,8 @@ void check_sum(const char* what, hvd::ReduceOp op) {
 // The rows that each rank sends and gets; throws for splits that make no sense, before anybody
 // waits for them.
 std::vector<std::int64_t> checked_splits(const at::Tensor& tensor,
-                                         const std::vector<std::int64_t>& splits) {
-  const std::int64_t ranks = hvd::size();
+                                         const std::vector<std::int64_t>& splits,
+                                         std::int64_t ranks) {
   const std::int64_t rows = tensor.size(0);
   if (splits.empty()) {
     if (rows % ranks != 0)
@@ -111,9 +123,9 @@ std::vector<std::int64_t> checked_splits(const at::Tensor& tensor,
 
 namespace hvd {
 
-at::Tensor allgather(const at::Tensor& tensor) {
+at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) {
   const at::NoGradGuard no_grad;
-  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("allgather", tensor);
+  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("allgather", tensor, options);
   std::vector<std::size_t> counts;
   std::int64_t rows = 0;
   for (const hvdrun::Rows& rank : all) {
@@ -123,42 +135,48 @@ at::Tensor allgather(const at::Tensor& tensor) {
   const at::Tensor input = tensor.contiguous();
   at::Tensor output = hvdrun::empty_like_rows(input, rows);
   allgatherv(input.data_ptr(), output.data_ptr(), counts.data(),
-             hvdrun::check_tensor("allgather", input));
+             hvdrun::check_tensor("allgather", input), hvdrun::without_shape(options));
   return output;
 }
 
-at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale) {
+at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
+                         const OperationOptions& options) {
   hvdrun::check_sum("reducescatter", op);
   const at::NoGradGuard no_grad;
-  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("reducescatter", tensor);
+  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("reducescatter", tensor, options);
   for (const hvdrun::Rows& rank : all)
-    if (rank.rows != all[0].rows) hvdrun::mismatch("reducescatter", tensor);
+    if (rank.rows != all[0].rows) hvdrun::mismatch("reducescatter", tensor, options);
+  const auto ranks = static_cast<std::int64_t>(all.size());
   const auto rows_at = [&](std::int64_t rank) {
-    return all[0].rows / size() + (rank < all[0].rows % size() ? 1 : 0);
+    return all[0].rows / ranks + (rank < all[0].rows % ranks ? 1 : 0);
   };
   std::vector<std::size_t> counts(all.size());
   for (std::size_t rank = 0; rank < counts.size(); ++rank)
     counts[rank] =
         static_cast<std::size_t>(rows_at(static_cast<std::int64_t>(rank)) * all[0].row_elements);
   const at::Tensor input = tensor.contiguous();
-  at::Tensor output = hvdrun::empty_like_rows(input, rows_at(rank()));
+  at::Tensor output = hvdrun::empty_like_rows(input, rows_at(hvdrun::place_in(options)));
   reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
-                 hvdrun::check_tensor("reducescatter", input), op, scale);
+                 hvdrun::check_tensor("reducescatter", input), op, scale,
+                 hvdrun::without_shape(options));
   return output;
 }
 
-AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits) {
+AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
+                        const OperationOptions& options) {
   hvdrun::Rows mine = hvdrun::rows_of("alltoall", tensor);
   const at::NoGradGuard no_grad;
-  const std::vector<std::int64_t> sent = hvdrun::checked_splits(tensor, splits);
-  const auto ranks = static_cast<std::size_t>(size());
+  const auto ranks = static_cast<std::size_t>(hvdrun::ranks_of(options));
+  const std::vector<std::int64_t> sent =
+      hvdrun::checked_splits(tensor, splits, static_cast<std::int64_t>(ranks));
   std::vector<hvdrun::Rows> told(ranks, mine);
   std::vector<hvdrun::Rows> heard(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) told[rank].rows = sent[rank];
-  alltoall(told.data(), heard.data(), hvdrun::kFields, DataType::int64);
+  alltoall(told.data(), heard.data(), hvdrun::kFields, DataType::int64,
+           hvdrun::part_of(options, "rows"));
   // When two ranks' tensors do not fit, everybody's differ from those of one of the two.
   for (const hvdrun::Rows& rank : heard)
-    if (!rank.fits(mine)) hvdrun::mismatch("alltoall", tensor.slice(0, 0, 0));
+    if (!rank.fits(mine)) hvdrun::mismatch("alltoall", tensor.slice(0, 0, 0), options);
 
   AlltoallResult result;
   std::vector<std::size_t> send_counts;
@@ -173,11 +191,12 @@ AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t
       input, std::accumulate(result.received_splits.begin(), result.received_splits.end(),
                              std::int64_t{0}));
   alltoallv(input.data_ptr(), send_counts.data(), result.tensor.data_ptr(), receive_counts.data(),
-            hvdrun::check_tensor("alltoall", input));
+            hvdrun::check_tensor("alltoall", input), hvdrun::without_shape(options));
   return result;
 }
 
-at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op) {
+at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op,
+                            const OperationOptions& options) {
   hvdrun::check_sum("sparse_allreduce", op);
   if (!tensor.defined() || tensor.layout() != at::kSparse)
     hvdrun::invalid_tensor("sparse_allreduce: not a sparse COO tensor; to_sparse() makes one");
@@ -185,13 +204,16 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op) {
   const at::Tensor mine = tensor.coalesce();
   const std::string shape =
       hvdrun::words(mine) + ", " + std::to_string(mine.sparse_dim()) + " sparse dimensions";
-  const std::vector<std::string> shapes = allgather_object(shape);
+  const std::vector<std::string> shapes =
+      allgather_object(shape, hvdrun::part_of(options, "shapes"));
   if (!std::equal(shapes.begin() + 1, shapes.end(), shapes.begin()))
-    hvdrun::mismatch("sparse_allreduce", shapes);
+    hvdrun::mismatch("sparse_allreduce", shapes, options);
   // A row for each element.
-  const at::Tensor indices = allgather(mine.indices().t().contiguous());
-  at::Tensor values = allgather(mine.values());
-  if (op == ReduceOp::average) values = (values / size()).to(values.scalar_type());
+  const at::Tensor indices =
+      allgather(mine.indices().t().contiguous(), hvdrun::part_of(options, "indices"));
+  at::Tensor values = allgather(mine.values(), hvdrun::part_of(options, "values"));
+  if (op == ReduceOp::average)
+    values = (values / static_cast<std::int64_t>(shapes.size())).to(values.scalar_type());
   return at::sparse_coo_tensor(indices.t(), values, mine.sizes()).coalesce();
 }
 

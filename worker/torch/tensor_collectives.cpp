@@ -1,35 +1,80 @@
+#include <algorithm>
+#include <utility>
+
 #include <hvd/torch.h>
 
+#include "worker/torch/tensor_handle.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {
 
-// One element of it may stand in several places.
-void check_not_expanded(const char* what, const at::Tensor& tensor) {
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
-    if (tensor.stride(i) == 0 && tensor.size(i) > 1) {
-      invalid_tensor(std::string(what) +
-                     ": an expanded tensor cannot be changed in place; clone() it");
-    }
-  }
+using State = hvd::TensorHandle::State;
+
+// As it travels: contiguous, of the wire's dtype; the tensor itself where it is that.
+at::Tensor on_wire(const at::Tensor& tensor, hvd::Compression compression) {
+  return tensor.to(wire_type(tensor.scalar_type(), compression)).contiguous();
 }
 
-// Calls f(contiguous memory) and brings the result back into `tensor`, whatever its strides.
-template <class F>
-void change_in_place(const char* what, at::Tensor& tensor, F f) {
-  const hvd::DataType type = check_tensor(what, tensor);
-  const auto count = static_cast<std::size_t>(tensor.numel());
-  if (tensor.is_contiguous()) {
-    f(tensor.data_ptr(), count, type);
-    mark_changed(tensor);
-    return;
-  }
+// Into a new tensor.
+TensorPart out_of_place(const char* what, const at::Tensor& tensor, hvd::Compression compression) {
+  check_tensor(what, tensor);
+  const at::NoGradGuard no_grad;
+  TensorPart part;
+  part.input = on_wire(tensor, compression).detach();
+  part.wire = at::empty(part.input.sizes(), part.input.options());
+  part.type = tensor.scalar_type();
+  return part;
+}
+
+TensorPart in_place(const char* what, const at::Tensor& tensor, hvd::Compression compression) {
+  check_tensor(what, tensor);
   check_not_expanded(what, tensor);
   const at::NoGradGuard no_grad;
-  const at::Tensor dense = tensor.contiguous();
-  f(dense.data_ptr(), count, type);
-  tensor.copy_(dense);
+  TensorPart part;
+  part.wire = on_wire(tensor, compression);
+  part.input = part.wire;
+  part.target = tensor;
+  part.type = tensor.scalar_type();
+  return part;
+}
+
+std::size_t count_of(const TensorPart& part) { return static_cast<std::size_t>(part.wire.numel()); }
+
+void reduce(const char* what, const TensorPart& part, hvd::ReduceOp op,
+            const hvd::ScaleFactors& scale, const hvd::OperationOptions& options) {
+  hvd::allreduce(part.input.data_ptr(), part.wire.data_ptr(), count_of(part),
+                 check_tensor(what, part.wire), op, scale, with_shape(options, part.wire));
+}
+
+hvd::TensorHandle reduce_async(const char* what, TensorPart part, hvd::ReduceOp op,
+                               const hvd::ScaleFactors& scale,
+                               const hvd::OperationOptions& options) {
+  auto state = std::make_shared<State>();
+  state->parts.push_back(std::move(part));
+  const TensorPart& held = state->parts.front();
+  state->handles.push_back(hvd::allreduce_async(held.input.data_ptr(), held.wire.data_ptr(),
+                                                count_of(held), check_tensor(what, held.wire), op,
+                                                scale, with_shape(options, held.wire)));
+  return hvd::TensorHandle(std::move(state));
+}
+
+// Those of one dtype are one operation; dtypes in the order of their first tensor.
+std::vector<std::pair<hvd::DataType, std::vector<hvd::Buffer>>> groups_of(
+    const std::vector<TensorPart>& parts) {
+  std::vector<std::pair<hvd::DataType, std::vector<hvd::Buffer>>> groups;
+  for (const TensorPart& part : parts) {
+    const hvd::DataType type = check_tensor("grouped_allreduce", part.wire);
+    auto found = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& group) { return group.first == type; });
+    if (found == groups.end()) found = groups.insert(groups.end(), {type, {}});
+    found->second.push_back({part.input.data_ptr(), part.wire.data_ptr(), count_of(part)});
+  }
+  return groups;
+}
+
+hvd::OperationOptions group_options(const hvd::OperationOptions& options, hvd::DataType type) {
+  return part_of(options, std::to_string(static_cast<int>(type)));
 }
 
 }  // namespace
@@ -37,42 +82,96 @@ void change_in_place(const char* what, at::Tensor& tensor, F f) {
 
 namespace hvd {
 
+using hvdrun::State;
+using hvdrun::TensorPart;
+
 at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
-                     Compression compression) {
-  hvdrun::check_tensor("allreduce", tensor);
-  const at::NoGradGuard no_grad;
-  const at::ScalarType wire = hvdrun::wire_type(tensor.scalar_type(), compression);
-  const at::Tensor input = tensor.to(wire).contiguous();
-  at::Tensor output = at::empty(input.sizes(), input.options());
-  allreduce(input.data_ptr(), output.data_ptr(), static_cast<std::size_t>(input.numel()),
-            hvdrun::check_tensor("allreduce", input), op, scale);
-  return output.to(tensor.scalar_type());
+                     Compression compression, const OperationOptions& options) {
+  const TensorPart part = hvdrun::out_of_place("allreduce", tensor, compression);
+  hvdrun::reduce("allreduce", part, op, scale, options);
+  return part.wire.to(part.type);
 }
 
-void allreduce_(at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
-                Compression compression) {
-  hvdrun::check_tensor("allreduce_", tensor);
-  const at::ScalarType wire = hvdrun::wire_type(tensor.scalar_type(), compression);
-  if (wire != tensor.scalar_type()) {
-    hvdrun::check_not_expanded("allreduce_", tensor);
-    const at::NoGradGuard no_grad;
-    tensor.copy_(allreduce(tensor, op, scale, compression));
-    return;
-  }
-  hvdrun::change_in_place("allreduce_", tensor, [&](void* data, std::size_t count, DataType type) {
-    allreduce(data, data, count, type, op, scale);
-  });
+void allreduce_(at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale, Compression compression,
+                const OperationOptions& options) {
+  TensorPart part = hvdrun::in_place("allreduce_", tensor, compression);
+  hvdrun::reduce("allreduce_", part, op, scale, options);
+  State finished;
+  finished.parts.push_back(std::move(part));
+  finished.take();
 }
 
-void broadcast_(at::Tensor& tensor, int root) {
-  hvdrun::change_in_place(
-      "broadcast_", tensor,
-      [root](void* data, std::size_t count, DataType type) { broadcast(data, count, type, root); });
+TensorHandle allreduce_async(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
+                             Compression compression, const OperationOptions& options) {
+  return hvdrun::reduce_async("allreduce_async",
+                              hvdrun::out_of_place("allreduce_async", tensor, compression), op,
+                              scale, options);
+}
+
+TensorHandle allreduce_async_(at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
+                              Compression compression, const OperationOptions& options) {
+  return hvdrun::reduce_async("allreduce_async_",
+                              hvdrun::in_place("allreduce_async_", tensor, compression), op, scale,
+                              options);
+}
+
+TensorHandle grouped_allreduce_async(const std::vector<at::Tensor>& tensors, ReduceOp op,
+                                     const ScaleFactors& scale, Compression compression,
+                                     const OperationOptions& options) {
+  auto state = std::make_shared<State>();
+  for (const at::Tensor& tensor : tensors)
+    state->parts.push_back(hvdrun::out_of_place("grouped_allreduce", tensor, compression));
+  for (const auto& [type, buffers] : hvdrun::groups_of(state->parts))
+    state->handles.push_back(
+        grouped_allreduce_async(buffers, type, op, scale, hvdrun::group_options(options, type)));
+  return TensorHandle(std::move(state));
+}
+
+std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors, ReduceOp op,
+                                          const ScaleFactors& scale, Compression compression,
+                                          const OperationOptions& options) {
+  State state;
+  for (const at::Tensor& tensor : tensors)
+    state.parts.push_back(hvdrun::out_of_place("grouped_allreduce", tensor, compression));
+  for (const auto& [type, buffers] : hvdrun::groups_of(state.parts))
+    grouped_allreduce(buffers, type, op, scale, hvdrun::group_options(options, type));
+  return state.take();
+}
+
+void broadcast_(at::Tensor& tensor, int root, const OperationOptions& options) {
+  TensorPart part = hvdrun::in_place("broadcast_", tensor, Compression::none);
+  broadcast(part.wire.data_ptr(), hvdrun::count_of(part),
+            hvdrun::check_tensor("broadcast_", part.wire), root,
+            hvdrun::with_shape(options, part.wire));
+  State finished;
+  finished.parts.push_back(std::move(part));
+  finished.take();
+}
+
+TensorHandle broadcast_async_(at::Tensor& tensor, int root, const OperationOptions& options) {
+  auto state = std::make_shared<State>();
+  state->parts.push_back(hvdrun::in_place("broadcast_async_", tensor, Compression::none));
+  const TensorPart& part = state->parts.front();
+  state->handles.push_back(broadcast_async(part.wire.data_ptr(), hvdrun::count_of(part),
+                                           hvdrun::check_tensor("broadcast_async_", part.wire),
+                                           root, hvdrun::with_shape(options, part.wire)));
+  return TensorHandle(std::move(state));
 }
 
 void broadcast_parameters(torch::nn::Module& module, int root) {
   for (at::Tensor& parameter : module.parameters()) broadcast_(parameter, root);
   for (at::Tensor& buffer : module.buffers()) broadcast_(buffer, root);
+}
+
+std::vector<at::Tensor> distributed_grad(const std::vector<at::Tensor>& outputs,
+                                         const std::vector<at::Tensor>& inputs, ReduceOp op,
+                                         Compression compression, const OperationOptions& options) {
+  std::vector<at::Tensor> gradients =
+      torch::autograd::grad(outputs, inputs, /*grad_outputs=*/{}, /*retain_graph=*/c10::nullopt,
+                            /*create_graph=*/false, /*allow_unused=*/true);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (!gradients[i].defined()) gradients[i] = at::zeros_like(inputs[i]);
+  return grouped_allreduce(gradients, op, {}, compression, options);
 }
 
 }  // namespace hvd

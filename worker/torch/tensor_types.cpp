@@ -56,6 +56,37 @@ at::ScalarType wire_type(at::ScalarType type, hvd::Compression compression) {
   return type;
 }
 
+hvd::OperationOptions with_shape(const hvd::OperationOptions& options, const at::Tensor& tensor) {
+  hvd::OperationOptions all = options;
+  all.shape = tensor.sizes().vec();
+  return all;
+}
+
+hvd::OperationOptions part_of(const hvd::OperationOptions& options, const std::string& part) {
+  hvd::OperationOptions one = options;
+  if (!one.name.empty()) one.name += "." + part;
+  one.shape.clear();
+  return one;
+}
+
+int ranks_of(const hvd::OperationOptions& options) {
+  if (options.process_set.id == 0) return hvd::size();
+  return static_cast<int>(hvd::process_set_ranks(options.process_set).size());
+}
+
+int place_in(const hvd::OperationOptions& options) {
+  return options.process_set.id == 0 ? hvd::rank() : hvd::process_set_rank(options.process_set);
+}
+
+void check_not_expanded(const char* what, const at::Tensor& tensor) {
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.stride(i) == 0 && tensor.size(i) > 1) {
+      invalid_tensor(std::string(what) +
+                     ": an expanded tensor cannot be changed in place; clone() it");
+    }
+  }
+}
+
 void mark_changed(const at::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }

@@ -16,6 +16,19 @@ hvd::DataType check_tensor(const char* what, const at::Tensor& tensor);
 // The dtype that a tensor of this one travels as.
 at::ScalarType wire_type(at::ScalarType type, hvd::Compression compression);
 
+// With the tensor's shape, on which ranks must agree.
+hvd::OperationOptions with_shape(const hvd::OperationOptions& options, const at::Tensor& tensor);
+
+// "NAME.part", for one of several operations that a call makes; none where there is no name.
+hvd::OperationOptions part_of(const hvd::OperationOptions& options, const std::string& part);
+
+// Ranks of the process set, and this one's place among them.
+int ranks_of(const hvd::OperationOptions& options);
+int place_in(const hvd::OperationOptions& options);
+
+// One element of it may stand in several places: it cannot be changed in place.
+void check_not_expanded(const char* what, const at::Tensor& tensor);
+
 // The libhvd operations see memory and nothing else, so autograd must be told that a tensor has
 // changed: a later backward() through the old value is then an error, not a wrong gradient.
 void mark_changed(const at::Tensor& tensor);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 #include <type_traits>
 
@@ -132,13 +133,48 @@ void alltoallv(const void* input, const std::size_t* send_counts, void* output,
   for (int rank = 0; rank < size(); ++rank) all += send_counts[rank];
   if (all != 0) std::memcpy(output, input, all * size_of(type));
 }
-std::string broadcast_object(const std::string& bytes, int /*root*/) { return bytes; }
-std::vector<std::string> allgather_object(const std::string& bytes) {
+std::string broadcast_object(const std::string& bytes, int /*root*/,
+                             const OperationOptions& /*options*/) {
+  return bytes;
+}
+std::vector<std::string> allgather_object(const std::string& bytes,
+                                          const OperationOptions& /*options*/) {
   std::vector<std::string> all;
   for (int rank = 0; rank < size(); ++rank)
     all.push_back(fake_job().objects ? fake_job().objects(rank, bytes) : bytes);
   return all;
 }
+
+std::vector<int> process_set_ranks(const ProcessSet& /*set*/) {
+  std::vector<int> ranks(static_cast<std::size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+int process_set_rank(const ProcessSet& /*set*/) { return 0; }
+
+void grouped_allreduce(const std::vector<Buffer>& buffers, DataType type, ReduceOp op,
+                       const ScaleFactors& scale, const OperationOptions& /*options*/) {
+  ++fake_job().groups;
+  for (const Buffer& buffer : buffers)
+    allreduce(buffer.input, buffer.output, buffer.count, type, op, scale);
+}
+// One handle for all of them: that of the last, the others are done at once.
+Handle grouped_allreduce_async(const std::vector<Buffer>& buffers, DataType type, ReduceOp op,
+                               const ScaleFactors& scale, const OperationOptions& /*options*/) {
+  ++fake_job().groups;
+  for (std::size_t i = 0; i + 1 < buffers.size(); ++i)
+    allreduce(buffers[i].input, buffers[i].output, buffers[i].count, type, op, scale);
+  const Buffer& last = buffers.back();
+  return allreduce_async(last.input, last.output, last.count, type, op, scale);
+}
+Handle broadcast_async(void* data, std::size_t count, DataType type, int root,
+                       const OperationOptions& /*options*/) {
+  hvdrun::test::scale(data, count, type, root + 1);
+  fake_job().calls.push_back({data, 0, type, ReduceOp::sum, {}, false});
+  return Handle{fake_job().calls.size()};
+}
+bool poll(Handle handle) { return fake_job().calls.at(handle.id - 1).waited_for; }
+bool wait(Handle handle, std::chrono::milliseconds /*limit*/) { return poll(handle); }
 
 Handle allreduce_async(const void* input, void* output, std::size_t count, DataType type,
                        ReduceOp op, const ScaleFactors& scale,

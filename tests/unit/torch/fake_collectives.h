@@ -24,6 +24,7 @@ struct FakeCall {
 struct FakeJob {
   int size = 4;
   std::vector<FakeCall> calls;  // every reduction, in the order of submission
+  std::size_t groups = 0;       // grouped reductions, whose tensors are among the calls
   std::optional<std::size_t> failing_call;
   // What the peers bring to an allgather of int64; as we do when empty.
   std::function<std::int64_t(int rank, std::size_t index, std::int64_t mine)> peers;

@@ -303,8 +303,6 @@ TEST_CASE("options that do not go together are refused", "[optimizer]") {
                   "backward_passes_per_step is 0") == kInvalid);
   CHECK(made_with([](auto& options) { options.gradient_predivide_factor = 0; },
                   "gradient_predivide_factor is 0") == kInvalid);
-  CHECK(made_with([](auto& options) { options.op = hvd::ReduceOp::adasum; }, "op adasum is not") ==
-        kInvalid);
   CHECK(made_with(
             [](auto& options) {
               options.gradient_predivide_factor = 2;

@@ -64,8 +64,7 @@ TEST_CASE("a group is one operation for each dtype", "[rows]") {
     CHECK(results[i].equal(tensors[i] * 10));
     CHECK(results[i].storage().nbytes() == tensors[i].nbytes());
   }
-  REQUIRE(fake_job().calls.size() == 2);
-  CHECK(fake_job().calls[0].count == 9);
+  CHECK(fake_job().groups == 2);
   CHECK(hvd::grouped_allreduce({}).empty());
 }
 

@@ -321,9 +321,11 @@ HVD_EXPORT void barrier(const OperationOptions& options = {});
 // Any bytes, of any length: a configuration, a serialized state. Blocking, a copy at each end; for
 // numbers the collectives above are faster.
 // The bytes of rank `root`; what the others pass is not looked at.
-HVD_EXPORT std::string broadcast_object(const std::string& bytes, int root = 0);
+HVD_EXPORT std::string broadcast_object(const std::string& bytes, int root = 0,
+                                        const OperationOptions& options = {});
 // The bytes of every rank, whose lengths may differ, in rank order.
-HVD_EXPORT std::vector<std::string> allgather_object(const std::string& bytes);
+HVD_EXPORT std::vector<std::string> allgather_object(const std::string& bytes,
+                                                     const OperationOptions& options = {});
 
 // For ranks whose numbers of batches differ: this one has no more of its own, and takes part in
 // whatever the others still call, with elements that change nothing, until all ranks have called

@@ -3,7 +3,8 @@
 //
 // Errors and threads as in <hvd/hvd.h>. Tensors are dense CPU tensors of a floating-point (16, 32,
 // 64 bits, bfloat16), integer or bool dtype; others throw Error(invalid_argument) that names the
-// dtype or device.
+// dtype or device. OperationOptions as there: a name, a process set, whose size and ranks then
+// count in place of the job's; the shape is the tensor's own, and ranks must agree on it.
 #pragma once
 
 #include <cstddef>
@@ -15,42 +16,43 @@
 
 #include <hvd/callbacks.h>
 #include <hvd/hvd.h>
+#include <hvd/loss_scaler.h>
 #include <hvd/sync_batch_norm.h>
+#include <hvd/tensor_handle.h>
 #include <torch/torch.h>
 
 namespace hvd {
 
-// How floating-point tensors of 32 and 64 bits travel: as they are, or rounded to 16 bits. They are
-// combined in float32 then, and a value that 16 bits cannot hold is infinite (fp16: from 65,520
-// on). Everything else travels as it is. Results have the tensor's own dtype.
-enum class Compression : std::uint8_t { none, fp16, bf16 };
-
 // The reduced values in a new tensor of the same shape and dtype.
 HVD_EXPORT at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                                 const ScaleFactors& scale = {},
-                                Compression compression = Compression::none);
+                                Compression compression = Compression::none,
+                                const OperationOptions& options = {});
 // In place.
 HVD_EXPORT void allreduce_(at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                            const ScaleFactors& scale = {},
-                           Compression compression = Compression::none);
-// Many tensors at once, one operation for each dtype among them; the results are new tensors. Not
-// with adasum.
+                           Compression compression = Compression::none,
+                           const OperationOptions& options = {});
+// Many tensors at once, one operation for each dtype among them (with a name: "NAME.dtype"); the
+// results are new tensors. adasum gives each of them a sum of its own.
 HVD_EXPORT std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors,
                                                      ReduceOp op = ReduceOp::average,
                                                      const ScaleFactors& scale = {},
-                                                     Compression compression = Compression::none);
+                                                     Compression compression = Compression::none,
+                                                     const OperationOptions& options = {});
 // Overwrites the tensor with that of rank `root`, in place.
-HVD_EXPORT void broadcast_(at::Tensor& tensor, int root = 0);
+HVD_EXPORT void broadcast_(at::Tensor& tensor, int root = 0, const OperationOptions& options = {});
 
 // Of the three below: dimension 0 counts rows. Tensors have at least one dimension; the others, and
 // the dtype, are the same everywhere, or every rank throws Error(mismatch) that names both sides.
 
 // The rows of all ranks in rank order. Each rank may have its own number of them, 0 too.
-HVD_EXPORT at::Tensor allgather(const at::Tensor& tensor);
+HVD_EXPORT at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options = {});
 // This rank's rows of the reduced tensor: the first (rows mod size()) ranks get one more than the
 // others. All ranks have the same number of rows; average and sum only.
 HVD_EXPORT at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
-                                    const ScaleFactors& scale = {});
+                                    const ScaleFactors& scale = {},
+                                    const OperationOptions& options = {});
 // splits[r] rows go to rank r, in rank order; rows beyond their sum go nowhere. Without splits each
 // rank gets the same number, and the rows must be a multiple of size().
 struct AlltoallResult {
@@ -58,11 +60,13 @@ struct AlltoallResult {
   std::vector<std::int64_t> received_splits;  // rows from each rank
 };
 HVD_EXPORT AlltoallResult alltoall(const at::Tensor& tensor,
-                                   const std::vector<std::int64_t>& splits = {});
+                                   const std::vector<std::int64_t>& splits = {},
+                                   const OperationOptions& options = {});
 // Sparse COO tensors of one shape, each with its own elements, added up (and divided by size()):
 // coalesced, and as large as all of them together. Average and sum only; a difference in shape or
 // dtype is an Error(mismatch) on every rank.
-HVD_EXPORT at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average);
+HVD_EXPORT at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
+                                       const OperationOptions& options = {});
 
 // Rank `root`'s parameters and buffers to everybody, in place, in the module's own order.
 HVD_EXPORT void broadcast_parameters(torch::nn::Module& module, int root = 0);
@@ -75,7 +79,8 @@ HVD_EXPORT void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, in
 HVD_EXPORT std::vector<at::Tensor> distributed_grad(const std::vector<at::Tensor>& outputs,
                                                     const std::vector<at::Tensor>& inputs,
                                                     ReduceOp op = ReduceOp::average,
-                                                    Compression compression = Compression::none);
+                                                    Compression compression = Compression::none,
+                                                    const OperationOptions& options = {});
 
 // The mean of a number over all ranks (a loss, an accuracy).
 HVD_EXPORT double metric_average(double value);
@@ -84,9 +89,13 @@ HVD_EXPORT std::map<std::string, double> metric_average(
     const std::map<std::string, double>& values);
 
 struct DistributedOptimizerOptions {
-  ReduceOp op = ReduceOp::average;  // not adasum
+  // adasum: not gradients are combined but what the optimizer's own step on this rank's gradients
+  // has done to each parameter, as in Horovod. With it buckets, groups, compression of gradients
+  // and the division of an average play no part, and .grad stays this rank's.
+  ReduceOp op = ReduceOp::average;
   // Gradients travel in flat buckets of about this size; one is reduced as soon as backward has
-  // produced all its gradients, while backward goes on with the next.
+  // produced all its gradients, while backward goes on with the next. Which gradients share one
+  // follows the order in which the first backward has produced them.
   std::size_t bucket_bytes = std::size_t{4} << 20;
   Compression compression = Compression::none;
   // So many backward() add their gradients up before they are reduced. step() before that reduces
@@ -98,6 +107,13 @@ struct DistributedOptimizerOptions {
   // op average only; a power of 2 between 1 and size() keeps sums in fp16 from overflowing without
   // a loss of bits.
   double gradient_predivide_factor = 1;
+  // Parameters whose gradients are reduced as one, whatever their size; those in none of the groups
+  // go by bucket_bytes. Or so many groups of about as many parameters each, in their order.
+  std::vector<std::vector<at::Tensor>> groups{};
+  int num_groups = 0;
+  // The ranks that train together; the optimizer is made on those alone, in the same order as any
+  // other of theirs.
+  ProcessSet process_set{};
 };
 
 // Makes any torch::optim optimizer a distributed one: step() averages the gradients over all ranks
@@ -113,7 +129,8 @@ struct DistributedOptimizerOptions {
 // and bound again by step(); once its reduction has begun (backward has run), call synchronize()
 // before replacing it, or step() throws Error(invalid_argument). Destroying the object gives the
 // parameters gradients of their own again. backward_passes_per_step backward() per step(): one more
-// before step() throws Error(invalid_argument). Not thread-safe.
+// before step() throws Error(invalid_argument). After the first step() the gradients may lie in
+// other buckets: a tensor that .grad gave before that is no longer the gradient. Not thread-safe.
 class HVD_EXPORT DistributedOptimizer {
  public:
   explicit DistributedOptimizer(torch::optim::Optimizer& optimizer,
@@ -131,6 +148,7 @@ class HVD_EXPORT DistributedOptimizer {
   torch::Tensor step();
 
   torch::optim::Optimizer& optimizer();
+  const DistributedOptimizerOptions& options() const;
 
  private:
   class Impl;

@@ -1,0 +1,28 @@
+// A step whose outcome is combined, not its gradients: each rank steps on its own gradients, and
+// what that did to the parameters is summed adaptively.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <hvd/torch.h>
+
+namespace hvdrun {
+
+class AdasumStep {
+ public:
+  // Throws Error(invalid_argument) for parameters that cannot be reduced and options that do not go
+  // together.
+  AdasumStep(std::vector<at::Tensor> parameters, const hvd::DistributedOptimizerOptions& options);
+
+  // Called by all ranks of the set. After an error the parameters are those of before the step; the
+  // optimizer's own state is not.
+  at::Tensor take(torch::optim::Optimizer& optimizer);
+
+ private:
+  const std::vector<at::Tensor> parameters_;
+  const hvd::DistributedOptimizerOptions options_;
+  const std::string name_;
+};
+
+}  // namespace hvdrun

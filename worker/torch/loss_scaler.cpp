@@ -1,0 +1,61 @@
+#include <cmath>
+
+#include <hvd/torch.h>
+
+#include "worker/torch/tensor_types.h"
+
+namespace hvd {
+
+LossScaler::LossScaler(const LossScalerOptions& options)
+    : options_(options), scale_(options.initial_scale) {
+  const bool sound = std::isfinite(scale_) && scale_ > 0 && options.growth_factor >= 1 &&
+                     std::isfinite(options.growth_factor) && options.backoff_factor > 0 &&
+                     options.backoff_factor < 1 && options.growth_interval >= 1;
+  if (!sound)
+    hvdrun::invalid_tensor(
+        "LossScaler: initial_scale above 0, growth_factor from 1 on, backoff_factor between 0 and "
+        "1, growth_interval from 1 on");
+}
+
+at::Tensor LossScaler::scale(const at::Tensor& loss) const { return loss * scale_; }
+
+bool LossScaler::unscale(DistributedOptimizer& optimizer) {
+  if (unscaled_) return finite_;
+  optimizer.synchronize();
+  const at::NoGradGuard no_grad;
+  // In float32 at least, lest the factor itself vanish.
+  float overflow = 0;
+  for (const auto& group : optimizer.optimizer().param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      at::Tensor gradient = parameter.defined() ? parameter.grad() : at::Tensor();
+      if (!gradient.defined()) continue;
+      if (!at::isfinite(gradient).all().item<bool>()) overflow = 1;
+      gradient.div_(scale_);
+    }
+  }
+  // Averaged gradients are the same everywhere; with adasum, or one changed in between, they are
+  // not.
+  allreduce(&overflow, &overflow, 1, ReduceOp::max, {}, {{}, optimizer.options().process_set, {}});
+  finite_ = overflow == 0;
+  unscaled_ = true;
+  return finite_;
+}
+
+bool LossScaler::step(DistributedOptimizer& optimizer) {
+  const bool finite = unscale(optimizer);
+  unscaled_ = false;
+  if (!finite) {
+    scale_ *= options_.backoff_factor;
+    steps_without_overflow_ = 0;
+    optimizer.zero_grad();
+    return false;
+  }
+  optimizer.step();
+  if (++steps_without_overflow_ == options_.growth_interval) {
+    steps_without_overflow_ = 0;
+    scale_ *= options_.growth_factor;
+  }
+  return true;
+}
+
+}  // namespace hvd

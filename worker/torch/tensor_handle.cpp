@@ -1,0 +1,82 @@
+// Collectives on tensors: one way for the blocking and the asynchronous ones. What travels is
+// contiguous memory of the wire's dtype; the result is brought back into a tensor of the program's
+// when somebody asks for it.
+#include "worker/torch/tensor_handle.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "worker/torch/tensor_types.h"
+
+namespace hvd {
+
+TensorHandle::TensorHandle(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+TensorHandle::State::~State() {
+  // The memory that the operation reads and writes goes with us.
+  for (const Handle& handle : handles) {
+    try {
+      hvd::synchronize(handle);
+    } catch (const std::exception&) {
+      // Nobody asks for the result any more.
+    }
+  }
+}
+
+std::vector<at::Tensor> TensorHandle::State::take() {
+  if (std::exchange(taken, true))
+    throw Error(ErrorCode::invalid_argument, "synchronize: this operation's result was taken");
+  std::exception_ptr first;
+  for (const Handle& handle : std::exchange(handles, {})) {
+    try {
+      hvd::synchronize(handle);
+    } catch (const Error&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> results;
+  results.reserve(parts.size());
+  for (hvdrun::TensorPart& part : parts) {
+    if (!part.target.defined()) {
+      results.push_back(part.wire.to(part.type));
+      continue;
+    }
+    if (!part.target.is_same(part.wire)) part.target.copy_(part.wire);
+    hvdrun::mark_changed(part.target);
+    results.push_back(part.target);
+  }
+  return results;
+}
+
+bool poll(const TensorHandle& handle) {
+  const auto& handles = handle.state().handles;
+  return std::all_of(handles.begin(), handles.end(), [](const Handle& one) { return poll(one); });
+}
+
+bool wait(const TensorHandle& handle, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (const Handle& one : handle.state().handles) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    if (!wait(one, std::max(left, std::chrono::milliseconds(0)))) return false;
+  }
+  return true;
+}
+
+at::Tensor synchronize(const TensorHandle& handle) {
+  std::vector<at::Tensor> results = handle.state().take();
+  if (results.size() != 1)
+    throw Error(ErrorCode::invalid_argument, "synchronize: an operation on " +
+                                                 std::to_string(results.size()) +
+                                                 " tensors; synchronize_all() gives them");
+  return results.front();
+}
+
+std::vector<at::Tensor> synchronize_all(const TensorHandle& handle) {
+  return handle.state().take();
+}
+
+}  // namespace hvd

@@ -1,0 +1,36 @@
+// What a tensor collective needs from its submission to its result.
+#pragma once
+
+#include <vector>
+
+#include <hvd/tensor_handle.h>
+
+namespace hvdrun {
+
+struct TensorPart {
+  at::Tensor input;   // held while it is read; may be the wire
+  at::Tensor wire;    // the output: contiguous, of the dtype that travels
+  at::Tensor target;  // in place: where the result goes, the wire itself perhaps; else undefined
+  at::ScalarType type = at::kFloat;  // of the result
+};
+
+}  // namespace hvdrun
+
+namespace hvd {
+
+class TensorHandle::State {
+ public:
+  State() = default;
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  // The results, in the order of the parts; throws what the operations have thrown.
+  std::vector<at::Tensor> take();
+
+  std::vector<hvdrun::TensorPart> parts;
+  std::vector<Handle> handles;  // not yet synchronized
+  bool taken = false;
+};
+
+}  // namespace hvd
