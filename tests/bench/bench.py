@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import collectives
+import gradients
 import hosts
 import http_store
 import init
@@ -23,7 +24,7 @@ import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, training, swarm, *hosts.BENCHES)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, gradients, training, swarm, *hosts.BENCHES)
 }
 
 

@@ -13,11 +13,11 @@ SETTINGS = []  # of ddp_step.py
 NOTE = "PyTorch DDP, gloo on loopback, gradient_as_bucket_view"
 
 
-def programs(build):
+def programs(build, model):
     return {
-        "ours": [f"{build}/bench/step", str(BLOCKS), str(STEPS)],
-        "PyTorch DDP": ["/usr/bin/python3", "tests/bench/ddp_step.py", str(BLOCKS), str(STEPS)]
-        + SETTINGS,
+        "ours": [f"{build}/bench/step", model, str(BLOCKS), str(STEPS)],
+        "PyTorch DDP": ["/usr/bin/python3", "tests/bench/ddp_step.py", model]
+        + [str(BLOCKS), str(STEPS), *SETTINGS],
     }
 
 
@@ -41,24 +41,24 @@ def run(build, program, ranks):
     return on, off
 
 
-def measure(build, rounds, report):
+def measure(build, rounds, report, model="mlp"):
     rows = []
     for ranks in RANKS:
-        found = {name: [] for name in programs(build)}
+        found = {name: [] for name in programs(build, model)}
         turns = max(1, rounds // 3)
         for turn in range(turns):
-            for name, program in programs(build).items():
+            for name, program in programs(build, model).items():
                 found[name].append(run(build, program, ranks))
                 on, off = found[name][-1]
                 report(
-                    f"{NAME} np={ranks}: round {turn + 1} of {turns}: {name}: "
+                    f"{model} np={ranks}: round {turn + 1} of {turns}: {name}: "
                     f"{on:.1f} ms with communication, {off:.1f} without"
                 )
-        rows += rows_of(ranks, found)
+        rows += rows_of(ranks, found, NAME if model == "mlp" else model)
     return rows
 
 
-def rows_of(ranks, found):
+def rows_of(ranks, found, bench):
     def middle(name, value):
         return statistics.median(value(on, off) for on, off in found[name])
 
@@ -72,7 +72,7 @@ def rows_of(ranks, found):
         ours, peer = middle("ours", value), middle("PyTorch DDP", value)
         rows.append(
             {
-                "bench": NAME,
+                "bench": bench,
                 "case": f"np={ranks} {case}",
                 "unit": "ms",
                 "ours": ours,
