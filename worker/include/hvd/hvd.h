@@ -253,10 +253,10 @@ struct DataTypeOf<bool> {
 // Memory that the other ranks of this host read and write where it is: large collectives on it need
 // no copy, if the buffers of all ranks are such memory (allreduce: input and output; allgather,
 // reducescatter, alltoall: input; broadcast: the root's). Results are the same bits as with any
-// other memory. Zeroed, aligned to a page (4096 bytes). In a job of one rank, and before init(), it
-// is ordinary memory; what comes from before an init() is so afterwards. It takes its size in whole
-// pages and one page more, counts as this process's, and stays valid after shutdown(). Throws
-// Error(unavailable) when there is none left.
+// other memory. Zeroed, aligned to a page (4096 bytes). Before init(), and for a rank that is alone
+// on its host, it is ordinary memory; what comes from before an init() is so afterwards. It takes
+// its size in whole pages and one page more, counts as this process's, and stays valid after
+// shutdown(). Throws Error(unavailable) when there is none left.
 HVD_EXPORT void* alloc(std::size_t bytes);
 // Not while a collective uses it. Peers give it back with their next large collective. Does nothing
 // for nullptr; throws Error(invalid_argument) for what is not from alloc().
@@ -302,7 +302,8 @@ HVD_EXPORT void reducescatterv(const void* input, void* output, const std::size_
 HVD_EXPORT void alltoall(const void* input, void* output, std::size_t count, DataType type,
                          const OperationOptions& options = {});
 // send_counts[r] elements for rank r, receive_counts[r] from rank r; what a rank sends another must
-// be what that one expects. Not in place.
+// be what that one expects, or it is an Error(mismatch) on every rank, and nothing runs in this
+// process set any more. Not in place.
 HVD_EXPORT void alltoallv(const void* input, const std::size_t* send_counts, void* output,
                           const std::size_t* receive_counts, DataType type,
                           const OperationOptions& options = {});

@@ -116,9 +116,10 @@ struct DistributedOptimizerOptions {
   ProcessSet process_set{};
 };
 
-// Makes any torch::optim optimizer a distributed one: step() averages the gradients over all ranks
-// and then takes the optimizer's own step. The optimizer must outlive this object, and its
-// parameters must be the same on all ranks, in the same order.
+// Makes any torch::optim optimizer whose step() needs no closure (all but LBFGS) a distributed one:
+// step() averages the gradients over all ranks and then takes the optimizer's own step. The
+// optimizer must outlive this object, and its parameters must be the same on all ranks, in the same
+// order.
 //
 //   torch::optim::SGD sgd(model->parameters(), 0.01 * hvd::size());
 //   hvd::DistributedOptimizer optimizer(sgd);
