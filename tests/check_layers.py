@@ -38,6 +38,10 @@ BASE_ONLY = {f"worker/{name}" for name in WORKER if name != "labs"}
 NO_BOOST = re.compile(r"^(boost|spdlog|fmt|openssl|libssh2)")
 # It takes the types of OpenSSL's functions, which are loaded when a job needs them.
 LOADS_OPENSSL = "worker/comm/openssl.h"
+# The public headers that may see LibTorch.
+OF_TORCH = tuple(
+    f"hvd/{name}.h" for name in ("torch", "callbacks", "loss_scaler", "sync_batch_norm", "tensor_handle")
+)
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 # CUDA and NCCL are loaded at run time: our own declarations of them are what the code includes.
 TOOLKIT = re.compile(r"^(cuda|cuda_[a-z0-9_]+|nccl)\.h$")
@@ -100,7 +104,7 @@ def check_public(path, name, quoted):
         return f"a public header includes <hvd/...>, not \"{name}\""
     if name.startswith("hvd/") or re.fullmatch(r"[a-z_0-9]+", name):
         return None
-    if path.endswith(("hvd/torch.h", "hvd/callbacks.h", "hvd/sync_batch_norm.h")) and TORCH.match(name):
+    if path.endswith(OF_TORCH) and TORCH.match(name):
         return None
     return f"a public header may not include <{name}>"
 
