@@ -16,7 +16,7 @@
 #endif
 #define HVD_GUARDED_BY(x) HVD_THREAD_ATTRIBUTE(guarded_by(x))
 #define HVD_REQUIRES(x) HVD_THREAD_ATTRIBUTE(requires_capability(x))
-#define HVD_EXCLUDES(x) HVD_THREAD_ATTRIBUTE(locks_excluded(x))
+#define HVD_EXCLUDES(...) HVD_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 
 namespace hvdrun {
 

@@ -21,5 +21,16 @@ TEST_CASE("tensors, optimizers and their states do on ranks what they promise", 
   }
 }
 
+TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "[torch]") {
+  for (const char* const ranks : {"1", "2", "3", "4"}) {
+    const RunResult result = hvdrun(
+        {"-np", ranks, build_path("tests/integration/torch_options_probe")}, {.limit = 120s});
+    std::printf("np %s:\n%s", ranks, result.out.c_str());
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+  }
+}
+
 }  // namespace
 }  // namespace hvdrun::test

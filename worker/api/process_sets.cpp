@@ -58,6 +58,7 @@ std::shared_ptr<RankSet> ProcessSets::at(int id) {
 }
 
 std::shared_ptr<RankSet> ProcessSets::named(const std::string& name) {
+  if (name.empty()) invalid("process_set: an empty name");
   const MutexLock lock(mutex_);
   for (const auto& [id, set] : sets_)
     if (id != 0 && set->name == name) return set;
@@ -119,6 +120,7 @@ void ProcessSets::agree(const std::string& own, const char* call) {
 }
 
 int ProcessSets::add(std::vector<int> ranks, const std::string& name) {
+  const MutexLock one_at_a_time(changing_);
   std::sort(ranks.begin(), ranks.end());
   check_new(ranks, name);
   auto set = std::make_shared<RankSet>();
@@ -156,6 +158,7 @@ int ProcessSets::add(std::vector<int> ranks, const std::string& name) {
 }
 
 void ProcessSets::remove(int id) {
+  const MutexLock one_at_a_time(changing_);
   if (id == 0) invalid("remove_process_set: the global process set cannot be removed");
   const std::shared_ptr<RankSet> set = at(id);
   agree(set->text(), "remove_process_set");

@@ -57,8 +57,8 @@ class ProcessSets {
   std::shared_ptr<RankSet> named(const std::string& name) HVD_EXCLUDES(mutex_);
 
   // See <hvd/hvd.h>.
-  int add(std::vector<int> ranks, const std::string& name) HVD_EXCLUDES(mutex_);
-  void remove(int id) HVD_EXCLUDES(mutex_);
+  int add(std::vector<int> ranks, const std::string& name) HVD_EXCLUDES(changing_, mutex_);
+  void remove(int id) HVD_EXCLUDES(changing_, mutex_);
 
   // What each set's engine waits for, that of the whole job first.
   std::vector<PendingReport> pending() HVD_EXCLUDES(mutex_);
@@ -77,7 +77,8 @@ class ProcessSets {
   const int rank_;
   const int size_;
   const Factory factory_;
-  std::uint32_t made_ = 0;  // sets so far, the same on every rank
+  Mutex changing_;  // held while a set is added: the exchanges of two must not mix
+  std::uint32_t made_ HVD_GUARDED_BY(changing_) = 0;  // sets so far, the same on every rank
   Mutex mutex_;
   std::map<int, std::shared_ptr<RankSet>> sets_ HVD_GUARDED_BY(mutex_);
   // Ranks that are gone: sets that are made later must know, too.

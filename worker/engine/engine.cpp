@@ -250,7 +250,9 @@ bool Engine::poll(std::uint64_t id) {
 }
 
 bool Engine::wait(std::uint64_t id, std::chrono::milliseconds limit) {
-  const auto deadline = Clock::now() + limit;
+  // A limit that is meant as none must not overflow the clock.
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+  const auto deadline = Clock::now() + std::min(limit, kLongest);
   const MutexLock lock(mutex_);
   const std::shared_ptr<Entry> entry = entry_of(id, "wait");
   begin_waiting();

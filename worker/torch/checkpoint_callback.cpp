@@ -55,6 +55,8 @@ void checkpoint_on_root(const std::string& path,
     } catch (const std::exception& error) {
       failure = error.what();
       if (failure.empty()) failure = "an error without words";
+    } catch (...) {  // the others wait for what came of it
+      failure = "an error without words";
     }
   }
   failure = broadcast_object(failure, root);

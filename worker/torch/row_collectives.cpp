@@ -211,10 +211,13 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op,
   // A row for each element.
   const at::Tensor indices =
       allgather(mine.indices().t().contiguous(), hvdrun::part_of(options, "indices"));
-  at::Tensor values = allgather(mine.values(), hvdrun::part_of(options, "values"));
-  if (op == ReduceOp::average)
-    values = (values / static_cast<std::int64_t>(shapes.size())).to(values.scalar_type());
-  return at::sparse_coo_tensor(indices.t(), values, mine.sizes()).coalesce();
+  const at::Tensor values = allgather(mine.values(), hvdrun::part_of(options, "values"));
+  const at::Tensor sum = at::sparse_coo_tensor(indices.t(), values, mine.sizes()).coalesce();
+  if (op == ReduceOp::sum) return sum;
+  // After the sum, of which integers are rounded once.
+  const at::Tensor means =
+      (sum.values() / static_cast<std::int64_t>(shapes.size())).to(values.scalar_type());
+  return at::sparse_coo_tensor(sum.indices(), means, mine.sizes()).coalesce();
 }
 
 }  // namespace hvd

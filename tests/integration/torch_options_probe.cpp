@@ -1,0 +1,275 @@
+// Names, process sets, adasum, clipped and scaled gradients, and batches of uneven number, on every
+// rank of a real job; each rank compares with what it can compute by itself. The first difference
+// ends the rank with its words and exit code 1.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <hvd/torch.h>
+
+namespace {
+
+using torch::Tensor;
+
+void expect(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error("rank " + std::to_string(hvd::rank()) + ": " + what);
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const hvd::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Each rank begins with another tensor and waits for them in the opposite order.
+void check_names() {
+  constexpr int kTensors = 8;
+  for (int round = 0; round < 5; ++round) {
+    std::vector<hvd::TensorHandle> handles;
+    std::vector<int> order;
+    for (int i = 0; i < kTensors; ++i) order.push_back((i * 3 + hvd::rank() * 5) % kTensors);
+    for (const int i : order)
+      handles.push_back(hvd::allreduce_async(torch::full({4, i + 1}, hvd::rank() + i),
+                                             hvd::ReduceOp::sum, {}, hvd::Compression::none,
+                                             {"t" + std::to_string(i), {}, {}}));
+    const int ranks = hvd::size();
+    for (std::size_t at = order.size(); at-- > 0;) {
+      const int i = order[at];
+      const Tensor expected = torch::full({4, i + 1}, ranks * i + ranks * (ranks - 1) / 2);
+      expect(hvd::synchronize(handles[at]).equal(expected), "t" + std::to_string(i));
+    }
+  }
+  Tensor mine = torch::full({5}, hvd::rank());
+  const hvd::TensorHandle broadcast = hvd::broadcast_async_(mine, hvd::size() - 1, {"b", {}, {}});
+  expect(hvd::wait(broadcast, std::chrono::seconds(20)), "broadcast_async_ has not ended");
+  expect(hvd::poll(broadcast), "poll after wait");
+  hvd::synchronize(broadcast);
+  expect(mine.equal(torch::full({5}, hvd::size() - 1)), "broadcast_async_");
+}
+
+// As many elements, but of another shape; then the job goes on.
+void check_shapes() {
+  if (hvd::size() == 1) return;
+  const bool last = hvd::rank() == hvd::size() - 1;
+  const Tensor tensor = last ? torch::ones({3, 2}) : torch::ones({2, 3});
+  const std::string text = error_of([&] {
+    hvd::allreduce(tensor, hvd::ReduceOp::sum, {}, hvd::Compression::none, {"w", {}, {}});
+  });
+  expect(text.find("'w'") != std::string::npos && text.find("[2, 3]") != std::string::npos &&
+             text.find("[3, 2]") != std::string::npos,
+         text);
+  expect(hvd::allreduce(torch::ones({2}), hvd::ReduceOp::sum).equal(torch::full({2}, hvd::size())),
+         "after a mismatch");
+}
+
+torch::nn::Sequential make_model() {
+  torch::manual_seed(7);
+  torch::nn::Sequential model(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Linear(8, 3));
+  model->to(torch::kDouble);
+  return model;
+}
+
+constexpr std::int64_t kRows = 4;  // of each rank and step
+
+struct Rows {
+  Tensor input;
+  Tensor target;
+};
+
+// What `rank` trains on in this step.
+Rows rows_of(int rank, int step) {
+  torch::manual_seed(1000 * rank + step);
+  const auto options = torch::TensorOptions(torch::kDouble);
+  return {torch::randn({kRows, 6}, options), torch::randn({kRows, 3}, options)};
+}
+
+Tensor loss_of(torch::nn::Sequential& model, const Rows& rows) {
+  return torch::mse_loss(model->forward(rows.input), rows.target);
+}
+
+std::vector<Tensor> gradients_of(torch::nn::Sequential& model, int rank, int step) {
+  return torch::autograd::grad({loss_of(model, rows_of(rank, step))}, model->parameters());
+}
+
+void compare(torch::nn::Sequential& got, torch::nn::Sequential& expected, const std::string& what) {
+  double most = 0;
+  for (std::size_t i = 0; i < got->parameters().size(); ++i) {
+    const Tensor difference = (got->parameters()[i] - expected->parameters()[i]).abs().max();
+    most = std::max(most, difference.item<double>());
+  }
+  if (hvd::rank() == 0) std::printf("%s: parameters differ by %.2g at most\n", what.c_str(), most);
+  expect(most < 1e-12, what + ": " + std::to_string(most));
+}
+
+// The gradient of all `ranks` together, each counted with 1 / `of`, into .grad.
+void set_gradients(torch::nn::Sequential& model, const std::vector<int>& ranks, int of, int step) {
+  std::vector<Tensor> sums;
+  for (const Tensor& parameter : model->parameters())
+    sums.push_back(torch::zeros_like(parameter.detach()));
+  for (const int rank : ranks) {
+    const std::vector<Tensor> gradients = gradients_of(model, rank, step);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += gradients[i] / of;
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) model->parameters()[i].mutable_grad() = sums[i];
+}
+
+// Two halves of the job train apart from each other.
+void check_process_sets() {
+  std::vector<int> even;
+  std::vector<int> odd;
+  for (int rank = 0; rank < hvd::size(); ++rank) (rank % 2 == 0 ? even : odd).push_back(rank);
+  if (odd.empty()) return;
+  const hvd::ProcessSet even_set = hvd::add_process_set(even, "even");
+  const hvd::ProcessSet odd_set = hvd::add_process_set(odd, "odd");
+  const bool is_even = hvd::rank() % 2 == 0;
+  const std::vector<int>& mine = is_even ? even : odd;
+  torch::nn::Sequential model = make_model();
+  torch::nn::Sequential alone = make_model();
+  torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::SGD single(alone->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  hvd::DistributedOptimizerOptions options;
+  options.process_set = is_even ? even_set : odd_set;
+  options.num_groups = 2;
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  for (int step = 0; step < 6; ++step) {
+    optimizer.zero_grad();
+    loss_of(model, rows_of(hvd::rank(), step)).backward();
+    optimizer.step();
+    set_gradients(alone, mine, static_cast<int>(mine.size()), step);
+    single.step();
+  }
+  compare(model, alone, "two process sets");
+  // Rows of another number on each rank of the set.
+  std::vector<Tensor> rows;
+  rows.reserve(mine.size());
+  for (const int rank : mine) rows.push_back(torch::full({rank + 1, 2}, rank));
+  const Tensor own = torch::full({hvd::rank() + 1, 2}, hvd::rank());
+  expect(hvd::allgather(own, {"rows", options.process_set, {}}).equal(torch::cat(rows)),
+         "allgather of a process set");
+  hvd::remove_process_set(even_set);
+  hvd::remove_process_set(odd_set);
+}
+
+// Clipped after the reduction, before the step, with a scaled loss.
+void check_clipping() {
+  torch::nn::Sequential model = make_model();
+  torch::nn::Sequential alone = make_model();
+  torch::optim::SGD sgd(model->parameters(), 0.5);
+  torch::optim::SGD single(alone->parameters(), 0.5);
+  hvd::DistributedOptimizer optimizer(sgd);
+  hvd::LossScaler scaler;
+  std::vector<int> all;
+  for (int rank = 0; rank < hvd::size(); ++rank) all.push_back(rank);
+  for (int step = 0; step < 6; ++step) {
+    optimizer.zero_grad();
+    scaler.scale(loss_of(model, rows_of(hvd::rank(), step))).backward();
+    expect(scaler.unscale(optimizer), "overflow");
+    torch::nn::utils::clip_grad_norm_(model->parameters(), 0.3);
+    expect(scaler.step(optimizer), "left out");
+    set_gradients(alone, all, hvd::size(), step);
+    const double norm = torch::nn::utils::clip_grad_norm_(alone->parameters(), 0.3);
+    expect(norm > 0.3, "nothing to clip");
+    single.step();
+  }
+  compare(model, alone, "clipped and scaled");
+  // An overflow on one rank alone leaves the step out on all.
+  optimizer.zero_grad();
+  const double factor = hvd::rank() == 0 ? 1e308 : 1;
+  scaler.scale(loss_of(model, rows_of(hvd::rank(), 0)) * factor).backward();
+  expect(!scaler.step(optimizer), "a step with an overflow");
+  expect(scaler.value() == 32768, "the scale after an overflow");
+  compare(model, alone, "after an overflow");
+}
+
+// Two ranks: the formula of the adaptive sum of what each rank's own step has changed.
+void check_adasum() {
+  torch::nn::Sequential model = make_model();
+  torch::nn::Sequential alone = make_model();
+  torch::optim::SGD sgd(model->parameters(), 0.5);
+  hvd::DistributedOptimizerOptions options;
+  options.op = hvd::ReduceOp::adasum;
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  for (int step = 0; step < 4; ++step) {
+    optimizer.zero_grad();
+    loss_of(model, rows_of(hvd::rank(), step)).backward();
+    optimizer.step();
+    if (hvd::size() > 2) continue;
+    const auto changes = [&](int rank) {
+      std::vector<Tensor> all = gradients_of(alone, rank, step);
+      for (Tensor& gradient : all) gradient *= -0.5;
+      return all;
+    };
+    const std::vector<Tensor> first = changes(0);
+    const std::vector<Tensor> second = changes(hvd::size() - 1);
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const Tensor dot = (first[i] * second[i]).sum();
+      const Tensor a = first[i] * (1 - dot / (2 * (first[i] * first[i]).sum()));
+      const Tensor b = second[i] * (1 - dot / (2 * (second[i] * second[i]).sum()));
+      alone->parameters()[i].add_(a + b);
+    }
+  }
+  if (hvd::size() <= 2) compare(model, alone, "adasum");
+  for (const Tensor& parameter : model->parameters()) {
+    const Tensor all = hvd::allgather(parameter.detach().reshape({1, -1}));
+    for (int rank = 1; rank < hvd::size(); ++rank)
+      expect(all[rank].equal(all[0]), "adasum: parameters of the ranks differ");
+  }
+}
+
+// In epoch e rank r has (r + e) mod size() batches, none at all at times.
+void check_join() {
+  torch::nn::Sequential model = make_model();
+  torch::nn::Sequential alone = make_model();
+  torch::optim::SGD sgd(model->parameters(), 0.1);
+  torch::optim::SGD single(alone->parameters(), 0.1);
+  hvd::DistributedOptimizerOptions options;
+  options.bucket_bytes = 256;
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    const auto batches = [&](int rank) {
+      return (rank + epoch) % hvd::size() + (epoch > 1 ? 1 : 0);
+    };
+    for (int batch = 0; batch < batches(hvd::rank()); ++batch) {
+      optimizer.zero_grad();
+      loss_of(model, rows_of(hvd::rank(), 10 * epoch + batch)).backward();
+      optimizer.step();
+    }
+    hvd::broadcast_parameters(*model, hvd::join());
+    for (int batch = 0;; ++batch) {
+      std::vector<int> working;
+      for (int rank = 0; rank < hvd::size(); ++rank)
+        if (batch < batches(rank)) working.push_back(rank);
+      if (working.empty()) break;
+      set_gradients(alone, working, hvd::size(), 10 * epoch + batch);
+      single.step();
+    }
+    compare(model, alone, "uneven batches, epoch " + std::to_string(epoch));
+  }
+}
+
+}  // namespace
+
+int main() {
+  try {
+    hvd::init();
+    check_names();
+    check_shapes();
+    check_process_sets();
+    check_clipping();
+    check_adasum();
+    check_join();
+    hvd::shutdown();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  std::printf("everything as promised\n");
+  return 0;
+}
