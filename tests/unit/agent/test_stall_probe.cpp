@@ -100,8 +100,11 @@ TEST_CASE("a process that waits for a pipe is in read of it", "[stall]") {
   }
   REQUIRE(child > 0);
   RankPicture picture;
-  // Until it has come so far.
-  for (int i = 0; i < 5000 && !picture.system_call.starts_with("read"); ++i) {
+  // Until it has come so far; the call is known before the process sleeps in it.
+  const auto reads = [&] {
+    return picture.probe.state == "S" && picture.system_call.starts_with("read");
+  };
+  for (int i = 0; i < 5000 && !reads(); ++i) {
     picture = picture_process(0, child);
     ::usleep(1000);
   }
