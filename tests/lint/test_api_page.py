@@ -113,10 +113,12 @@ class ApiPage(unittest.TestCase):
         found = {name for header in HEADERS for name, _ in api(header)[0]}
         some = "init size_of wait code Handle DataTypeOf adasum boolean peer_lost process_sets bits"
         some += " broadcast_ received_splits bucket_bytes synchronize step fp16 update best patience"
+        some += " synchronize_all allreduce_async_ groups value growth_interval"
         some += " end_epoch on_epoch_begin SyncBatchNormImpl forward pretty_print negotiations name"
         self.assertEqual(set(some.split()) - found, set())
-        hidden = "element_size impl_ Impl adjust code_ best_ runtime_error value T DataType1"
+        hidden = "element_size impl_ Impl adjust code_ best_ scale_ runtime_error T DataType1"
         self.assertEqual(set(hidden.split()) & found, set())
+        self.assertNotIn(("value", "name"), api("hvd.h")[0])  # a static member
         for header in HEADERS:
             text = (INCLUDE / "hvd" / header).read_text()
             self.assertEqual(len(api(header)[1]), text.count("\nHVD_EXPORT "), header)
