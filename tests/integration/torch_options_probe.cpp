@@ -2,6 +2,7 @@
 // rank of a real job; each rank compares with what it can compute by itself. The first difference
 // ends the rank with its words and exit code 1.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <stdexcept>
@@ -254,6 +255,35 @@ void check_join() {
   }
 }
 
+// Rank 0 has no more of its own while the others gather rows.
+void check_rows_with_joined() {
+  const int ranks = hvd::size();
+  if (ranks > 1 && hvd::rank() != 0) {
+    std::vector<Tensor> rows;
+    for (int rank = 1; rank < ranks; ++rank) rows.push_back(torch::full({rank + 1, 2}, rank));
+    const Tensor own = torch::full({hvd::rank() + 1, 2}, hvd::rank());
+    expect(hvd::allgather(own).equal(torch::cat(rows)), "allgather while rank 0 has joined");
+    const Tensor part = hvd::reducescatter(torch::ones({ranks, 3}), hvd::ReduceOp::sum);
+    expect(part.equal(torch::full({1, 3}, ranks - 1)), "reducescatter while rank 0 has joined");
+    const hvd::AlltoallResult got = hvd::alltoall(torch::ones({ranks, 1}));
+    expect(got.received_splits.at(0) == 0 && got.tensor.size(0) == ranks - 1,
+           "alltoall while rank 0 has joined");
+    const Tensor sparse = hvd::sparse_allreduce(torch::eye(2).to_sparse(), hvd::ReduceOp::sum);
+    expect(sparse.to_dense().equal(torch::eye(2) * (ranks - 1)),
+           "sparse_allreduce while rank 0 has joined");
+    const auto means = hvd::metric_average({{"loss", 2.0}});
+    expect(std::abs(means.at("loss") - 2.0 * (ranks - 1) / ranks) < 1e-12,
+           "metric_average while rank 0 has joined");
+    const std::string text = error_of([&] {
+      hvd::allgather(torch::ones({1, hvd::rank() == ranks - 1 ? 3 : 2}));
+    });
+    const std::string expected = "allgather: rank 1 has Float [1, 2], but rank " +
+                                 std::to_string(ranks - 1) + " has Float [1, 3]";
+    if (ranks > 2) expect(text == expected, text);
+  }
+  hvd::join();
+}
+
 }  // namespace
 
 int main() {
@@ -265,6 +295,7 @@ int main() {
     check_clipping();
     check_adasum();
     check_join();
+    check_rows_with_joined();
     hvd::shutdown();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -1,8 +1,8 @@
 #include "worker/torch/adasum_step.h"
 
-#include <atomic>
 #include <utility>
 
+#include "worker/torch/optimizer_name.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -22,19 +22,13 @@ const hvd::DistributedOptimizerOptions& checked_for_adasum(
   return options;
 }
 
-std::string next_name() {
-  static std::atomic<unsigned> made{0};
-  return "DistributedOptimizer.adasum." + std::to_string(made++);
-}
-
 }  // namespace
 
 AdasumStep::AdasumStep(std::vector<at::Tensor> parameters,
                        const hvd::DistributedOptimizerOptions& options)
-    : parameters_(std::move(parameters)),
-      options_(checked_for_adasum(options)),
-      name_(next_name()) {
+    : parameters_(std::move(parameters)), options_(checked_for_adasum(options)) {
   for (const at::Tensor& parameter : parameters_) check_tensor("DistributedOptimizer", parameter);
+  name_ = next_optimizer_name(options.process_set) + ".change";
 }
 
 at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer) {

@@ -2,6 +2,7 @@
 // what that did to the parameters is summed adaptively.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace hvdrun {
 
 class AdasumStep {
  public:
+  // In the place of that of GradientBuckets.
+  static constexpr std::int64_t kFingerprint = 0x6164617375;
+
   // Throws Error(invalid_argument) for parameters that cannot be reduced and options that do not go
   // together.
   AdasumStep(std::vector<at::Tensor> parameters, const hvd::DistributedOptimizerOptions& options);
@@ -22,7 +26,7 @@ class AdasumStep {
  private:
   const std::vector<at::Tensor> parameters_;
   const hvd::DistributedOptimizerOptions options_;
-  const std::string name_;
+  std::string name_;
 };
 
 }  // namespace hvdrun

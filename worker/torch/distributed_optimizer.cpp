@@ -119,11 +119,13 @@ std::string join(const std::vector<int>& ranks) {
 }
 
 // Buckets of other shapes would be added up without complaint wherever their sizes happen to agree.
-void confirm_same_layout(const GradientBuckets& buckets, std::size_t parameters,
+void confirm_same_layout(const std::vector<at::Tensor>& parameters, std::int64_t fingerprint,
                          const hvd::ProcessSet& set) {
   constexpr std::size_t kFields = 3;
-  const std::array<std::int64_t, kFields> mine{static_cast<std::int64_t>(parameters),
-                                               buckets.total_elements(), buckets.fingerprint()};
+  std::int64_t elements = 0;
+  for (const at::Tensor& parameter : parameters) elements += parameter.numel();
+  const std::array<std::int64_t, kFields> mine{static_cast<std::int64_t>(parameters.size()),
+                                               elements, fingerprint};
   const std::vector<int> ranks = hvd::process_set_ranks(set);
   std::vector<std::int64_t> all(kFields * ranks.size());
   hvd::allgather(mine.data(), all.data(), mine.size(), {{}, set, {}});
@@ -163,11 +165,13 @@ class DistributedOptimizer::Impl {
         options_(options) {
     if (options.op == ReduceOp::adasum) {
       adasum_.emplace(parameters_, options);
+      hvdrun::confirm_same_layout(parameters_, hvdrun::AdasumStep::kFingerprint,
+                                  options.process_set);
       return;
     }
     buckets_.emplace(parameters_, options);
     target_ = std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&*buckets_});
-    hvdrun::confirm_same_layout(*buckets_, parameters_.size(), options.process_set);
+    hvdrun::confirm_same_layout(parameters_, buckets_->fingerprint(), options.process_set);
     hooks_.reserve(parameters_.size());
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       hooks_.emplace_back(parameters_[i], target_, i);

@@ -1,7 +1,6 @@
 #include "worker/torch/gradient_buckets.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +12,7 @@
 
 #include "worker/torch/bucket_memory.h"
 #include "worker/torch/bucket_plan.h"
+#include "worker/torch/optimizer_name.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -26,12 +26,6 @@ std::optional<std::uint64_t> skipped_reduction() {
   const char* value = std::getenv("HVD_FAULT_SKIP_ALLREDUCE");  // NOLINT(concurrency-mt-unsafe)
   if (value == nullptr || *value == '\0') return std::nullopt;
   return std::strtoull(value, nullptr, 10);
-}
-
-// Ranks make their optimizers in the same order, so an optimizer's number names it on all of them.
-std::string next_prefix() {
-  static std::atomic<unsigned> made{0};
-  return "DistributedOptimizer." + std::to_string(made++);
 }
 
 std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
@@ -144,7 +138,6 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
     : options_(checked(options)),
       op_(operation_of(options)),
       scale_(factors_of(options)),
-      prefix_(next_prefix()),
       skipped_reduction_(skipped_reduction()) {
   const std::vector<int> groups = groups_of(parameters, options);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -154,6 +147,8 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
     gradient.parameter = std::move(parameters[i]);
     gradients_.push_back(std::move(gradient));
   }
+  // A constructor that throws, on this rank only perhaps, counts for nothing.
+  prefix_ = next_optimizer_name(options.process_set);
   lay_out({});
 }
 
@@ -186,9 +181,10 @@ void GradientBuckets::lay_out(const std::vector<std::size_t>& order) {
   buckets_ = std::move(buckets);
 }
 
-// Every rank comes here after each finished round until one of these exchanges has met all of them:
-// one that has joined (hvd::join) brings zeros, and could not follow.
-void GradientBuckets::adapt() {
+// Every rank comes here in each round whose reductions have begun, until one of these exchanges has
+// met all of them: one that has joined (hvd::join) brings zeros, and could not follow.
+void GradientBuckets::agree_on_order() {
+  if (adapted_) return;
   // 1, then the place of each gradient in this rank's order. What took no part comes last, where it
   // delays nothing.
   std::vector<std::int64_t> mine(gradients_.size() + 1,
@@ -214,7 +210,7 @@ void GradientBuckets::adapt() {
   const std::vector<std::size_t> planned = order;
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return latest[a] < latest[b]; });
-  if (order != planned) lay_out(order);
+  if (order != planned) new_order_ = order;
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -332,11 +328,12 @@ void GradientBuckets::finish() {
   }
   launch_rest();
   wait();
+  agree_on_order();
   finished_ = true;
 }
 
 void GradientBuckets::next_round() {
-  if (finished_ && !adapted_) adapt();
+  if (!new_order_.empty()) lay_out(std::exchange(new_order_, {}));
   became_ready_.clear();
   for (Bucket& bucket : buckets_) bucket.missing = bucket.gradients.size();
   for (Gradient& gradient : gradients_) gradient.passes = 0;
@@ -351,6 +348,7 @@ void GradientBuckets::zero() {
   // Another rank may be in step() for the same gradients and needs all buckets from us.
   if (begun && !finished_) launch_rest();
   wait();
+  if (begun && !finished_) agree_on_order();
   for (const Bucket& bucket : buckets_) {
     std::memset(bucket.memory.get(), 0, bucket.elements * hvd::size_of(bucket.type));
   }
@@ -376,12 +374,6 @@ std::int64_t GradientBuckets::fingerprint() const {
     hash.add(gradient.tensor.strides());
   }
   return hash.value();
-}
-
-std::int64_t GradientBuckets::total_elements() const {
-  std::int64_t total = 0;
-  for (const Gradient& gradient : gradients_) total += gradient.tensor.numel();
-  return total;
 }
 
 }  // namespace hvdrun

@@ -45,16 +45,16 @@ class GradientBuckets {
   void note_ready(std::size_t parameter);
 
   // Launches what is missing (a parameter that took no part counts with what its gradient holds)
-  // and waits for everything. Does nothing when the round is finished already.
+  // and waits for everything; until ranks have agreed on an order, with one exchange more. Does
+  // nothing when the round is finished already.
   void finish();
-  // After a finished round, while the plan is the first one: with the other ranks.
+  // Begins with the plan that ranks have agreed on, if that is another one.
   void next_round();
   // All gradients to zero, bound again; what was under way is waited for and thrown away.
   void zero();
 
   // Of everything that must be the same on all ranks for buckets to mean the same.
   std::int64_t fingerprint() const;
-  std::int64_t total_elements() const;
 
  private:
   struct Gradient {
@@ -77,7 +77,7 @@ class GradientBuckets {
 
   // Buckets for the plan of this order; gradients keep what they hold.
   void lay_out(const std::vector<std::size_t>& order);
-  void adapt();
+  void agree_on_order();
   static bool bound(const Gradient& gradient);
   static void bind(Gradient& gradient);
   bool is_ready(const Gradient& gradient) const {
@@ -93,13 +93,14 @@ class GradientBuckets {
   const hvd::DistributedOptimizerOptions options_;
   const hvd::ReduceOp op_;         // of the operation on the bucket, with
   const hvd::ScaleFactors scale_;  // these factors
-  const std::string prefix_;       // of the buckets' names
+  std::string prefix_;             // of the buckets' names
   std::size_t launched_ = 0;       // the buckets before this one are launched in this round
   bool finished_ = false;
   std::vector<std::size_t> became_ready_;  // in this round, in that order, until adapted
   bool adapted_ = false;
-  std::exception_ptr failure_;    // of this round
-  std::uint64_t reductions_ = 0;  // over the life of the object
+  std::vector<std::size_t> new_order_;  // for the plan of the next round; empty: as it is
+  std::exception_ptr failure_;          // of this round
+  std::uint64_t reductions_ = 0;        // over the life of the object
   std::optional<std::uint64_t> skipped_reduction_;
 };
 

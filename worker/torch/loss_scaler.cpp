@@ -1,4 +1,5 @@
 #include <cmath>
+#include <vector>
 
 #include <hvd/torch.h>
 
@@ -20,22 +21,22 @@ LossScaler::LossScaler(const LossScalerOptions& options)
 at::Tensor LossScaler::scale(const at::Tensor& loss) const { return loss * scale_; }
 
 bool LossScaler::unscale(DistributedOptimizer& optimizer) {
+  if (optimizer_ != nullptr && optimizer_ != &optimizer)
+    hvdrun::invalid_tensor("LossScaler: one for each optimizer");
+  optimizer_ = &optimizer;
   if (unscaled_) return finite_;
   optimizer.synchronize();
   const at::NoGradGuard no_grad;
-  // In float32 at least, lest the factor itself vanish.
+  std::vector<at::Tensor> gradients;
+  for (const auto& group : optimizer.optimizer().param_groups())
+    for (const at::Tensor& parameter : group.params())
+      if (parameter.defined() && parameter.grad().defined()) gradients.push_back(parameter.grad());
   float overflow = 0;
-  for (const auto& group : optimizer.optimizer().param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      at::Tensor gradient = parameter.defined() ? parameter.grad() : at::Tensor();
-      if (!gradient.defined()) continue;
-      if (!at::isfinite(gradient).all().item<bool>()) overflow = 1;
-      gradient.div_(scale_);
-    }
-  }
-  // Averaged gradients are the same everywhere; with adasum, or one changed in between, they are
-  // not.
+  for (const at::Tensor& gradient : gradients)
+    if (!at::isfinite(gradient).all().item<bool>()) overflow = 1;
+  // Averaged gradients are the same everywhere; with adasum, or changed in between, they are not.
   allreduce(&overflow, &overflow, 1, ReduceOp::max, {}, {{}, optimizer.options().process_set, {}});
+  for (at::Tensor& gradient : gradients) gradient.div_(scale_);
   finite_ = overflow == 0;
   unscaled_ = true;
   return finite_;

@@ -15,10 +15,13 @@ namespace {
 struct Rows {
   std::int64_t rows = 0;
   std::int64_t row_elements = 0;
-  std::int64_t kind = 0;  // fingerprint of the dtype and all dimensions but the first
+  // Fingerprint of the dtype and all dimensions but the first; 0 for a rank that has joined
+  // (hvd::join), which brings no rows.
+  std::int64_t kind = 0;
 
+  bool has_joined() const { return kind == 0; }
   bool fits(const Rows& other) const {
-    return kind == other.kind && row_elements == other.row_elements;
+    return has_joined() || (kind == other.kind && row_elements == other.row_elements);
   }
 };
 constexpr std::size_t kFields = 3;
@@ -37,7 +40,7 @@ Rows rows_of(const char* what, const at::Tensor& tensor) {
     hash = (hash ^ static_cast<std::uint64_t>(tensor.size(i))) * 0x9e3779b97f4a7c15;
     hash ^= hash >> 29;
   }
-  rows.kind = static_cast<std::int64_t>(hash);
+  rows.kind = static_cast<std::int64_t>(hash | 1);
   return rows;
 }
 
@@ -49,14 +52,17 @@ std::string words(const at::Tensor& tensor) {
 
 [[noreturn]] void mismatch(const char* what, const std::vector<std::string>& all,
                            const hvd::OperationOptions& options) {
-  std::size_t other = 1;
-  while (other + 1 < all.size() && all[other] == all[0]) ++other;
+  // Nothing comes from ranks that have joined.
+  std::size_t first = 0;
+  while (first + 1 < all.size() && all[first].empty()) ++first;
+  std::size_t other = first;
+  while (other + 1 < all.size() && (all[other].empty() || all[other] == all[first])) ++other;
   const std::vector<int> ranks = hvd::process_set_ranks(options.process_set);
   std::string text = what;
   if (!options.name.empty()) text += " '" + options.name + "'";
   throw hvd::Error(hvd::ErrorCode::mismatch,
-                   text + ": rank " + std::to_string(ranks[0]) + " has " + all[0] + ", but rank " +
-                       std::to_string(ranks[other]) + " has " + all[other]);
+                   text + ": rank " + std::to_string(ranks[first]) + " has " + all[first] +
+                       ", but rank " + std::to_string(ranks[other]) + " has " + all[other]);
 }
 
 // Only when somebody's do not fit: every rank sees that, so all of them come here.
@@ -70,8 +76,9 @@ std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor,
   const Rows mine = rows_of(what, tensor);
   std::vector<Rows> all(static_cast<std::size_t>(ranks_of(options)));
   hvd::allgather(&mine, all.data(), kFields, hvd::DataType::int64, part_of(options, "rows"));
+  // Where two ranks' differ, everybody's differ from those of one of the two.
   for (const Rows& other : all)
-    if (!other.fits(all[0])) mismatch(what, tensor, options);
+    if (!other.fits(mine)) mismatch(what, tensor, options);
   return all;
 }
 
@@ -145,15 +152,17 @@ at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFacto
   const at::NoGradGuard no_grad;
   const std::vector<hvdrun::Rows> all = hvdrun::everybodys("reducescatter", tensor, options);
   for (const hvdrun::Rows& rank : all)
-    if (rank.rows != all[0].rows) hvdrun::mismatch("reducescatter", tensor, options);
+    if (!rank.has_joined() && rank.rows != tensor.size(0))
+      hvdrun::mismatch("reducescatter", tensor, options);
   const auto ranks = static_cast<std::int64_t>(all.size());
   const auto rows_at = [&](std::int64_t rank) {
-    return all[0].rows / ranks + (rank < all[0].rows % ranks ? 1 : 0);
+    return tensor.size(0) / ranks + (rank < tensor.size(0) % ranks ? 1 : 0);
   };
+  const std::int64_t row_elements = tensor.numel() / std::max<std::int64_t>(tensor.size(0), 1);
   std::vector<std::size_t> counts(all.size());
   for (std::size_t rank = 0; rank < counts.size(); ++rank)
     counts[rank] =
-        static_cast<std::size_t>(rows_at(static_cast<std::int64_t>(rank)) * all[0].row_elements);
+        static_cast<std::size_t>(rows_at(static_cast<std::int64_t>(rank)) * row_elements);
   const at::Tensor input = tensor.contiguous();
   at::Tensor output = hvdrun::empty_like_rows(input, rows_at(hvdrun::place_in(options)));
   reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
@@ -206,8 +215,8 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op,
       hvdrun::words(mine) + ", " + std::to_string(mine.sparse_dim()) + " sparse dimensions";
   const std::vector<std::string> shapes =
       allgather_object(shape, hvdrun::part_of(options, "shapes"));
-  if (!std::equal(shapes.begin() + 1, shapes.end(), shapes.begin()))
-    hvdrun::mismatch("sparse_allreduce", shapes, options);
+  for (const std::string& other : shapes)
+    if (!other.empty() && other != shape) hvdrun::mismatch("sparse_allreduce", shapes, options);
   // A row for each element.
   const at::Tensor indices =
       allgather(mine.indices().t().contiguous(), hvdrun::part_of(options, "indices"));

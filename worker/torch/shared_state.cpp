@@ -71,10 +71,14 @@ std::map<std::string, double> metric_average(const std::map<std::string, double>
     numbers.push_back(value);
   }
   const std::vector<std::string> all = allgather_object(names);
-  for (std::size_t other = 1; other < all.size(); ++other)
-    if (all[other] != all[0])
-      throw Error(ErrorCode::mismatch, "metric_average: rank 0 has " + all[0] + ", but rank " +
-                                           std::to_string(other) + " has " + all[other]);
+  // Nothing comes from ranks that have joined.
+  std::size_t first = 0;
+  while (first + 1 < all.size() && all[first].empty()) ++first;
+  for (std::size_t other = first + 1; other < all.size(); ++other)
+    if (!all[other].empty() && all[other] != all[first])
+      throw Error(ErrorCode::mismatch, "metric_average: rank " + std::to_string(first) + " has " +
+                                           all[first] + ", but rank " + std::to_string(other) +
+                                           " has " + all[other]);
   allreduce(numbers.data(), numbers.data(), numbers.size());
   std::map<std::string, double> means;
   std::size_t at = 0;

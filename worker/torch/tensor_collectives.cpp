@@ -59,22 +59,28 @@ hvd::TensorHandle reduce_async(const char* what, TensorPart part, hvd::ReduceOp 
   return hvd::TensorHandle(std::move(state));
 }
 
+struct Group {
+  at::ScalarType type;
+  hvd::DataType data_type;
+  std::vector<hvd::Buffer> buffers;
+
+  hvd::OperationOptions options(const hvd::OperationOptions& all) const {
+    return part_of(all, at::toString(type));
+  }
+};
+
 // Those of one dtype are one operation; dtypes in the order of their first tensor.
-std::vector<std::pair<hvd::DataType, std::vector<hvd::Buffer>>> groups_of(
-    const std::vector<TensorPart>& parts) {
-  std::vector<std::pair<hvd::DataType, std::vector<hvd::Buffer>>> groups;
+std::vector<Group> groups_of(const std::vector<TensorPart>& parts) {
+  std::vector<Group> groups;
   for (const TensorPart& part : parts) {
-    const hvd::DataType type = check_tensor("grouped_allreduce", part.wire);
+    const at::ScalarType type = part.wire.scalar_type();
     auto found = std::find_if(groups.begin(), groups.end(),
-                              [&](const auto& group) { return group.first == type; });
-    if (found == groups.end()) found = groups.insert(groups.end(), {type, {}});
-    found->second.push_back({part.input.data_ptr(), part.wire.data_ptr(), count_of(part)});
+                              [type](const Group& group) { return group.type == type; });
+    if (found == groups.end())
+      found = groups.insert(groups.end(), {type, check_tensor("grouped_allreduce", part.wire), {}});
+    found->buffers.push_back({part.input.data_ptr(), part.wire.data_ptr(), count_of(part)});
   }
   return groups;
-}
-
-hvd::OperationOptions group_options(const hvd::OperationOptions& options, hvd::DataType type) {
-  return part_of(options, std::to_string(static_cast<int>(type)));
 }
 
 }  // namespace
@@ -121,9 +127,9 @@ TensorHandle grouped_allreduce_async(const std::vector<at::Tensor>& tensors, Red
   auto state = std::make_shared<State>();
   for (const at::Tensor& tensor : tensors)
     state->parts.push_back(hvdrun::out_of_place("grouped_allreduce", tensor, compression));
-  for (const auto& [type, buffers] : hvdrun::groups_of(state->parts))
+  for (const hvdrun::Group& group : hvdrun::groups_of(state->parts))
     state->handles.push_back(
-        grouped_allreduce_async(buffers, type, op, scale, hvdrun::group_options(options, type)));
+        grouped_allreduce_async(group.buffers, group.data_type, op, scale, group.options(options)));
   return TensorHandle(std::move(state));
 }
 
@@ -133,8 +139,8 @@ std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors
   State state;
   for (const at::Tensor& tensor : tensors)
     state.parts.push_back(hvdrun::out_of_place("grouped_allreduce", tensor, compression));
-  for (const auto& [type, buffers] : hvdrun::groups_of(state.parts))
-    grouped_allreduce(buffers, type, op, scale, hvdrun::group_options(options, type));
+  for (const hvdrun::Group& group : hvdrun::groups_of(state.parts))
+    grouped_allreduce(group.buffers, group.data_type, op, scale, group.options(options));
   return state.take();
 }
 

@@ -67,12 +67,12 @@ bool wait(const TensorHandle& handle, std::chrono::milliseconds limit) {
 }
 
 at::Tensor synchronize(const TensorHandle& handle) {
-  std::vector<at::Tensor> results = handle.state().take();
-  if (results.size() != 1)
+  const std::size_t tensors = handle.state().parts.size();
+  if (tensors != 1)
     throw Error(ErrorCode::invalid_argument, "synchronize: an operation on " +
-                                                 std::to_string(results.size()) +
+                                                 std::to_string(tensors) +
                                                  " tensors; synchronize_all() gives them");
-  return results.front();
+  return handle.state().take().front();
 }
 
 std::vector<at::Tensor> synchronize_all(const TensorHandle& handle) {

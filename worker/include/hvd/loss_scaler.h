@@ -24,8 +24,8 @@ struct LossScalerOptions {
 //   torch::nn::utils::clip_grad_norm_(model->parameters(), 1.0);
 //   scaler.step(optimizer);
 //
-// Throws Error(invalid_argument) for options that would not shrink and grow the scale. Not
-// thread-safe.
+// One for each optimizer. Throws Error(invalid_argument) for options that would not shrink and grow
+// the scale, and for another optimizer than before. Not thread-safe.
 class HVD_EXPORT LossScaler {
  public:
   explicit LossScaler(const LossScalerOptions& options = {});
@@ -44,6 +44,7 @@ class HVD_EXPORT LossScaler {
   const LossScalerOptions options_;
   double scale_;
   int steps_without_overflow_ = 0;
+  const DistributedOptimizer* optimizer_ = nullptr;  // the only one
   bool unscaled_ = false;
   bool finite_ = true;
 };

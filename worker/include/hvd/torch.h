@@ -4,7 +4,8 @@
 // Errors and threads as in <hvd/hvd.h>. Tensors are dense CPU tensors of a floating-point (16, 32,
 // 64 bits, bfloat16), integer or bool dtype; others throw Error(invalid_argument) that names the
 // dtype or device. OperationOptions as there: a name, a process set, whose size and ranks then
-// count in place of the job's; the shape is the tensor's own, and ranks must agree on it.
+// count in place of the job's; the shape is the tensor's own, and ranks must agree on it (in groups
+// on the number of elements of each tensor).
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ HVD_EXPORT void allreduce_(at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                            const ScaleFactors& scale = {},
                            Compression compression = Compression::none,
                            const OperationOptions& options = {});
-// Many tensors at once, one operation for each dtype among them (with a name: "NAME.dtype"); the
+// Many tensors at once, one operation for each dtype among them (with a name: "NAME.Float"); the
 // results are new tensors. adasum gives each of them a sum of its own.
 HVD_EXPORT std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors,
                                                      ReduceOp op = ReduceOp::average,
@@ -90,8 +91,8 @@ HVD_EXPORT std::map<std::string, double> metric_average(
 
 struct DistributedOptimizerOptions {
   // adasum: not gradients are combined but what the optimizer's own step on this rank's gradients
-  // has done to each parameter, as in Horovod. With it buckets, groups, compression of gradients
-  // and the division of an average play no part, and .grad stays this rank's.
+  // has done to each parameter, as in Horovod; compression is of that, and .grad stays this rank's.
+  // Groups and gradient_predivide_factor are Error(invalid_argument) then.
   ReduceOp op = ReduceOp::average;
   // Gradients travel in flat buckets of about this size; one is reduced as soon as backward has
   // produced all its gradients, while backward goes on with the next. Which gradients share one
