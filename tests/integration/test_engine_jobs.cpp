@@ -1,5 +1,6 @@
 // The engine in real jobs: orders of submission, what is sent while nothing changes, stalls, the
 // timeline.
+#include <fstream>
 #include <regex>
 
 #include <catch2/catch.hpp>
@@ -34,6 +35,43 @@ TEST_CASE("ranks with orders of their own negotiate nothing once they know each 
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   CHECK(lines_with(result.out, "negotiations 0, operations 2500") == 3);
+}
+
+TEST_CASE("on one host the same steps again send nothing at all", "[engine]") {
+  if (is_sanitized()) {
+    WARN("left out: what a sanitizer does when it is traced is not ours");
+    return;
+  }
+  const TempFolder folder;
+  // Each rank into a file of its own: reads and writes of any kind, of all its threads.
+  const RunResult result =
+      hvdrun({"-np", "3", "-H", "localhost:3", "sh", "-c",
+              "exec strace -f -o " + folder.path() +
+                  "/$HVD_RANK -e trace=network,read,write,readv,writev,pread64,pwrite64 " +
+                  build_path("tests/integration/engine_probe") + " order 100"});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(lines_with(result.out, "negotiations 0, operations 2500") == 3);
+  for (const std::string rank : {"0", "1", "2"}) {
+    std::ifstream file(folder.path() + "/" + rank);
+    std::string line;
+    std::string calls;
+    bool within = false;
+    int marks = 0;
+    while (std::getline(file, line)) {
+      const bool begin = line.find("\"steps begin\"") != line.npos;
+      const bool end = line.find("\"steps end\"") != line.npos;
+      marks += begin || end ? 1 : 0;
+      if (begin) calls.clear();  // of the last such steps
+      if (begin || end)
+        within = begin;
+      else if (within)
+        calls += line + "\n";
+    }
+    CHECK(marks >= 2);
+    CHECK(marks % 2 == 0);
+    CHECK(calls.empty());
+  }
 }
 
 TEST_CASE("ranks with other numbers of batches join, process sets work", "[engine]") {
