@@ -146,6 +146,8 @@ class AdasumResults {
   std::vector<std::vector<std::vector<char>>> bits_;  // by rank
 };
 
+// Not thorough: without the largest, and every third of the rest, which still has all dtypes, rows
+// and ways.
 inline std::vector<AdasumCase> adasum_cases(bool thorough) {
   // Nothing, one path, the other one, slices that end within tensors, more tensors than a row of
   // them has ranks, ranks without a slice.
@@ -171,7 +173,10 @@ inline std::vector<AdasumCase> adasum_cases(bool thorough) {
         if (c.round % 7 == 0) c.reduction.postscale = -1.75;
         cases.push_back(c);
       }
-  return cases;
+  if (thorough) return cases;
+  std::vector<AdasumCase> some;
+  for (std::size_t i = 0; i < cases.size(); i += 3) some.push_back(cases[i]);
+  return some;
 }
 
 inline std::vector<AdasumCase> random_adasum_cases(std::uint64_t seed, std::size_t count) {

@@ -59,7 +59,7 @@ TEST_CASE("an adaptive sum of any number of ranks is the serial one", "[adasum]"
 TEST_CASE("an adaptive sum of one rank is scaled only", "[adasum]") {
   const auto self = make_self_communicator();
   AdasumResults results(1);
-  for (const AdasumCase& c : adasum_cases(true))
+  for (const AdasumCase& c : adasum_cases(kThorough))
     CHECK_FALSE(error_of([&] { results.run(c, *self, nullptr); }).has_value());
 }
 

@@ -15,7 +15,7 @@ using namespace hvdrun::test;
 
 TEST_CASE("every collective gives the serial result", "[comm]") {
   const int size = GENERATE(1, 2, 3, 4, 5, 6, 7, 8);
-  if (!kThorough && size > 4) return;
+  if (!kThorough && size != 2 && size != 3) return;
   CAPTURE(size);
   RankThreads ranks(size, size <= 2);
   const std::vector<Case> cases = conformance_cases(size);
