@@ -70,7 +70,12 @@ inline std::vector<Case> conformance_cases(int size) {
     }
     cases.push_back(Case{});
   }
-  return cases;
+  if (kThorough) return cases;
+  // A third of them; not every third, which would always be of the same kind of memory.
+  std::vector<Case> some;
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    if (mix(i) % 3 == 0) some.push_back(cases[i]);
+  return some;
 }
 
 }  // namespace hvdrun::test
