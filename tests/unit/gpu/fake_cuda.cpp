@@ -1,5 +1,6 @@
 // The fake driver, and our kernels on its streams.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -71,6 +72,12 @@ using namespace hvdrun::test;
 FAKE FakeGpu* fake_gpu() {
   static FakeGpu& one = *new FakeGpu;
   return &one;
+}
+
+FAKE void fake_hold(void* stream) {
+  fake_stream(stream).push([] {
+    while (fake_gpu()->held) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  });
 }
 
 FAKE cuda::Result cuInit(unsigned) { return cuda::kSuccess; }
