@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "worker/engine/device_use.h"
+
 namespace hvdrun {
 namespace {
 
@@ -17,13 +19,22 @@ struct Fixed {
   OpKind kind = OpKind::barrier;
   hvd::DataType type = hvd::DataType::float32;
   hvd::ReduceOp op = hvd::ReduceOp::sum;
-  std::uint8_t zero = 0;
+  std::uint8_t on_gpu = 0;
   std::uint64_t counts = 0;  // that follow
   std::uint64_t receive_counts = 0;
 };
 
 void put_counts(std::string& text, const std::vector<std::size_t>& counts) {
   text.append(reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(std::size_t));
+}
+
+// NCCL runs the buffers of a grouped allreduce one by one, so a rank that has joined needs the same
+// ones; it has no counts for the ranks.
+std::vector<std::size_t> counts_of(const Operation& operation) {
+  if (!operation.device || operation.kind != OpKind::allreduce) return operation.counts;
+  std::vector<std::size_t> counts;
+  for (const BufferPart& part : operation.segments) counts.push_back(part.count);
+  return counts;
 }
 
 [[noreturn]] void damaged() {
@@ -126,10 +137,12 @@ std::string encode_operations(const std::vector<const Operation*>& operations) {
     fixed.kind = operation->kind;
     fixed.type = operation->reduction.type;
     fixed.op = operation->reduction.op;
-    fixed.counts = operation->counts.size();
+    fixed.on_gpu = operation->device ? 1 : 0;
+    const std::vector<std::size_t> counts = counts_of(*operation);
+    fixed.counts = counts.size();
     fixed.receive_counts = operation->receive_counts.size();
     text.append(reinterpret_cast<const char*>(&fixed), sizeof fixed);
-    put_counts(text, operation->counts);
+    put_counts(text, counts);
     put_counts(text, operation->receive_counts);
   }
   return text;
@@ -149,6 +162,12 @@ std::vector<Operation> decode_operations(std::string_view bytes) {
     operation.root = fixed.root;
     operation.counts = take_counts(bytes, fixed.counts);
     operation.receive_counts = take_counts(bytes, fixed.receive_counts);
+    if (fixed.on_gpu != 0) operation.device = std::make_shared<DeviceUse>();
+    if (operation.kind == OpKind::allreduce) {
+      for (const std::size_t count : operation.counts)
+        operation.segments.push_back({nullptr, nullptr, count});
+      operation.counts.clear();
+    }
     operations.push_back(std::move(operation));
   }
   return operations;
@@ -177,6 +196,7 @@ std::unique_ptr<JoinedOperation> make_joined(const std::vector<const Operation*>
   auto joined = std::make_unique<JoinedOperation>();
   Operation& own = joined->operation;
   own = model;
+  if (model.device) own.device = std::make_shared<DeviceUse>();
   if (model.kind == OpKind::barrier) return joined;
   const std::size_t width = element_size(model.reduction.type);
   if (width == 0 || (!model.counts.empty() && model.counts.size() != ranks)) damaged();

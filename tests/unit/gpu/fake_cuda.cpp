@@ -111,6 +111,7 @@ FAKE cuda::Result cuDeviceGetUuid_v2(cuda::Uuid* uuid, cuda::Device device) {
 }
 FAKE cuda::Result cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device) {
   ++fake_gpu()->contexts;
+  fake_gpu()->log("retain " + std::to_string(device));
   *context = handle_of<cuda::Context>(static_cast<std::uintptr_t>(device) + 1);
   return cuda::kSuccess;
 }
@@ -119,6 +120,7 @@ FAKE cuda::Result cuDevicePrimaryCtxRelease_v2(cuda::Device) {
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuCtxSetCurrent(cuda::Context context) {
+  fake_gpu()->log("current " + std::to_string(reinterpret_cast<std::uintptr_t>(context) - 1));
   if (contexts.empty()) contexts.emplace_back();
   contexts.back() = context;
   return cuda::kSuccess;
