@@ -106,31 +106,34 @@ TEST_CASE("NCCL's later error is an error on all ranks that names the rank", "[e
 
 TEST_CASE("a rank that dies ends what waits for it on the GPUs", "[engine][gpu]") {
   GpuRanks ranks({2});
-  std::atomic<bool> submitted{false};
+  std::vector<float> values(2, 1.0F);
+  std::atomic<bool> done{false};
   const auto errors = ranks.run([&](Engine& engine, std::size_t rank, GpuStream& user) {
-    float value = 1;
+    float& value = values[rank];
     // Rank 1's part is queued, but never runs.
     if (rank == 1) hold(user.get());
-    const std::uint64_t id =
-        engine.submit(on_gpu(OpKind::allreduce, &value, &value, 1, user, "grad"));
-    expect(!engine.wait(id, std::chrono::milliseconds(20)), "it has ended");
+    const std::uint64_t id = engine.submit(on_gpu(OpKind::allreduce, &value, &value, 1, user));
+    engine.run(Operation{});  // a barrier: what was submitted before it has been queued
+    expect(!engine.poll(id), "it has ended");
     if (rank == 1) {
-      while (!submitted) std::this_thread::yield();
-      fake().held = false;
+      while (!done) std::this_thread::yield();
       ranks.gpus[1]->abort({hvd::ErrorCode::internal, "killed"});
-      engine.wait(id, std::chrono::seconds(20));
+      while (fake().aborts < 2) std::this_thread::yield();
+      fake().held = false;
       return;
     }
     const hvd::Error lost(hvd::ErrorCode::peer_lost, "rank 1 is lost");
     engine.communicator().peer_gone(1, lost);
     ranks.gpus[0]->abort(lost);
     expect(engine.wait(id, std::chrono::seconds(20)), "not ended by the abort");
-    submitted = true;
+    while (fake().aborts < 1) std::this_thread::yield();
+    done = true;
     engine.synchronize(id);
   });
   REQUIRE(errors[0]);
   CHECK(errors[0]->code == hvd::ErrorCode::peer_lost);
   CHECK(errors[0]->text == "rank 1 is lost");
+  CHECK(ranks.left() == "");
 }
 
 TEST_CASE("what NCCL cannot do reaches no other rank", "[engine][gpu]") {

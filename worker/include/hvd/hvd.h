@@ -20,10 +20,10 @@
 // GPUs. With OperationOptions::device the buffers are memory of this rank's GPU, and no host waits
 // for it: an operation begins after what was on its `stream` as it was submitted, and what is put
 // on that stream after a blocking call or synchronize() has returned runs after it. Both return as
-// soon as the operation has been queued on every rank; poll() and wait() tell whether the GPU has
-// ended it. The buffers, and after an _async call the stream, must live until then. NCCL moves the
-// bytes; it is loaded by the first such operation. 16-bit integers and adasum are
-// Error(invalid_argument).
+// soon as the operation has been queued on this rank's GPU; poll() and wait() tell whether the GPU
+// has ended it. The buffers, and after an _async call the stream, must live until then, or after an
+// error until shutdown(). NCCL moves the bytes; it is loaded by the first such operation. 16-bit
+// integers in a reduction, and adasum, are Error(invalid_argument).
 //
 // Errors. Everything below throws hvd::Error. When a rank that is needed dies, or says goodbye,
 // every pending and later collective fails within a second with ErrorCode::peer_lost and names it.
