@@ -178,6 +178,8 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   std::unique_ptr<Communicator> communicator;
   try {
     communicator = connect(line, generation, share, deadline);
+    // Who does not come is told by the fence, so what the ranks agree on comes after it.
+    line.fence({}, deadline);
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentLine::Deadline::clock::now());
     agree_on_gpus(gpu, *communicator, std::max(left, std::chrono::milliseconds(0)));
@@ -186,11 +188,6 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     give_up(line, error);
   }
   auto world = std::make_unique<Engine>(std::move(communicator), engine_options(share));
-  try {
-    line.fence({}, deadline);
-  } catch (const hvd::Error& error) {
-    give_up(line, error);
-  }
   connector_ = std::make_unique<SetConnector>(line, host_counts_, generation, share, init_timeout_);
   ProcessSets::Factory factory;
   factory.listen = [this](const RankSet& set, std::uint32_t number) {
