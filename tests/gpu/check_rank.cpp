@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/gpu/conformance.h"
+#include "tests/gpu/public_api.h"
 #include "worker/gpu/watch.h"
 
 namespace hvdrun::test {
@@ -257,6 +258,7 @@ void kernels_alone(Machine& machine) {
 }  // namespace
 
 void run_check_rank(const CheckRank& rank) {
+  if (rank.what == "public-api") return run_public_api();
   Machine machine(rank.rank);
   if (rank.what == "conformance") return conformance(rank, machine);
   if (rank.what == "abort") return abort_of_a_wait(rank, machine);

@@ -6,7 +6,7 @@
 namespace hvdrun::test {
 
 struct CheckRank {
-  std::string what;  // conformance, kernels, abort or peer
+  std::string what;  // conformance, kernels, public-api, abort or peer
   int rank = 0;
   int size = 1;
   std::string id_file;  // where rank 0 writes NCCL's id

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/gpu/check_rank.h"
+#include "tests/gpu/public_api.h"
 #include "worker/gpu/device.h"
 #include "worker/gpu/kernels.h"
 
@@ -40,6 +41,7 @@ constexpr std::array kTests{
     Test{"all collectives, two ranks", "conformance", 2},
     Test{"all collectives, four ranks", "conformance", 4},
     Test{"our own kernels", "kernels", 1},
+    Test{"the public API, one rank", "public-api", 1},
     Test{"a rank that does not take part is a time-out, and the GPU is free", "abort", 2},
     Test{"a rank that dies is an error", "peer", 2},
 };
@@ -135,8 +137,14 @@ int run_all() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6 || std::strcmp(argv[1], "--rank") != 0) return run_all();
+  const bool public_api = argc == 2 && std::strcmp(argv[1], "--public-api") == 0;
+  if (!public_api && (argc != 6 || std::strcmp(argv[1], "--rank") != 0)) return run_all();
   try {
+    if (public_api) {
+      run_public_api();
+      std::fflush(stdout);
+      return 0;
+    }
     CheckRank own;
     own.rank = std::atoi(argv[2]);  // NOLINT(cert-err34-c): from our own parent
     own.size = std::atoi(argv[3]);  // NOLINT(cert-err34-c)
@@ -145,7 +153,7 @@ int main(int argc, char** argv) {
     run_check_rank(own);
     std::fflush(stdout);
   } catch (const std::exception& error) {
-    std::printf("rank %s: %s\n", argv[2], error.what());
+    std::printf("rank %s: %s\n", public_api ? "here" : argv[2], error.what());
     return 1;
   }
   return 0;

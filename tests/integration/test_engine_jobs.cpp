@@ -120,6 +120,10 @@ TEST_CASE("the engine tells the timeline", "[engine][timeline]") {
 }
 
 TEST_CASE("a job that has nothing to do does nothing", "[engine]") {
+  if (is_sanitized()) {
+    WARN("left out: the thread sanitizer has a thread of its own that wakes up");
+    return;
+  }
   const RunResult result = probe(kTwoHosts, {"idle", "2"});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);

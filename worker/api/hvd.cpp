@@ -11,6 +11,7 @@
 #include "common/mutex.h"
 #include "worker/api/allocation.h"
 #include "worker/api/job.h"
+#include "worker/engine/device_use.h"
 
 namespace {
 
@@ -63,6 +64,9 @@ Operation plain(OpKind kind, const hvd::OperationOptions& options) {
   operation.kind = kind;
   operation.name = options.name;
   operation.shape = options.shape;
+  if (options.device == hvd::Device::cpu || kind == OpKind::barrier) return operation;
+  operation.device = std::make_shared<hvdrun::DeviceUse>();
+  operation.device->stream = static_cast<hvdrun::cuda::Stream>(options.stream);
   return operation;
 }
 
@@ -175,6 +179,7 @@ int local_rank() { return job().place().local_rank; }
 int local_size() { return job().place().local_size; }
 int cross_rank() { return job().place().cross_rank; }
 int cross_size() { return job().place().cross_size; }
+int gpu() { return job().gpu(); }
 
 void* alloc(std::size_t bytes) {
   Job* const current = g_job.load(std::memory_order_acquire);

@@ -59,7 +59,7 @@ Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options, std::
   } else {
     if (const std::optional<std::string> warning = foreign_launcher_warning(lookup))
       std::fprintf(stderr, "%s\n", warning->c_str());
-    stay_alone();
+    stay_alone(lookup);
   }
   try {
     for (const auto& set : options.process_sets) sets_->add(set.ranks, set.name);
@@ -75,6 +75,9 @@ EngineOptions Job::engine_options(const CoreShare& share) {
   options.timeout = collective_timeout_;
   options.share = share;
   options.fusion_bytes = fusion_bytes_;
+  options.gpu = gpu_;
+  options.no_gpu = no_gpu_;
+  options.gpu_connect_timeout = init_timeout_;
   if (!line_) return options;
   AgentLine& line = *line_;
   options.on_failed = [&line](const hvd::Error& error) { line.report(error); };
@@ -136,7 +139,20 @@ void Job::stop_timeline() {
   line_->stop_timeline(timeline_->session());
 }
 
-void Job::stay_alone() {
+// What goes wrong on the GPU later is this rank's end: its operations throw it from then on.
+void Job::take_gpu(GpuChoice choice, const EnvironmentLookup& lookup) {
+  no_gpu_ = choice.selected.why;
+  gpu_ = hvdrun::take_gpu(std::move(choice), lookup, [this](const hvd::Error& error) {
+    if (line_) line_->report(error);
+    sets_->abort(error);
+  });
+}
+
+void Job::stay_alone(const EnvironmentLookup& lookup) {
+  GpuChoice choice = choose_gpu(lookup, 0, 1);
+  if (choice.error)
+    throw hvd::Error(choice.error->code(), std::string("hvd::init(): ") + choice.error->what());
+  take_gpu(std::move(choice), lookup);
   ProcessSets::Factory factory;
   factory.listen = [](const RankSet&, std::uint32_t) { return std::string(); };
   factory.connect = [](const RankSet&, std::uint32_t, const std::vector<std::string>&) {
@@ -156,20 +172,22 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   AgentLine& line = *line_;
   const WorkerTopology& topology = line.topology();
   place_ = place_of(topology);
+  GpuChoice gpu = choose_gpu(lookup, place_.local_rank, place_.local_size);
   const CoreShare share{topology.usable_cores, topology.local_size, compute_threads(lookup)};
   record_timeline(lookup, generation);
   std::unique_ptr<Communicator> communicator;
   try {
     communicator = connect(line, generation, share, deadline);
+    // Who does not come is told by the fence, so what the ranks agree on comes after it.
+    line.fence({}, deadline);
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentLine::Deadline::clock::now());
+    agree_on_gpus(gpu, *communicator, std::max(left, std::chrono::milliseconds(0)));
+    take_gpu(std::move(gpu), lookup);
   } catch (const hvd::Error& error) {
     give_up(line, error);
   }
   auto world = std::make_unique<Engine>(std::move(communicator), engine_options(share));
-  try {
-    line.fence({}, deadline);
-  } catch (const hvd::Error& error) {
-    give_up(line, error);
-  }
   connector_ = std::make_unique<SetConnector>(line, host_counts_, generation, share, init_timeout_);
   ProcessSets::Factory factory;
   factory.listen = [this](const RankSet& set, std::uint32_t number) {
@@ -190,9 +208,16 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   sets_ =
       std::make_unique<ProcessSets>(std::move(world), place_.rank, place_.size, std::move(factory));
   line.set_events({[this](const PeerLost& lost) {
-                     sets_->peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
+                     const hvd::Error error = peer_lost_error(lost);
+                     sets_->peer_gone(static_cast<int>(lost.rank), error);
+                     // Kernels wait for a dead rank for ever. One that said goodbye has waited for
+                     // its own, so what has been queued with it ends.
+                     if (gpu_ && !lost.clean) gpu_->abort(error);
                    },
-                   [this](const hvd::Error& error) { sets_->abort(error); },
+                   [this](const hvd::Error& error) {
+                     sets_->abort(error);
+                     if (gpu_) gpu_->abort(error);
+                   },
                    [this] { return stall_report(); }});
 }
 
@@ -235,6 +260,7 @@ Job::~Job() {
   line_->set_timeline({});
   memory_.reset();  // hvd::free() speaks to the agent no more
   sets_.reset();
+  gpu_.reset();  // its watch reports by the line
   line_.reset();
 }
 

@@ -11,6 +11,7 @@
 
 #include "worker/api/connect_set.h"
 #include "worker/api/process_sets.h"
+#include "worker/api/select_gpu.h"
 #include "worker/client/agent_line.h"
 #include "worker/client/environment.h"
 #include "worker/comm/shared_memory.h"
@@ -40,6 +41,8 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   const JobPlace& place() const { return place_; }
+  // Among those that this process sees; -1: the CPU.
+  int gpu() const { return gpu_ ? gpu_->device().ordinal() : -1; }
   ProcessSets& sets() { return *sets_; }
   // None for a rank that is alone on its host.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
@@ -52,7 +55,8 @@ class Job {
  private:
   void join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
             std::uint32_t generation, const EnvironmentLookup& lookup);
-  void stay_alone();
+  void stay_alone(const EnvironmentLookup& lookup);
+  void take_gpu(GpuChoice choice, const EnvironmentLookup& lookup);
   EngineOptions engine_options(const CoreShare& share);
   void record_timeline(const EnvironmentLookup& lookup, std::uint32_t generation);
   StallReport stall_report();
@@ -68,6 +72,8 @@ class Job {
   std::chrono::milliseconds collective_timeout_;
   std::uint64_t fusion_bytes_;
   std::vector<std::size_t> host_counts_;  // ranks of each host
+  std::shared_ptr<RankGpu> gpu_;          // null: the CPU; outlives the engines
+  std::string no_gpu_;                    // then: why
   std::unique_ptr<SetConnector> connector_;
   std::unique_ptr<ProcessSets> sets_;  // destroyed before the line
 };

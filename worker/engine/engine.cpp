@@ -6,6 +6,7 @@
 
 #include "worker/client/quiet_thread.h"
 #include "worker/engine/batch_timeline.h"
+#include "worker/engine/device_use.h"
 
 namespace hvdrun {
 
@@ -13,6 +14,10 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
     : communicator_(std::move(communicator)),
       options_(std::move(options)),
       watch_{options_.stall_after, [this] { tell_stalled(); }},
+      lane_(options_.gpu == nullptr
+                ? nullptr
+                : std::make_unique<DeviceLane>(options_.gpu, *communicator_, options_.rank_names,
+                                               options_.gpu_connect_timeout)),
       joined_(static_cast<std::size_t>(communicator_->size())),
       scheduler_(static_cast<std::size_t>(communicator_->size()), options_.fusion_bytes) {}
 
@@ -46,8 +51,17 @@ struct Engine::Running {
   Engine& engine;
 };
 
+// What is on the caller's stream by now comes before the operation.
+void Engine::begin_device(const Operation& operation) {
+  if (!lane_)
+    throw hvd::Error(hvd::ErrorCode::unavailable,
+                     describe(operation) + ": this rank has no GPU: " + options_.no_gpu);
+  lane_->mark(*operation.device);
+}
+
 void Engine::run(const Operation& operation) {
   check(operation, *communicator_);
+  if (operation.device) begin_device(operation);
   Scheduler::Direct direct = Scheduler::look_at(operation);
   bool may_spin = false;
   {
@@ -59,6 +73,7 @@ void Engine::run(const Operation& operation) {
       const std::shared_ptr<Entry> entry = enqueue(operation);
       wait_done(*entry);
       if (entry->error) std::rethrow_exception(entry->error);
+      if (operation.device) lane_->order(*operation.device);
       return;
     }
     scheduler_.begin(direct);
@@ -70,6 +85,7 @@ void Engine::run(const Operation& operation) {
   std::shared_ptr<Entry> entry;
   try {
     run_direct(operation, direct, may_spin);
+    if (operation.device) lane_->order(*operation.device);
     const MutexLock lock(mutex_);
     scheduler_.ran(direct);
     ++statistics_.operations;
@@ -91,6 +107,7 @@ void Engine::run(const Operation& operation) {
   }
   drive(entry.get(), may_spin);
   if (entry->error) std::rethrow_exception(entry->error);
+  if (operation.device) lane_->order(*operation.device);
 }
 
 void Engine::run_direct(const Operation& operation, const Scheduler::Direct& direct,
@@ -98,6 +115,7 @@ void Engine::run_direct(const Operation& operation, const Scheduler::Direct& dir
   CallOptions options = call(direct.fingerprint, may_spin);
   const BatchTimeline timeline(options_.timeline, operation, direct.member.name);
   options.hooks = timeline.hooks();
+  if (operation.device) return lane_->run({&operation}, options);
   execute(operation, *communicator_, options);
 }
 
@@ -183,6 +201,12 @@ void Engine::run_batch(const Entries& batch, bool may_spin) {
 }
 
 void Engine::execute_batch(const Entries& batch, const CallOptions& options) {
+  if (batch.front()->operation.device) {
+    std::vector<const Operation*> operations;
+    operations.reserve(batch.size());
+    for (const auto& entry : batch) operations.push_back(&entry->operation);
+    return lane_->run(operations, options);
+  }
   if (batch.size() == 1) return execute(batch.front()->operation, *communicator_, options);
   std::vector<BufferPart> segments;
   segments.reserve(batch.size());
@@ -227,6 +251,7 @@ void Engine::fail_all(const hvd::Error& error) {
 
 std::uint64_t Engine::submit(const Operation& operation) {
   check(operation, *communicator_);
+  if (operation.device) begin_device(operation);
   const MutexLock lock(mutex_);
   check_open();
   const std::shared_ptr<Entry> entry = enqueue(operation);
@@ -245,28 +270,51 @@ const std::shared_ptr<Entry>& Engine::entry_of(std::uint64_t id, const char* cal
 }
 
 bool Engine::poll(std::uint64_t id) {
-  const MutexLock lock(mutex_);
-  return entry_of(id, "poll")->done;
+  std::shared_ptr<Entry> entry;
+  {
+    const MutexLock lock(mutex_);
+    entry = entry_of(id, "poll");
+    if (!entry->done) return false;
+  }
+  return has_ended(*entry);
+}
+
+// Of an entry that is done.
+bool Engine::has_ended(const Entry& entry) const {
+  return entry.error || !entry.operation.device || lane_->has_ended(*entry.operation.device);
 }
 
 bool Engine::wait(std::uint64_t id, std::chrono::milliseconds limit) {
   // A limit that is meant as none must not overflow the clock.
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
   const auto deadline = Clock::now() + std::min(limit, kLongest);
-  const MutexLock lock(mutex_);
-  const std::shared_ptr<Entry> entry = entry_of(id, "wait");
-  begin_waiting();
-  while (!entry->done && Clock::now() < deadline) done_.wait_until(mutex_, deadline);
-  --waiters_;
-  return entry->done;
+  std::shared_ptr<Entry> entry;
+  {
+    const MutexLock lock(mutex_);
+    entry = entry_of(id, "wait");
+    begin_waiting();
+    while (!entry->done && Clock::now() < deadline) done_.wait_until(mutex_, deadline);
+    --waiters_;
+    if (!entry->done) return false;
+  }
+  // Only for those who want to know: a GPU wakes nobody.
+  while (!has_ended(*entry)) {
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
 }
 
 void Engine::synchronize(std::uint64_t id) {
-  const MutexLock lock(mutex_);
-  const std::shared_ptr<Entry> entry = entry_of(id, "synchronize");
-  handles_.erase(id);
-  wait_done(*entry);
+  std::shared_ptr<Entry> entry;
+  {
+    const MutexLock lock(mutex_);
+    entry = entry_of(id, "synchronize");
+    handles_.erase(id);
+    wait_done(*entry);
+  }
   if (entry->error) std::rethrow_exception(entry->error);
+  if (entry->operation.device) lane_->order(*entry->operation.device);
 }
 
 int Engine::join() {
@@ -295,6 +343,7 @@ void Engine::shutdown() noexcept {
     thread = std::move(thread_);
   }
   if (thread.joinable()) thread.join();
+  if (lane_) lane_->close();
 }
 
 void Engine::start_thread() {

@@ -20,6 +20,7 @@
 #include "common/mutex.h"
 #include "worker/comm/communicator.h"
 #include "worker/engine/core_share.h"
+#include "worker/engine/device_lane.h"
 #include "worker/engine/entry.h"
 #include "worker/engine/operation.h"
 #include "worker/engine/pending_report.h"
@@ -45,6 +46,10 @@ struct EngineOptions {
   Timeline* timeline = nullptr;
   // What errors call the communicator's ranks; none: by their number in it.
   std::vector<int> rank_names{};
+  // Of this rank; null when it has none, and why that is.
+  std::shared_ptr<RankGpu> gpu{};
+  std::string no_gpu = "GPUs are not set up";
+  std::chrono::milliseconds gpu_connect_timeout{300'000};
 };
 
 // Since the engine was made.
@@ -65,7 +70,9 @@ class Engine {
   // For rank(), size(), abort() and peer_gone().
   Communicator& communicator() { return *communicator_; }
 
-  // Blocks until the operation is done; throws its error.
+  // Blocks until the operation is done; throws its error. One on GPU memory is done when it has
+  // been queued, and what comes later on its stream runs after it; poll() and wait() tell of its
+  // end.
   void run(const Operation& operation) HVD_EXCLUDES(mutex_);
   // Returns the number for poll() and synchronize().
   std::uint64_t submit(const Operation& operation) HVD_EXCLUDES(mutex_);
@@ -86,6 +93,7 @@ class Engine {
   using Clock = std::chrono::steady_clock;
   struct Running;
 
+  void begin_device(const Operation& operation);
   // Of the thread that has set running_.
   void drive(const Entry* until, bool may_spin) HVD_EXCLUDES(mutex_);
   void run_direct(const Operation& operation, const Scheduler::Direct& direct, bool may_spin);
@@ -111,6 +119,7 @@ class Engine {
   CallOptions call(std::uint64_t name, bool may_spin) const;
   std::string rank_text(std::size_t rank) const;
   static std::exception_ptr failure_of(const hvd::Error& error);
+  bool has_ended(const Entry& entry) const;
   static hvd::Error name_error(const Operation& operation, const hvd::Error& error);
 
   std::shared_ptr<Entry> enqueue(const Operation& operation) HVD_REQUIRES(mutex_);
@@ -125,7 +134,10 @@ class Engine {
   const std::unique_ptr<Communicator> communicator_;
   const EngineOptions options_;
   const SlowWatch watch_;
+  const std::unique_ptr<DeviceLane> lane_;  // null: no GPU
 
+  // wait() looks at a GPU so often.
+  static constexpr std::chrono::microseconds kLook{100};
   // A rank that waits for others looks at itself so often.
   static constexpr std::chrono::seconds kAwhile{60};
 

@@ -190,6 +190,9 @@ void Engine::run_with_joined(const Agreement& agreement) {
       }
       if (joined_[own]) {
         memory.push_back(make_joined(view, own));
+        JoinedOperation& made = *memory.back();
+        if (made.operation.device && lane_)
+          made.on_gpu = lane_->lend(made.operation, made.input, made.output.size());
         entry = std::make_shared<Entry>(memory.back()->operation);
         entry->name = name;
         for (const Proposal& proposal : offers_[agreement.leader].proposals)

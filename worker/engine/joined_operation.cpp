@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "worker/engine/device_use.h"
+
 namespace hvdrun {
 namespace {
 
@@ -17,7 +19,7 @@ struct Fixed {
   OpKind kind = OpKind::barrier;
   hvd::DataType type = hvd::DataType::float32;
   hvd::ReduceOp op = hvd::ReduceOp::sum;
-  std::uint8_t zero = 0;
+  std::uint8_t on_gpu = 0;
   std::uint64_t counts = 0;  // that follow
   std::uint64_t receive_counts = 0;
   std::uint64_t segments = 0;
@@ -127,6 +129,7 @@ std::string encode_operations(const std::vector<const Operation*>& operations) {
     fixed.kind = operation->kind;
     fixed.type = operation->reduction.type;
     fixed.op = operation->reduction.op;
+    fixed.on_gpu = operation->device ? 1 : 0;
     fixed.counts = operation->counts.size();
     fixed.receive_counts = operation->receive_counts.size();
     fixed.segments = operation->segments.size();
@@ -156,6 +159,7 @@ std::vector<Operation> decode_operations(std::string_view bytes) {
     operation.receive_counts = take_counts(bytes, fixed.receive_counts);
     for (const std::size_t count : take_counts(bytes, fixed.segments))
       operation.segments.push_back({nullptr, nullptr, count});
+    if (fixed.on_gpu != 0) operation.device = std::make_shared<DeviceUse>();
     operations.push_back(std::move(operation));
   }
   return operations;
@@ -184,6 +188,7 @@ std::unique_ptr<JoinedOperation> make_joined(const std::vector<const Operation*>
   auto joined = std::make_unique<JoinedOperation>();
   Operation& own = joined->operation;
   own = model;
+  if (model.device) own.device = std::make_shared<DeviceUse>();
   if (model.kind == OpKind::barrier) return joined;
   const std::size_t width = element_size(model.reduction.type);
   if (width == 0 || (!model.counts.empty() && model.counts.size() != ranks)) damaged();

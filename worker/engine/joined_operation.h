@@ -30,6 +30,7 @@ struct JoinedOperation {
   Operation operation;
   std::vector<std::byte> input;
   std::vector<std::byte> output;
+  std::shared_ptr<void> on_gpu;  // what it runs on instead
 };
 std::unique_ptr<JoinedOperation> make_joined(const std::vector<const Operation*>& views,
                                              std::size_t rank);

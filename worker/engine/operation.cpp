@@ -11,6 +11,7 @@
 #include "worker/comm/adasum.h"
 #include "worker/comm/copy.h"
 #include "worker/engine/fingerprint.h"
+#include "worker/gpu/nccl_plan.h"
 
 namespace hvdrun {
 
@@ -79,11 +80,14 @@ void check_reduction(const Operation& operation) {
   }
   if (op == hvd::ReduceOp::adasum) {
     if (operation.kind != OpKind::allreduce) invalid(operation, "adasum is for allreduce only");
+    if (operation.device) invalid(operation, "there is no adasum on a GPU yet");
     if (!is_floating_point(operation.reduction.type))
       invalid(operation, "adasum is for float16, bfloat16, float32 and float64 only");
   }
   if (std::isnan(operation.reduction.prescale) || std::isnan(operation.reduction.postscale))
     invalid(operation, "a scale factor is not a number");
+  // Throws for what NCCL cannot do.
+  if (operation.device) plan_reduction(operation.reduction, 1);
 }
 
 // In place is the same buffer (for an allgather: the input at its place in the output); any other
@@ -289,6 +293,7 @@ std::uint64_t fingerprint_of(const Operation& operation) {
   print.add(static_cast<std::uint64_t>(operation.kind) |
             static_cast<std::uint64_t>(operation.reduction.type) << 8U |
             static_cast<std::uint64_t>(operation.reduction.op) << 16U |
+            (operation.device ? std::uint64_t{1} << 24U : 0U) |
             static_cast<std::uint64_t>(static_cast<unsigned>(operation.root)) << 32U);
   print.add(std::uint64_t{operation.count});
   if (is_reduction(operation.kind) &&
@@ -329,6 +334,7 @@ std::string describe(const Operation& operation) {
     more += ", prescale " + number_text(operation.reduction.prescale);
   if (is_reduction(operation.kind) && operation.reduction.postscale != 1)
     more += ", postscale " + number_text(operation.reduction.postscale);
+  if (operation.device) more += ", on a GPU";
   text.insert(text.size() - 1, more);
   return text;
 }

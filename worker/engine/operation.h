@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "worker/comm/descriptor.h"
 
 namespace hvdrun {
+
+struct DeviceUse;
 
 struct Operation {
   OpKind kind = OpKind::barrier;
@@ -32,6 +35,8 @@ struct Operation {
   std::string name = {};
   // Of the tensor; ranks must agree on it, too. May be left out.
   std::vector<std::int64_t> shape = {};
+  // Null: the buffers are memory of the host. Not of a barrier.
+  std::shared_ptr<DeviceUse> device = {};
 };
 
 // Throws Error(invalid_argument) for what no rank could run: it must not reach the others.

@@ -31,7 +31,8 @@ BatchHistory::Batch members_of(const Entries& batch) {
 std::uint64_t kind_of(const Operation& operation) {
   const Reduction& how = operation.reduction;
   return Fingerprint()
-             .add(static_cast<std::uint64_t>(how.type) << 8U | static_cast<std::uint64_t>(how.op))
+             .add(static_cast<std::uint64_t>(operation.device ? 1 : 0) << 16U |
+                  static_cast<std::uint64_t>(how.type) << 8U | static_cast<std::uint64_t>(how.op))
              .add(how.prescale)
              .add(how.postscale)
              .value() |

@@ -20,6 +20,7 @@
 #include <hvd/hvd.h>
 
 #include "common/mutex.h"
+#include "worker/comm/communicator.h"
 #include "worker/comm/descriptor.h"
 #include "worker/comm/reduce.h"
 #include "worker/gpu/device.h"
@@ -34,6 +35,9 @@ struct GpuCall {
   cuda::Stream stream = nullptr;  // the caller's
   // How long the operation waits for the other ranks: looked at by look(), on the GPU's side too.
   std::chrono::milliseconds timeout{1'800'000};
+  // In the stream's place, for what was submitted earlier, by another thread: the operation comes
+  // after these events, and lead() puts what follows behind it.
+  const std::vector<cuda::Event>* after = nullptr;
 };
 
 // What a rank's communicators share.
@@ -75,6 +79,9 @@ class NcclCommunicator {
   // As in worker/comm/communicator.h. The ticket's event comes after the results.
   GpuTicket allreduce(const void* input, void* output, std::size_t count,
                       const Reduction& reduction, const GpuCall& call);
+  // Many buffers as one operation: NCCL runs them as one group. The same counts on all ranks.
+  GpuTicket allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                      const GpuCall& call);
   GpuTicket broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                       const GpuCall& call);
   GpuTicket allgather(const void* input, void* output, const std::size_t* counts,
@@ -86,6 +93,9 @@ class NcclCommunicator {
   // The only one that the host waits for.
   void barrier(const GpuCall& call);
 
+  // What comes later on `stream` runs after the operation. No host waits. Throws the
+  // communicator's error.
+  void lead(GpuTicket ticket, cuda::Stream stream);
   // Whether the operation has ended on the GPU. Throws the communicator's error.
   bool has_ended(GpuTicket ticket);
   // Waits for it on the host.
@@ -96,6 +106,8 @@ class NcclCommunicator {
   // its clock. Stops nothing.
   std::optional<hvd::Error> look(TimePoint now);
 
+  // It can do nothing any more: every operation throws.
+  bool has_failed() { return failure().has_value(); }
   // The pending operation and all later ones throw this error, and NCCL's kernels leave the GPU.
   void abort(const hvd::Error& reason);
   // All of them at once: one abort after the other would hang where a kernel of the second keeps

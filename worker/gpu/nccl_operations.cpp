@@ -13,9 +13,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Operations under way. A loop that never waits is held here, far ahead of the GPU.
-constexpr std::size_t kMaxPending = 4096;
-
 const std::byte* at(const void* memory, std::size_t elements, hvd::DataType type) {
   return static_cast<const std::byte*>(memory) + elements * element_size(type);
 }
@@ -81,70 +78,6 @@ class NcclCommunicator::Scratch {
   cuda::DevicePointer memory_ = 0;
 };
 
-void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
-  const TimePoint now = steady_clock::now();
-  const TimePoint deadline = now + call.timeout;
-  for (int turn = 0;; turn = std::min(turn + 1, 1000)) {
-    throw_if_failed();
-    retire();
-    {
-      const MutexLock lock(mutex_);
-      if (pending_.size() < kMaxPending) {
-        ++submitted_;
-        pending_.push_back({submitted_, what, call.timeout, deadline, nullptr});
-        return;
-      }
-    }
-    if (steady_clock::now() >= deadline)
-      fail(hvd::Error(hvd::ErrorCode::timeout, who() + ": " + describe(what) + ": " +
-                                                   std::to_string(kMaxPending) +
-                                                   " operations before it have not ended after " +
-                                                   seconds_text(call.timeout)));
-    pause(turn);
-  }
-}
-
-void NcclCommunicator::leave(cuda::Event event) {
-  const MutexLock lock(mutex_);
-  pending_.back().event = event;
-}
-
-void NcclCommunicator::retire() {
-  const MutexLock lock(mutex_);
-  while (!pending_.empty() && pending_.front().event != nullptr &&
-         stream_.has_ended(pending_.front().event)) {
-    stream_.recycle(pending_.front().event);
-    ended_ = pending_.front().ticket;
-    pending_.pop_front();
-  }
-}
-
-bool NcclCommunicator::has_ended(GpuTicket ticket) {
-  throw_if_failed();
-  {
-    const MutexLock lock(mutex_);
-    if (ticket <= ended_) return true;
-  }
-  const CurrentDevice current(*parts_.device);
-  retire();
-  // A kernel that an abort has ended counts as ended for the GPU.
-  throw_if_failed();
-  const MutexLock lock(mutex_);
-  return ticket <= ended_;
-}
-
-void NcclCommunicator::wait(GpuTicket ticket, Milliseconds timeout) {
-  const TimePoint deadline = steady_clock::now() + timeout;
-  for (int turn = 0; !has_ended(ticket); turn = std::min(turn + 1, 1000)) {
-    if (const auto error = look(steady_clock::now())) fail(*error);
-    if (steady_clock::now() >= deadline)
-      fail(hvd::Error(hvd::ErrorCode::timeout, who() + ": operation " + std::to_string(ticket) +
-                                                   " has not ended after " +
-                                                   seconds_text(timeout)));
-    pause(turn);
-  }
-}
-
 template <class Before, class Group, class After>
 GpuTicket NcclCommunicator::run(const Descriptor& what, const GpuCall& call, Before&& before,
                                 Group&& group, After&& after) {
@@ -152,7 +85,10 @@ GpuTicket NcclCommunicator::run(const Descriptor& what, const GpuCall& call, Bef
   enter(what, call);
   const TimePoint deadline = steady_clock::now() + call.timeout;
   try {
-    stream_.follow(call.stream);
+    if (call.after == nullptr)
+      stream_.follow(call.stream);
+    else
+      for (cuda::Event event : *call.after) stream_.follow(event);
     before();
     FirstBad result;
     bool gone = false;
@@ -172,7 +108,7 @@ GpuTicket NcclCommunicator::run(const Descriptor& what, const GpuCall& call, Bef
     // event recorded before it has would say nothing. It waits for no GPU.
     settle(describe(what), deadline, call.timeout);
     after();
-    cuda::Event event = stream_.lead(call.stream);
+    cuda::Event event = stream_.lead(call.after == nullptr ? call.stream : stream_.get());
     leave(event);
   } catch (const hvd::Error& error) {
     if (failure()) throw;
@@ -223,35 +159,50 @@ void NcclCommunicator::finish(const NcclReduction& plan, const Reduction& reduct
 
 GpuTicket NcclCommunicator::allreduce(const void* input, void* output, std::size_t count,
                                       const Reduction& reduction, const GpuCall& call) {
+  return allreduce({{input, output, count}}, reduction, call);
+}
+
+GpuTicket NcclCommunicator::allreduce(const std::vector<BufferPart>& parts,
+                                      const Reduction& reduction, const GpuCall& call) {
   const NcclReduction plan = plan_reduction(reduction, size_);
   if (plan.needs_kernels()) kernels("scale factors and booleans");
-  if (count == 0) return 0;
   Descriptor what;
   what.kind = OpKind::allreduce;
-  what.count = count;
+  for (const BufferPart& part : parts) what.count += part.count;
+  if (what.count == 0) return 0;
   what.type = reduction.type;
   what.op = reduction.op;
-  const void* source = input;
+  const auto each = [&](const auto& body) {
+    for (const BufferPart& part : parts)
+      if (part.count > 0) body(part);
+  };
   return run(
       what, call,
       [&] {
         if (plan.before == 1) return;
-        check_kernel(parts_.kernels->scale(input, output, count, static_cast<int>(reduction.type),
-                                           plan.before, stream_.get()),
-                     "scale");
-        source = output;
+        each([&](const BufferPart& part) {
+          check_kernel(
+              parts_.kernels->scale(part.input, part.output, part.count,
+                                    static_cast<int>(reduction.type), plan.before, stream_.get()),
+              "scale");
+        });
       },
       [&](nccl::Comm comm) {
         FirstBad result;
         nccl::Result made = nccl::success;
         const nccl::RedOp op = begin_op(plan, comm, made);
-        result.add(made);
         if (made != nccl::success) return made;
-        result.add(api().all_reduce(source, output, count, plan.type, op, comm, stream_.get()));
+        each([&](const BufferPart& part) {
+          const void* const source = plan.before == 1 ? part.input : part.output;
+          result.add(api().all_reduce(source, part.output, part.count, plan.type, op, comm,
+                                      stream_.get()));
+        });
         end_op(plan, comm, op);
         return result.get();
       },
-      [&] { finish(plan, reduction, output, count); });
+      [&] {
+        each([&](const BufferPart& part) { finish(plan, reduction, part.output, part.count); });
+      });
 }
 
 GpuTicket NcclCommunicator::broadcast(void* data, std::size_t count, hvd::DataType type, int root,

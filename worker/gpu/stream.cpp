@@ -4,7 +4,7 @@
 
 namespace hvdrun {
 
-GpuStream::GpuStream(const GpuDevice& device) : device_(device) {
+GpuStream::GpuStream(const GpuDevice& device) : device_(device), events_(device) {
   const CurrentDevice current(device_);
   const cuda::Api& api = device_.api();
   int least = 0;
@@ -26,10 +26,6 @@ GpuStream::~GpuStream() {
   // No throw from here: a device that does not take it any more has nothing left to free.
   const cuda::Api& api = device_.api();
   if (api.context_push(device_.context()) != cuda::kSuccess) return;
-  {
-    const MutexLock lock(mutex_);
-    for (cuda::Event event : idle_) api.event_destroy(event);
-  }
   api.event_destroy(ready_);
   api.stream_destroy(stream_);
   cuda::Context popped = nullptr;
@@ -45,14 +41,25 @@ void GpuStream::follow(cuda::Stream other) {
              device_.words() + ": cuStreamWaitEvent");
 }
 
+void GpuStream::follow(cuda::Event event) {
+  check_cuda(device_.api(), device_.api().stream_wait_event(stream_, event, 0),
+             device_.words() + ": cuStreamWaitEvent");
+}
+
 cuda::Event GpuStream::lead(cuda::Stream other) {
   const cuda::Api& api = device_.api();
-  cuda::Event event = take_event();
+  cuda::Event event = events_.take();
   cuda::Result result = api.event_record(event, stream_);
   if (result == cuda::kSuccess && other != stream_) result = api.stream_wait_event(other, event, 0);
   if (result != cuda::kSuccess) recycle(event);
   check_cuda(api, result, device_.words() + ": cuStreamWaitEvent");
   return event;
+}
+
+void GpuStream::lead(cuda::Stream other, cuda::Event event) const {
+  if (other == stream_) return;
+  check_cuda(device_.api(), device_.api().stream_wait_event(other, event, 0),
+             device_.words() + ": cuStreamWaitEvent");
 }
 
 bool GpuStream::has_ended(cuda::Event event) const {
@@ -61,27 +68,6 @@ bool GpuStream::has_ended(cuda::Event event) const {
   if (result == cuda::kNotReady) return false;
   check_cuda(api, result, device_.words());
   return true;
-}
-
-void GpuStream::recycle(cuda::Event event) {
-  const MutexLock lock(mutex_);
-  idle_.push_back(event);
-}
-
-cuda::Event GpuStream::take_event() {
-  {
-    const MutexLock lock(mutex_);
-    if (!idle_.empty()) {
-      cuda::Event event = idle_.back();
-      idle_.pop_back();
-      return event;
-    }
-  }
-  const cuda::Api& api = device_.api();
-  cuda::Event event = nullptr;
-  check_cuda(api, api.event_create(&event, cuda::kEventDisableTiming),
-             device_.words() + ": cuEventCreate");
-  return event;
 }
 
 }  // namespace hvdrun

@@ -2,10 +2,7 @@
 // without the host ever waiting.
 #pragma once
 
-#include <vector>
-
-#include "common/mutex.h"
-#include "worker/gpu/device.h"
+#include "worker/gpu/events.h"
 
 namespace hvdrun {
 
@@ -24,20 +21,21 @@ class GpuStream {
   // The functions below need the device to be current.
   // What comes later on this stream runs after what is on `other` now.
   void follow(cuda::Stream other);
+  // What comes later on this stream runs after what the event was recorded behind.
+  void follow(cuda::Event event);
   // What comes later on `other` runs after what is here now. The event tells when that has ended;
   // to be given back by recycle().
   cuda::Event lead(cuda::Stream other);
+  // What comes later on `other` runs after what `event`, one of lead()'s, tells of.
+  void lead(cuda::Stream other, cuda::Event event) const;
   bool has_ended(cuda::Event event) const;
-  void recycle(cuda::Event event);
+  void recycle(cuda::Event event) { events_.give(event); }
 
  private:
-  cuda::Event take_event();
-
   const GpuDevice& device_;
   cuda::Stream stream_ = nullptr;
   cuda::Event ready_ = nullptr;
-  Mutex mutex_;
-  std::vector<cuda::Event> idle_ HVD_GUARDED_BY(mutex_);
+  GpuEvents events_;
 };
 
 }  // namespace hvdrun

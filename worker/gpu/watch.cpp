@@ -26,6 +26,12 @@ void GpuWatch::add(NcclCommunicator& communicator) {
   changed_.notify_all();
 }
 
+void GpuWatch::abort(const hvd::Error& reason) {
+  const MutexLock lock(mutex_);
+  if (!abort_) abort_ = reason;
+  changed_.notify_all();
+}
+
 void GpuWatch::remove(NcclCommunicator& communicator) {
   const MutexLock lock(mutex_);
   std::erase(communicators_, &communicator);
@@ -34,6 +40,11 @@ void GpuWatch::remove(NcclCommunicator& communicator) {
 void GpuWatch::run() {
   const MutexLock lock(mutex_);
   while (!stop_) {
+    if (abort_) {
+      const hvd::Error reason = *abort_;
+      abort_.reset();
+      NcclCommunicator::abort_all(communicators_, reason);
+    }
     if (communicators_.empty()) {
       changed_.wait(mutex_);
       continue;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -24,6 +25,9 @@ class GpuWatch {
   ~GpuWatch();
 
   void add(NcclCommunicator& communicator);
+  // Aborts all communicators, soon, on the watch's thread: for one who must not wait for it. Later
+  // ones are not touched; on_trouble is not told.
+  void abort(const hvd::Error& reason);
   // Before a communicator ends; waits for a look at it that is under way.
   void remove(NcclCommunicator& communicator);
 
@@ -37,6 +41,7 @@ class GpuWatch {
   Mutex mutex_;
   CondVar changed_;
   std::vector<NcclCommunicator*> communicators_ HVD_GUARDED_BY(mutex_);
+  std::optional<hvd::Error> abort_ HVD_GUARDED_BY(mutex_);
   bool stop_ HVD_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include <hvd/hvd.h>
 
 #include "tests/unit/client/fake_agent.h"
+#include "worker/client/environment.h"
 
 namespace hvdrun::test {
 
@@ -39,6 +41,8 @@ class MiniJob {
   int agent_dies_after_ms = -1;  // closes all lines so long after the fence
   int ranks_to_start = -1;       // fewer than size: the others never come
   std::map<std::string, std::string> environment;
+  // Of one rank, besides.
+  std::function<std::map<std::string, std::string>(int rank)> environment_of;
 
   explicit MiniJob(int size) : size_(size) {}
 
@@ -69,6 +73,40 @@ class MiniJob {
     return results;
   }
 
+  // The ranks as threads of this process, each with an environment of its own.
+  using ThreadBody = std::function<void(int rank, const EnvironmentLookup& lookup)>;
+  std::vector<ProcessResult> run_threads(const ThreadBody& body) {
+    name_ = fresh_socket_name();
+    listener_ = listen_on(name_);
+    std::vector<ProcessResult> results(static_cast<std::size_t>(size_));
+    std::vector<UniqueFd> pipes;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size_; ++rank) {
+      int ends[2];
+      if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+      pipes.emplace_back(ends[0]);
+      threads.emplace_back([this, rank, &body, &result = results[static_cast<std::size_t>(rank)],
+                            out = UniqueFd(ends[1])]() mutable {
+        const auto variables = variables_of(rank);
+        try {
+          body(rank, [&](const char* name) -> std::optional<std::string> {
+            const auto found = variables.find(name);
+            if (found == variables.end()) return std::nullopt;
+            return found->second;
+          });
+          result.status = 0;
+        } catch (const std::exception& error) {
+          result.text = error.what();
+        }
+        out.reset();
+      });
+    }
+    serve(std::vector<pid_t>(static_cast<std::size_t>(size_), 0), pipes, results);
+    for (std::thread& thread : threads) thread.join();
+    connections_.clear();
+    return results;
+  }
+
  private:
   struct Connection {
     std::unique_ptr<FakeAgentPeer> peer;
@@ -78,20 +116,25 @@ class MiniJob {
     bool left = false;
   };
 
+  std::map<std::string, std::string> variables_of(int rank) const {
+    std::map<std::string, std::string> all{{"HVD_AGENT", name_},
+                                           {"HVD_JOB_ID", std::string(32, 'c')},
+                                           {"HVD_EPOCH", "1"},
+                                           {"HVD_RANK", std::to_string(rank)},
+                                           {"HVD_SIZE", std::to_string(size_)},
+                                           {"HVD_LOCAL_RANK", std::to_string(rank)},
+                                           {"HVD_LOCAL_SIZE", std::to_string(size_)},
+                                           {"HVD_CROSS_RANK", "0"},
+                                           {"HVD_CROSS_SIZE", "1"}};
+    for (const auto& [name, value] : environment) all[name] = value;
+    if (environment_of)
+      for (const auto& [name, value] : environment_of(rank)) all[name] = value;
+    return all;
+  }
+
   [[noreturn]] void child(int rank, const Body& body, int out) {
-    const auto set = [](const char* name, const std::string& value) {
-      ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
-    };
-    set("HVD_AGENT", name_);
-    set("HVD_JOB_ID", std::string(32, 'c'));
-    set("HVD_EPOCH", "1");
-    set("HVD_RANK", std::to_string(rank));
-    set("HVD_SIZE", std::to_string(size_));
-    set("HVD_LOCAL_RANK", std::to_string(rank));
-    set("HVD_LOCAL_SIZE", std::to_string(size_));
-    set("HVD_CROSS_RANK", "0");
-    set("HVD_CROSS_SIZE", "1");
-    for (const auto& [name, value] : environment) set(name.c_str(), value);
+    for (const auto& [name, value] : variables_of(rank))
+      ::setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
     std::string text;
     int code = 0;
     try {
@@ -123,7 +166,8 @@ class MiniJob {
         continue;
       }
       if (std::chrono::steady_clock::now() > give_up) {
-        for (const pid_t pid : pids) ::kill(pid, SIGKILL);
+        for (const pid_t pid : pids)
+          if (pid > 0) ::kill(pid, SIGKILL);
       }
       for (std::size_t i = 0; i < lines; ++i)
         if (polled[1 + pipes.size() + i].revents != 0) read_line(connections_[i]);
@@ -140,7 +184,7 @@ class MiniJob {
         if (count > 0) {
           results[i].text.append(buffer, static_cast<std::size_t>(count));
         } else {
-          ::waitpid(pids[i], &results[i].status, 0);
+          if (pids[i] > 0) ::waitpid(pids[i], &results[i].status, 0);
           ended[i] = true;
           --open;
         }

@@ -1,5 +1,6 @@
 // The fake driver, and our kernels on its streams.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -73,6 +74,12 @@ FAKE FakeGpu* fake_gpu() {
   return &one;
 }
 
+FAKE void fake_hold(void* stream) {
+  fake_stream(stream).push([] {
+    while (fake_gpu()->held) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  });
+}
+
 FAKE cuda::Result cuInit(unsigned) { return cuda::kSuccess; }
 FAKE cuda::Result cuDriverGetVersion(int* version) {
   *version = 13000;
@@ -104,6 +111,7 @@ FAKE cuda::Result cuDeviceGetUuid_v2(cuda::Uuid* uuid, cuda::Device device) {
 }
 FAKE cuda::Result cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device) {
   ++fake_gpu()->contexts;
+  fake_gpu()->log("retain " + std::to_string(device));
   *context = handle_of<cuda::Context>(static_cast<std::uintptr_t>(device) + 1);
   return cuda::kSuccess;
 }
@@ -112,6 +120,7 @@ FAKE cuda::Result cuDevicePrimaryCtxRelease_v2(cuda::Device) {
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuCtxSetCurrent(cuda::Context context) {
+  fake_gpu()->log("current " + std::to_string(reinterpret_cast<std::uintptr_t>(context) - 1));
   if (contexts.empty()) contexts.emplace_back();
   contexts.back() = context;
   return cuda::kSuccess;

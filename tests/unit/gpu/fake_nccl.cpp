@@ -92,6 +92,7 @@ void run_group(nccl::Comm comm, std::uint64_t number, std::vector<Call> calls) {
   ++meeting.read;
   clique.changed.notify_all();
   clique.changed.wait(lock, [&] { return meeting.read == clique.size || stopped(); });
+  if (stopped()) return;  // who has aborted it may free the memory
   for (std::size_t i = 0; i < results.size(); ++i)
     if (!results[i].empty())
       std::memcpy(meeting.calls.at(comm->rank)[i].receive, results[i].data(), results[i].size());
@@ -147,7 +148,7 @@ FAKE const char* ncclGetErrorString(nccl::Result result) {
 }
 FAKE const char* ncclGetLastError(nccl::Comm) {
   const std::lock_guard lock(fake_gpu()->mutex);
-  static std::string text;
+  thread_local std::string text;  // the caller reads it without the lock
   text = fake_gpu()->last_error;
   return text.c_str();
 }

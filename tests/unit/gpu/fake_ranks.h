@@ -35,6 +35,14 @@ inline FakeGpu& fake() {
   return *get();
 }
 
+inline void hold(cuda::Stream stream) {
+  using Hold = void (*)(void*);
+  static const Hold hold =
+      reinterpret_cast<Hold>(::dlsym(::dlopen(fake_file(), RTLD_NOW | RTLD_LOCAL), "fake_hold"));
+  fake().held = true;
+  hold(stream);
+}
+
 inline void reset_fake() {
   FakeGpu& gpu = fake();
   gpu.devices = 8;
@@ -47,6 +55,7 @@ inline void reset_fake() {
   gpu.destroys = 0;
   gpu.shrink_flags = -1;
   gpu.misuses = 0;
+  gpu.held = false;
   const std::lock_guard lock(gpu.mutex);
   gpu.logging = false;
   gpu.calls.clear();

@@ -12,10 +12,18 @@
 // factors and root; a difference is an error on every rank that names both sides, and changes
 // nothing else. Ranks find each other's operations by their name (OperationOptions), in whatever
 // order each of them submits them. Those without a name match in the order of their submission.
-// Buffers are host memory, aligned or not; a count is one of elements and may be 0. In place means
-// that input and output are the same buffer, but for allgather that the input stands at its own
-// place in the output; otherwise they must not overlap. Results are the same bits in every run with
-// the same inputs and size.
+// Buffers are host memory (or a GPU's, see below), aligned or not; a count is one of elements and
+// may be 0. In place means that input and output are the same buffer, but for allgather that the
+// input stands at its own place in the output; otherwise they must not overlap. Results are the
+// same bits in every run with the same inputs and size.
+//
+// GPUs. With OperationOptions::device the buffers are memory of this rank's GPU, and no host waits
+// for it: an operation begins after what was on its `stream` as it was submitted, and what is put
+// on that stream after a blocking call or synchronize() has returned runs after it. Both return as
+// soon as the operation has been queued on this rank's GPU; poll() and wait() tell whether the GPU
+// has ended it. The buffers, and after an _async call the stream, must live until then, or after an
+// error until shutdown(). NCCL moves the bytes; it is loaded by the first such operation. 16-bit
+// integers in a reduction, and adasum, are Error(invalid_argument).
 //
 // Errors. Everything below throws hvd::Error. When a rank that is needed dies, or says goodbye,
 // every pending and later collective fails within a second with ErrorCode::peer_lost and names it.
@@ -87,6 +95,9 @@ HVD_EXPORT int local_rank();
 HVD_EXPORT int local_size();
 HVD_EXPORT int cross_rank();
 HVD_EXPORT int cross_size();
+// The GPU that this rank computes on, as a number among those that CUDA shows it: the one of its
+// local rank, whose primary context init() has made the current one of its thread. -1 on a CPU.
+HVD_EXPORT int gpu();
 
 enum class DataType : std::uint8_t {
   int32 = 1,
@@ -262,6 +273,12 @@ HVD_EXPORT void* alloc(std::size_t bytes);
 // for nullptr; throws Error(invalid_argument) for what is not from alloc().
 HVD_EXPORT void free(void* memory);
 
+// Where the buffers of an operation are.
+enum class Device : std::uint8_t {
+  cpu = 0,
+  gpu = 1,  // memory of the GPU gpu(), all of them
+};
+
 // What else may be said of an operation.
 struct OperationOptions {
   // The same on all ranks. One operation of a name may be under way at a time; else
@@ -272,6 +289,11 @@ struct OperationOptions {
   ProcessSet process_set{};
   // Of the tensor, if ranks are to agree on it.
   std::vector<std::int64_t> shape{};
+  // The same on all ranks; a barrier has none. Error(unavailable) where this rank has no GPU.
+  Device device = Device::cpu;
+  // With Device::gpu: the cudaStream_t or CUstream (null: the default one) that the buffers are
+  // used on. See "GPUs" above.
+  void* stream = nullptr;
 };
 
 // Blocking collectives on raw buffers: `count` elements of `type`. An integer average is the sum

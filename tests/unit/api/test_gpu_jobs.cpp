@@ -1,0 +1,240 @@
+// Jobs whose ranks have GPUs: those of the fake driver, which is the one that the loader finds. Its
+// NCCL joins ranks of one process only, so what needs several is run with ranks that are threads.
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <hvd/hvd.h>
+
+#include "tests/unit/api/mini_job.h"
+#include "tests/unit/gpu/fake_ranks.h"
+#include "worker/api/job.h"
+#include "worker/engine/device_use.h"
+#include "worker/gpu/stream.h"
+
+using namespace hvdrun;
+using namespace hvdrun::test;
+
+namespace {
+
+void expect(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const hvd::Error& error) {
+    return std::to_string(static_cast<int>(error.code())) + " " + error.what();
+  }
+  return "no error";
+}
+
+std::string code(hvd::ErrorCode value) { return std::to_string(static_cast<int>(value)) + " "; }
+
+void check_all_ok(const std::vector<ProcessResult>& results) {
+  for (const ProcessResult& result : results) {
+    INFO(result.text);
+    CHECK(result.status == 0);
+  }
+}
+
+bool driver_is_loaded() { return ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr; }
+
+void sum_on_cpu() {
+  float value = 1;
+  hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum);
+  expect(value == static_cast<float>(hvd::size()), "wrong sum on the CPU");
+}
+
+hvd::OperationOptions on_gpu() {
+  hvd::OperationOptions options;
+  options.device = hvd::Device::gpu;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("init takes the GPU of the local rank before anything else", "[api][gpu]") {
+  check_all_ok(MiniJob(3).run([](int rank) {
+    {
+      const std::lock_guard lock(fake().mutex);
+      fake().logging = true;
+    }
+    hvd::init();
+    expect(hvd::gpu() == rank, "GPU " + std::to_string(hvd::gpu()));
+    {
+      const std::lock_guard lock(fake().mutex);
+      const std::string number = std::to_string(rank);
+      expect(fake().calls == std::vector<std::string>{"retain " + number, "current " + number},
+             "other calls: " + fake().calls.front());
+    }
+    sum_on_cpu();
+    hvd::shutdown();
+    expect(fake().contexts == 0, "the context is left");
+    return std::string();
+  }));
+}
+
+TEST_CASE("without visible GPUs ranks run on the CPU and load no driver", "[api][gpu]") {
+  MiniJob job(2);
+  job.environment["CUDA_VISIBLE_DEVICES"] = "";
+  check_all_ok(job.run([](int) {
+    hvd::init();
+    expect(hvd::gpu() == -1, "a GPU");
+    expect(!driver_is_loaded(), "the driver is loaded");
+    sum_on_cpu();
+    float value = 1;
+    const std::string error =
+        error_of([&] { hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, on_gpu()); });
+    expect(error == code(hvd::ErrorCode::unavailable) +
+                        "allreduce(float32, 1 element, sum, on a GPU): this rank has no GPU: "
+                        "CUDA_VISIBLE_DEVICES names no GPU",
+           error);
+    hvd::shutdown();
+    return std::string();
+  }));
+}
+
+TEST_CASE("some ranks on a GPU and some on the CPU is an error on every rank", "[api][gpu]") {
+  MiniJob job(3);
+  job.environment_of = [](int rank) {
+    return rank == 1 ? std::map<std::string, std::string>{{"CUDA_VISIBLE_DEVICES", ""}}
+                     : std::map<std::string, std::string>{};
+  };
+  for (const ProcessResult& result : job.run([](int) {
+         hvd::init();
+         return std::string("no error");
+       }))
+    CHECK(result.text ==
+          "hvd::init(): ranks 0, 2 have GPUs, but rank 1 not (rank 1: CUDA_VISIBLE_DEVICES "
+          "names no GPU); give every rank one, or run all on the CPU with --gpus none");
+}
+
+TEST_CASE("more local ranks than GPUs is one line on each of them", "[api][gpu]") {
+  for (const ProcessResult& result : MiniJob(3).run([](int) {
+         fake().devices = 2;
+         hvd::init();
+         return std::string("no error");
+       }))
+    CHECK(result.text ==
+          "hvd::init(): this host has 3 ranks and 2 GPUs: start at most 2 ranks here, as in -H "
+          "HOST:2, or run on the CPU with --gpus none");
+}
+
+TEST_CASE("without NCCL only operations on GPU memory fail", "[api][gpu]") {
+  MiniJob job(2);
+  job.environment["HVD_NCCL_LIBRARY"] = "/nowhere/libnccl.so.2";
+  check_all_ok(job.run([](int) {
+    hvd::init();
+    sum_on_cpu();
+    float value = 1;
+    const std::string error =
+        error_of([&] { hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, on_gpu()); });
+    expect(error.find(code(hvd::ErrorCode::unavailable) +
+                      "rank 0: NCCL cannot be loaded as HVD_NCCL_LIBRARY says: ") == 0,
+           error);
+    sum_on_cpu();
+    hvd::shutdown();
+    return std::string();
+  }));
+}
+
+TEST_CASE("a rank that dies while NCCL waits for it is named at once", "[api][gpu]") {
+  const auto results = MiniJob(2).run([](int rank) {
+    hvd::init();
+    sum_on_cpu();
+    // Processes do not find each other in the fake NCCL: both wait there.
+    if (rank == 1)
+      std::thread([] {
+        std::this_thread::sleep_for(300ms);
+        ::raise(SIGKILL);
+      }).detach();
+    float value = 1;
+    const auto start = std::chrono::steady_clock::now();
+    const std::string error =
+        error_of([&] { hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, on_gpu()); });
+    expect(std::chrono::steady_clock::now() - start < 5s, "too late");
+    return error;
+  });
+  CHECK(results[0].text.find("rank 1 is lost") != std::string::npos);
+}
+
+TEST_CASE("one rank alone runs every call on GPU memory", "[api][gpu]") {
+  reset_fake();
+  hvd::init();
+  REQUIRE(hvd::gpu() == 0);
+  float value = 3;
+  std::vector<float> in(4, 2.0F);
+  std::vector<float> out(4);
+  const std::size_t counts[] = {4};
+  const auto gpu = on_gpu();
+  const auto check = [&](const hvd::Handle& handle) {
+    CHECK(hvd::wait(handle, 20s));
+    CHECK(hvd::poll(handle));
+    hvd::synchronize(handle);
+    CHECK(out == in);
+    out.assign(4, 0);
+  };
+  const auto type = hvd::DataType::float32;
+  hvd::allreduce(in.data(), out.data(), 4, hvd::ReduceOp::average, {}, gpu);
+  check(hvd::allreduce_async(in.data(), out.data(), 4, hvd::ReduceOp::sum, {}, gpu));
+  hvd::broadcast(&value, 1, 0, gpu);
+  hvd::synchronize(hvd::broadcast_async(&value, 1, 0, gpu));
+  hvd::allgather(in.data(), out.data(), 4, gpu);
+  check(hvd::allgather_async(in.data(), out.data(), 4, gpu));
+  check(hvd::allgatherv_async(in.data(), out.data(), counts, type, gpu));
+  hvd::reducescatter(in.data(), out.data(), 4, hvd::ReduceOp::sum, {}, gpu);
+  check(
+      hvd::reducescatterv_async(in.data(), out.data(), counts, type, hvd::ReduceOp::sum, {}, gpu));
+  hvd::alltoall(in.data(), out.data(), 4, gpu);
+  check(hvd::alltoallv_async(in.data(), counts, out.data(), counts, type, gpu));
+  hvd::grouped_allreduce({{in.data(), out.data(), 2}, {in.data() + 2, out.data() + 2, 2}}, type,
+                         hvd::ReduceOp::sum, {}, gpu);
+  check(
+      hvd::grouped_allreduce_async({{in.data(), out.data(), 2}, {in.data() + 2, out.data() + 2, 2}},
+                                   type, hvd::ReduceOp::sum, {}, gpu));
+  // By a kernel of ours.
+  check(hvd::allreduce_async(in.data(), out.data(), 4, hvd::ReduceOp::sum, {0.5, 2}, gpu));
+  hvd::barrier(gpu);
+  hvd::shutdown();
+  CHECK(fake().contexts == 0);
+  CHECK(fake().destroys == 1);
+  CHECK(fake().aborts == 0);
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("process sets have a communicator each, and nothing is left at the end", "[api][gpu]") {
+  reset_fake();
+  MiniJob mini(3);
+  check_all_ok(mini.run_threads([](int rank, const EnvironmentLookup& lookup) {
+    Job job(lookup, {}, 0);
+    expect(job.gpu() == rank, "wrong GPU");
+    const auto sum = [&](Engine& engine, float expected) {
+      float value = static_cast<float>(rank + 1);
+      Operation operation;
+      operation.kind = OpKind::allreduce;
+      operation.input = operation.output = &value;
+      operation.count = 1;
+      operation.reduction = {hvd::DataType::float32, hvd::ReduceOp::sum, 1, 1};
+      operation.device = std::make_shared<DeviceUse>();
+      const std::uint64_t id = engine.submit(operation);
+      expect(engine.wait(id, 20s), "it has not ended");
+      engine.synchronize(id);
+      expect(value == expected, "wrong sum " + std::to_string(value));
+    };
+    sum(job.sets().world(), 6);
+    const int id = job.sets().add({0, 2}, "ends");
+    if (rank != 1) {
+      for (int turn = 0; turn < 10; ++turn) sum(*job.sets().at(id)->engine, 4);
+    }
+    sum(job.sets().world(), 6);
+    job.sets().remove(id);
+    sum(job.sets().world(), 6);
+  }));
+  CHECK(fake().contexts == 0);
+  CHECK(fake().destroys == 5);  // 3 of all ranks, 2 of the set
+  CHECK(fake().aborts == 0);
+  CHECK(fake().misuses == 0);
+}

@@ -1,0 +1,31 @@
+// Where this rank computes, decided by all ranks together.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "worker/client/environment.h"
+#include "worker/comm/communicator.h"
+#include "worker/gpu/rank_gpu.h"
+
+namespace hvdrun {
+
+// This rank's choice, before anything of CUDA's is made in the process.
+struct GpuChoice {
+  SelectedDevice selected;          // no device: the CPU
+  std::optional<hvd::Error> error;  // there are GPUs, but not for this rank
+};
+GpuChoice choose_gpu(const EnvironmentLookup& lookup, int local_rank, int local_size);
+
+// By all ranks. Throws the own error, or Error(unavailable) on every rank when some have a GPU and
+// some have not, or two the same. Where no rank has one it costs an allreduce of one number.
+void agree_on_gpus(const GpuChoice& own, Communicator& communicator,
+                   std::chrono::milliseconds timeout);
+
+// Null when this rank computes on the CPU.
+std::shared_ptr<RankGpu> take_gpu(GpuChoice choice, const EnvironmentLookup& lookup,
+                                  GpuWatch::OnTrouble on_trouble);
+
+}  // namespace hvdrun

@@ -1,0 +1,350 @@
+#include "worker/engine/device_lane.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "worker/engine/device_use.h"
+#include "worker/gpu/gpu_error.h"
+
+namespace hvdrun {
+namespace {
+
+using hvd::ErrorCode;
+
+// What ranks compare in place of an operation's fingerprint while they make the communicator.
+constexpr std::uint64_t kConnect = 3;
+// The others may leave later: their end of NCCL's communicator is waited for so long.
+constexpr std::chrono::seconds kClosePatience{10};
+
+constexpr std::size_t kText = 240;
+void put_text(std::array<char, kText>& to, const std::string& text) {
+  text.copy(to.data(), to.size() - 1);
+}
+
+std::vector<std::size_t> counts_of(const Operation& operation, int ranks) {
+  if (!operation.counts.empty()) return operation.counts;
+  return std::vector<std::size_t>(static_cast<std::size_t>(ranks), operation.count);
+}
+
+void add_parts(const Operation& operation, std::vector<BufferPart>& parts) {
+  if (operation.segments.empty())
+    parts.push_back({operation.input, operation.output, operation.count});
+  else
+    parts.insert(parts.end(), operation.segments.begin(), operation.segments.end());
+}
+
+}  // namespace
+
+// What a rank tells the others before NCCL is called.
+struct DeviceLane::Readiness {
+  nccl::UniqueId id{};  // of rank 0
+  std::uint64_t has_nccl = 0;
+  std::uint64_t has_kernels = 0;
+  std::array<char, kText> why{};  // one of them is missing
+};
+
+// What came of it.
+struct DeviceLane::Outcome {
+  std::uint64_t failed = 0;
+  std::uint64_t code = 0;
+  std::array<char, kText> text{};
+};
+
+DeviceLane::DeviceLane(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
+                       Milliseconds connect_timeout)
+    : gpu_(std::move(gpu)),
+      host_(host),
+      names_(std::move(names)),
+      connect_timeout_(connect_timeout),
+      events_(std::make_shared<GpuEvents>(gpu_->device())) {}
+
+DeviceLane::~DeviceLane() { close(); }
+
+std::string DeviceLane::rank_text(std::size_t rank) const {
+  return "rank " + std::to_string(rank < names_.size() ? names_[rank] : static_cast<int>(rank));
+}
+
+void DeviceLane::mark(DeviceUse& use) const {
+  use.before = std::make_unique<const GpuMark>(events_, use.stream);
+}
+
+void DeviceLane::order(const DeviceUse& use) const {
+  if (communicator_) communicator_->lead(use.ticket, use.stream);
+}
+
+bool DeviceLane::has_ended(const DeviceUse& use) const {
+  try {
+    return !communicator_ || communicator_->has_ended(use.ticket);
+  } catch (const hvd::Error&) {
+    return true;
+  }
+}
+
+void DeviceLane::run(const std::vector<const Operation*>& operations, const CallOptions& options) {
+  meet(*operations.front(), options);
+  CallOptions step = options;
+  step.hooks = nullptr;
+  if (!communicator_ && !failure_) connect(step);
+  if (failure_) throw hvd::Error(*failure_);
+  std::vector<cuda::Event> before;
+  for (const Operation* const operation : operations)
+    if (operation->device->before) before.push_back(operation->device->before->event());
+  GpuTicket ticket = 0;
+  try {
+    ticket = queue(operations, {nullptr, options.timeout, &before});
+  } catch (const hvd::Error& error) {
+    // Else every rank has found the same, before it queued anything.
+    if (communicator_->has_failed()) break_off(error);
+    throw;
+  }
+  last_ = ticket;
+  patience_ = options.timeout;
+  for (const Operation* const operation : operations) {
+    operation->device->ticket = ticket;
+    operation->device->before.reset();
+  }
+}
+
+// Every rank means the same when this returns.
+void DeviceLane::meet(const Operation& operation, const CallOptions& options) {
+  if (operation.kind == OpKind::alltoall && !operation.counts.empty())
+    agree_on_counts(operation, options);
+  else
+    host_.barrier(options);
+}
+
+// Of an alltoall each rank has counts of its own, and NCCL hangs where they do not fit.
+void DeviceLane::agree_on_counts(const Operation& operation, const CallOptions& options) {
+  const auto ranks = static_cast<std::size_t>(host_.size());
+  const std::vector<std::size_t> ones(ranks, 1);
+  const std::vector<std::uint64_t> send(operation.counts.begin(), operation.counts.end());
+  std::vector<std::uint64_t> receive(ranks);
+  host_.alltoall(send.data(), ones.data(), receive.data(), ones.data(), hvd::DataType::int64,
+                 options);
+  CallOptions step = options;
+  step.hooks = nullptr;
+  // The largest is told to all: which pair it is, counted from 1.
+  const auto own = static_cast<std::size_t>(host_.rank());
+  std::int64_t bad = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    if (receive[rank] != operation.receive_counts[rank])
+      bad = static_cast<std::int64_t>(own * ranks + rank + 1);
+  host_.allreduce(&bad, &bad, 1, {hvd::DataType::int64, hvd::ReduceOp::max}, step);
+  if (bad == 0) return;
+  const std::size_t sender = static_cast<std::size_t>(bad - 1) % ranks;
+  const std::size_t receiver = static_cast<std::size_t>(bad - 1) / ranks;
+  std::array<std::uint64_t, 2> pair{receive[sender], operation.receive_counts[sender]};
+  host_.broadcast(pair.data(), pair.size(), hvd::DataType::int64, static_cast<int>(receiver), step);
+  throw hvd::Error(ErrorCode::mismatch, counts_differ(sender, pair[0], receiver, pair[1]));
+}
+
+template <class Record>
+std::vector<Record> DeviceLane::gather(const Record& own, const CallOptions& options) {
+  std::vector<Record> all(static_cast<std::size_t>(host_.size()));
+  const std::vector<std::size_t> counts(all.size(), sizeof own);
+  CallOptions step = options;
+  step.name = kConnect;
+  host_.allgather(&own, all.data(), counts.data(), hvd::DataType::uint8, step);
+  return all;
+}
+
+// All ranks are here together and leave with a communicator, or all with the same failure.
+void DeviceLane::connect(const CallOptions& options) {
+  RankGpu::Parts found = gpu_->parts();
+  Readiness own;
+  std::string why = found.no_nccl;
+  own.has_nccl = found.parts.nccl != nullptr ? 1 : 0;
+  own.has_kernels = found.parts.kernels != nullptr ? 1 : 0;
+  if (own.has_nccl == 1 && host_.rank() == 0) {
+    try {
+      own.id = NcclCommunicator::make_id(*found.parts.nccl);
+    } catch (const hvd::Error& error) {
+      own.has_nccl = 0;
+      why = error.what();
+    }
+  }
+  put_text(own.why, own.has_nccl == 0 ? why : found.parts.no_kernels);
+  const std::vector<Readiness> all = gather(own, options);
+  const auto why_of = [&](auto rank) {
+    return rank_text(static_cast<std::size_t>(rank - all.begin())) + ": " + rank->why.data();
+  };
+  const auto no_nccl =
+      std::find_if(all.begin(), all.end(), [](const Readiness& one) { return one.has_nccl == 0; });
+  if (no_nccl != all.end()) {
+    failure_.emplace(ErrorCode::unavailable, why_of(no_nccl));
+    return;
+  }
+  // What needs a kernel of ours is an error on all ranks, or on none.
+  const auto no_kernels = std::find_if(all.begin(), all.end(),
+                                       [](const Readiness& one) { return one.has_kernels == 0; });
+  if (no_kernels != all.end()) {
+    found.parts.kernels.reset();
+    found.parts.no_kernels = why_of(no_kernels);
+  }
+  std::optional<hvd::Error> failure;
+  try {
+    communicator_ = std::make_unique<NcclCommunicator>(std::move(found.parts), host_.rank(),
+                                                       host_.size(), names_);
+    gpu_->watch().add(*communicator_);
+    communicator_->connect(all.front().id, connect_timeout_);
+  } catch (const hvd::Error& error) {
+    failure.emplace(error.code(), error.what());
+  }
+  exchange_outcomes(failure, options);
+  if (!failure_ || !communicator_) return;
+  gpu_->watch().remove(*communicator_);
+  communicator_->abort(*failure_);
+  communicator_.reset();
+}
+
+void DeviceLane::exchange_outcomes(const std::optional<hvd::Error>& own,
+                                   const CallOptions& options) {
+  Outcome outcome;
+  if (own) {
+    outcome.failed = 1;
+    outcome.code = static_cast<std::uint64_t>(own->code());
+    put_text(outcome.text, own->what());
+  }
+  CallOptions patient = options;
+  // Others may wait in NCCL for as long as it takes.
+  patient.timeout += connect_timeout_;
+  const std::vector<Outcome> all = gather(outcome, patient);
+  // Who waited in vain knows least.
+  const auto timed_out = [](const Outcome& one) {
+    return one.code == static_cast<std::uint64_t>(ErrorCode::timeout);
+  };
+  const Outcome* worst = nullptr;
+  for (const Outcome& one : all)
+    if (one.failed != 0 && (worst == nullptr || (timed_out(*worst) && !timed_out(one))))
+      worst = &one;
+  if (worst != nullptr)
+    failure_.emplace(static_cast<ErrorCode>(worst->code), std::string(worst->text.data()));
+}
+
+GpuTicket DeviceLane::queue(const std::vector<const Operation*>& operations, const GpuCall& call) {
+  const Operation& operation = *operations.front();
+  const Reduction& how = operation.reduction;
+  const int ranks = host_.size();
+  switch (operation.kind) {
+    case OpKind::barrier:
+      break;
+    case OpKind::allreduce: {
+      std::vector<BufferPart> parts;
+      for (const Operation* const one : operations) add_parts(*one, parts);
+      return communicator_->allreduce(parts, how, call);
+    }
+    case OpKind::broadcast:
+      return communicator_->broadcast(operation.output, operation.count, how.type, operation.root,
+                                      call);
+    case OpKind::allgather:
+      return communicator_->allgather(operation.input, operation.output,
+                                      counts_of(operation, ranks).data(), how.type, call);
+    case OpKind::reducescatter:
+      return communicator_->reducescatter(operation.input, operation.output,
+                                          counts_of(operation, ranks).data(), how, call);
+    case OpKind::alltoall: {
+      const std::vector<std::size_t> send = counts_of(operation, ranks);
+      const auto& receive = operation.receive_counts.empty() ? send : operation.receive_counts;
+      return communicator_->alltoall(operation.input, send.data(), operation.output, receive.data(),
+                                     how.type, call);
+    }
+  }
+  return 0;
+}
+
+// Others may have queued what this rank has not, and would wait for it on their GPUs.
+void DeviceLane::break_off(const hvd::Error& error) {
+  host_.abort(error);
+  try {
+    host_.await_others(Milliseconds(0));  // tells the others, and throws
+  } catch (const hvd::Error&) {
+  }
+  throw hvd::Error(error);
+}
+
+void DeviceLane::close() noexcept {
+  if (!communicator_) return;
+  try {
+    communicator_->wait(last_, patience_);
+  } catch (const hvd::Error&) {
+    // It has been aborted; those who ask for their operations are told why.
+  }
+  gpu_->watch().remove(*communicator_);
+  communicator_->close(kClosePatience);
+  communicator_.reset();
+}
+
+// Memory of the GPU for a rank that has joined.
+class DeviceLane::Loan {
+ public:
+  Loan(const DeviceLane& lane, std::shared_ptr<DeviceUse> use)
+      : lane_(lane), use_(std::move(use)) {}
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+  ~Loan() {
+    const cuda::Api& api = lane_.gpu_->device().api();
+    try {
+      if (lane_.communicator_) lane_.communicator_->wait(use_->ticket, lane_.patience_);
+    } catch (const hvd::Error&) {
+      // It has been aborted: the GPU does not use the memory any more.
+    }
+    if (api.context_push(lane_.gpu_->device().context()) != cuda::kSuccess) return;
+    for (const cuda::DevicePointer one : memory_) api.memory_free(one);
+    cuda::Context popped = nullptr;
+    api.context_pop(&popped);
+  }
+
+  void* take(std::size_t bytes) {
+    const GpuDevice& device = lane_.gpu_->device();
+    cuda::DevicePointer made = 0;
+    check_cuda(device.api(), device.api().memory_alloc(&made, std::max<std::size_t>(bytes, 1)),
+               device.words() + ": cuMemAlloc of " + std::to_string(bytes) + " bytes");
+    memory_.push_back(made);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has its addresses as numbers
+    return reinterpret_cast<void*>(made);
+  }
+
+ private:
+  const DeviceLane& lane_;
+  const std::shared_ptr<DeviceUse> use_;
+  std::vector<cuda::DevicePointer> memory_;
+};
+
+std::shared_ptr<void> DeviceLane::lend(Operation& operation, const std::vector<std::byte>& input,
+                                       std::size_t output_bytes) {
+  try {
+    return lend_now(operation, input, output_bytes);
+  } catch (const hvd::Error& error) {
+    break_off(error);  // the others count on this rank
+  }
+}
+
+std::shared_ptr<void> DeviceLane::lend_now(Operation& operation,
+                                           const std::vector<std::byte>& input,
+                                           std::size_t output_bytes) {
+  const GpuDevice& device = gpu_->device();
+  const CurrentDevice current(device);
+  auto loan = std::make_shared<Loan>(*this, operation.device);
+  auto* const from = static_cast<std::byte*>(loan->take(input.size()));
+  auto* const to = static_cast<std::byte*>(loan->take(output_bytes));
+  // On the default stream, which the operation then follows.
+  check_cuda(device.api(),
+             device.api().copy_to_device(cuda::device_pointer(from), input.data(), input.size(),
+                                         operation.device->stream),
+             device.words() + ": cuMemcpyHtoDAsync");
+  mark(*operation.device);
+  operation.input = from;
+  operation.output = to;
+  const std::size_t width = element_size(operation.reduction.type);
+  std::size_t done = 0;
+  for (BufferPart& part : operation.segments) {
+    part.input = from + done;
+    part.output = to + done;
+    done += part.count * width;
+  }
+  return loan;
+}
+
+}  // namespace hvdrun

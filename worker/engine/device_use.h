@@ -1,0 +1,20 @@
+// The part of an operation whose buffers are in the memory of this rank's GPU.
+#pragma once
+
+#include <memory>
+
+#include "worker/gpu/events.h"
+#include "worker/gpu/nccl_communicator.h"
+
+namespace hvdrun {
+
+// Shared by the copies of an Operation. Written by whoever has the operation: the submitting
+// thread, then the one that runs it, then who waits for it.
+struct DeviceUse {
+  cuda::Stream stream = nullptr;  // the caller's
+  // What was on the stream as the operation was submitted. Null: nothing to wait for.
+  std::unique_ptr<const GpuMark> before = {};
+  GpuTicket ticket = 0;  // from when it has been queued
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,50 @@
+#include "worker/gpu/events.h"
+
+#include <utility>
+
+#include "worker/gpu/gpu_error.h"
+
+namespace hvdrun {
+
+GpuEvents::~GpuEvents() {
+  // No throw from here: a device that does not take it any more has nothing left to free.
+  const cuda::Api& api = device_.api();
+  if (api.context_push(device_.context()) != cuda::kSuccess) return;
+  const MutexLock lock(mutex_);
+  for (cuda::Event event : idle_) api.event_destroy(event);
+  cuda::Context popped = nullptr;
+  api.context_pop(&popped);
+}
+
+cuda::Event GpuEvents::take() {
+  {
+    const MutexLock lock(mutex_);
+    if (!idle_.empty()) {
+      cuda::Event event = idle_.back();
+      idle_.pop_back();
+      return event;
+    }
+  }
+  const cuda::Api& api = device_.api();
+  cuda::Event event = nullptr;
+  check_cuda(api, api.event_create(&event, cuda::kEventDisableTiming),
+             device_.words() + ": cuEventCreate");
+  return event;
+}
+
+void GpuEvents::give(cuda::Event event) {
+  const MutexLock lock(mutex_);
+  idle_.push_back(event);
+}
+
+GpuMark::GpuMark(std::shared_ptr<GpuEvents> events, cuda::Stream stream)
+    : events_(std::move(events)) {
+  const GpuDevice& device = events_->device();
+  const CurrentDevice current(device);
+  event_ = events_->take();
+  const cuda::Result result = device.api().event_record(event_, stream);
+  if (result != cuda::kSuccess) events_->give(event_);
+  check_cuda(device.api(), result, device.words() + ": cuEventRecord");
+}
+
+}  // namespace hvdrun

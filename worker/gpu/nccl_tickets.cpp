@@ -1,0 +1,92 @@
+// The operations under way: entered before they are queued, forgotten when the GPU has ended them.
+#include <algorithm>
+
+#include "worker/comm/communicator.h"
+#include "worker/gpu/nccl_communicator.h"
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::steady_clock;
+
+// Operations under way. A loop that never waits is held here, far ahead of the GPU.
+constexpr std::size_t kMaxPending = 4096;
+
+}  // namespace
+
+void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
+  const TimePoint now = steady_clock::now();
+  const TimePoint deadline = now + call.timeout;
+  for (int turn = 0;; turn = std::min(turn + 1, 1000)) {
+    throw_if_failed();
+    retire();
+    {
+      const MutexLock lock(mutex_);
+      if (pending_.size() < kMaxPending) {
+        ++submitted_;
+        pending_.push_back({submitted_, what, call.timeout, deadline, nullptr});
+        return;
+      }
+    }
+    if (steady_clock::now() >= deadline)
+      fail(hvd::Error(hvd::ErrorCode::timeout, who() + ": " + describe(what) + ": " +
+                                                   std::to_string(kMaxPending) +
+                                                   " operations before it have not ended after " +
+                                                   seconds_text(call.timeout)));
+    pause(turn);
+  }
+}
+
+void NcclCommunicator::leave(cuda::Event event) {
+  const MutexLock lock(mutex_);
+  pending_.back().event = event;
+}
+
+void NcclCommunicator::retire() {
+  const MutexLock lock(mutex_);
+  while (!pending_.empty() && pending_.front().event != nullptr &&
+         stream_.has_ended(pending_.front().event)) {
+    stream_.recycle(pending_.front().event);
+    ended_ = pending_.front().ticket;
+    pending_.pop_front();
+  }
+}
+
+bool NcclCommunicator::has_ended(GpuTicket ticket) {
+  throw_if_failed();
+  {
+    const MutexLock lock(mutex_);
+    if (ticket <= ended_) return true;
+  }
+  const CurrentDevice current(*parts_.device);
+  retire();
+  // A kernel that an abort has ended counts as ended for the GPU.
+  throw_if_failed();
+  const MutexLock lock(mutex_);
+  return ticket <= ended_;
+}
+
+void NcclCommunicator::lead(GpuTicket ticket, cuda::Stream stream) {
+  throw_if_failed();
+  const CurrentDevice current(*parts_.device);
+  // Held until the wait is queued: a retired event may be recorded anew.
+  const MutexLock lock(mutex_);
+  if (ticket <= ended_) return;
+  for (const Pending& pending : pending_)
+    if (pending.ticket == ticket && pending.event != nullptr)
+      return stream_.lead(stream, pending.event);
+}
+
+void NcclCommunicator::wait(GpuTicket ticket, Milliseconds timeout) {
+  const TimePoint deadline = steady_clock::now() + timeout;
+  for (int turn = 0; !has_ended(ticket); turn = std::min(turn + 1, 1000)) {
+    if (const auto error = look(steady_clock::now())) fail(*error);
+    if (steady_clock::now() >= deadline)
+      fail(hvd::Error(hvd::ErrorCode::timeout, who() + ": operation " + std::to_string(ticket) +
+                                                   " has not ended after " +
+                                                   seconds_text(timeout)));
+    pause(turn);
+  }
+}
+
+}  // namespace hvdrun

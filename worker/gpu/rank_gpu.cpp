@@ -1,0 +1,40 @@
+#include "worker/gpu/rank_gpu.h"
+
+#include <utility>
+
+namespace hvdrun {
+
+RankGpu::RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTrouble on_trouble)
+    : nccl_file_(std::move(nccl_file)), on_trouble_(std::move(on_trouble)) {
+  parts_.driver = std::move(selected.driver);
+  parts_.device = std::move(selected.device);
+}
+
+RankGpu::Parts RankGpu::parts() {
+  const MutexLock lock(mutex_);
+  if (!loaded_) {
+    loaded_ = true;
+    Loaded<NcclLibrary> nccl = load_nccl(nccl_file_);
+    parts_.nccl = std::move(nccl.value);
+    no_nccl_ = std::move(nccl.why);
+    if (parts_.nccl != nullptr) {
+      Loaded<GpuKernels> kernels = load_gpu_kernels();
+      parts_.kernels = std::move(kernels.value);
+      parts_.no_kernels = std::move(kernels.why);
+    }
+  }
+  return {parts_, no_nccl_};
+}
+
+GpuWatch& RankGpu::watch() {
+  const MutexLock lock(mutex_);
+  if (watch_ == nullptr) watch_ = std::make_unique<GpuWatch>(on_trouble_);
+  return *watch_;
+}
+
+void RankGpu::abort(const hvd::Error& reason) {
+  const MutexLock lock(mutex_);
+  if (watch_ != nullptr) watch_->abort(reason);
+}
+
+}  // namespace hvdrun

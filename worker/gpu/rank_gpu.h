@@ -1,0 +1,45 @@
+// The GPU of a rank, and what the communicators on it share. NCCL and our kernels are loaded when
+// the first of them is made: a program that computes on the CPU needs neither.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/mutex.h"
+#include "worker/gpu/device.h"
+#include "worker/gpu/nccl_communicator.h"
+#include "worker/gpu/watch.h"
+
+namespace hvdrun {
+
+class RankGpu {
+ public:
+  // `selected` has a device. `nccl_file` as for load_nccl(). `on_trouble` as for GpuWatch.
+  RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTrouble on_trouble = {});
+  RankGpu(const RankGpu&) = delete;
+  RankGpu& operator=(const RankGpu&) = delete;
+  ~RankGpu() = default;
+
+  const GpuDevice& device() const { return *parts_.device; }
+  // Of every communicator. `nccl` is null when it cannot be loaded, and `no_nccl` says why.
+  struct Parts {
+    GpuParts parts;
+    std::string no_nccl;
+  };
+  Parts parts() HVD_EXCLUDES(mutex_);
+  // Looks after the communicators that it is given, from the first on.
+  GpuWatch& watch() HVD_EXCLUDES(mutex_);
+  // See GpuWatch; without communicators nothing.
+  void abort(const hvd::Error& reason) HVD_EXCLUDES(mutex_);
+
+ private:
+  const std::string nccl_file_;
+  const GpuWatch::OnTrouble on_trouble_;
+  Mutex mutex_;
+  GpuParts parts_;  // driver and device are constant, the rest is guarded by mutex_
+  std::string no_nccl_ HVD_GUARDED_BY(mutex_);
+  bool loaded_ HVD_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<GpuWatch> watch_ HVD_GUARDED_BY(mutex_);
+};
+
+}  // namespace hvdrun
