@@ -48,6 +48,21 @@ class CountTests(unittest.TestCase):
         counted = count_tests.count(line("SKIP", "looking\nskipped: no GPU\n"))
         self.assertEqual(counted, (0, 0, 1, "skipped: no GPU"))
 
+    def test_a_failed_case_is_named_with_its_first_lines(self):
+        log = "\n".join(
+            ["-" * 79, "a name of a case", "-" * 79, "test_x.cpp:12", "." * 79, ""]
+            + ["test_x.cpp:14: FAILED:", "  CHECK( a == b )", "with expansion:", "  1 == 2"]
+        )
+        found = count_tests.excerpts(log)
+        self.assertEqual(len(found), 1)
+        self.assertEqual(found[0][0], "a name of a case")
+        self.assertIn("  CHECK( a == b )", found[0])
+
+    def test_a_report_of_a_sanitizer_or_the_end_of_a_log_is_shown(self):
+        report = ["==1==ERROR: AddressSanitizer: heap-use-after-free"]
+        self.assertEqual(count_tests.excerpts("\n".join(["before"] * 50 + report)), [report])
+        self.assertEqual(count_tests.excerpts("one\ntwo"), [["one", "two"]])
+
     def closing(self, *lines):
         """The exit code and the last line for a whole log."""
         with tempfile.TemporaryDirectory() as folder:

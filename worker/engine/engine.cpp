@@ -1,6 +1,7 @@
 #include "worker/engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,11 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
                                                options_.gpu_connect_timeout)),
       joined_(static_cast<std::size_t>(communicator_->size())),
       scheduler_(static_cast<std::size_t>(communicator_->size()), options_.fusion_bytes) {}
+
+std::uint64_t Engine::first_id() {
+  static std::atomic<std::uint64_t> engines{0};
+  return (engines++ << 40) + 1;
+}
 
 Engine::~Engine() { shutdown(); }
 

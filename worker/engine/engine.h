@@ -90,6 +90,8 @@ class Engine {
   void shutdown() noexcept HVD_EXCLUDES(mutex_);
 
  private:
+  // Beyond those of any engine before: a handle that outlives its job names nothing in the next.
+  static std::uint64_t first_id();
   using Clock = std::chrono::steady_clock;
   struct Running;
 
@@ -164,7 +166,7 @@ class Engine {
   std::string last_name_ HVD_GUARDED_BY(mutex_);
   OpKind last_kind_ HVD_GUARDED_BY(mutex_) = OpKind::barrier;
   std::unordered_map<std::uint64_t, std::shared_ptr<Entry>> handles_ HVD_GUARDED_BY(mutex_);
-  std::uint64_t next_id_ HVD_GUARDED_BY(mutex_) = 1;
+  std::uint64_t next_id_ HVD_GUARDED_BY(mutex_) = first_id();
   std::thread thread_ HVD_GUARDED_BY(mutex_);
   int last_joined_ HVD_GUARDED_BY(mutex_) = -1;
   std::optional<hvd::Error> join_failed_ HVD_GUARDED_BY(mutex_);

@@ -103,6 +103,20 @@ TEST_CASE("objects of any length reach everybody", "[api]") {
   hvd::shutdown();
 }
 
+TEST_CASE("a handle of an earlier life names nothing in the next", "[api]") {
+  float value = 1;
+  const auto submit = [&] {
+    hvd::init();
+    return hvd::allreduce_async(&value, &value, 1, hvd::ReduceOp::sum);
+  };
+  const hvd::Handle old = submit();
+  hvd::shutdown();
+  const hvd::Handle current = submit();
+  CHECK(contains(error_of([&] { hvd::synchronize(old); }), "no operation has handle"));
+  hvd::synchronize(current);
+  hvd::shutdown();
+}
+
 TEST_CASE("a killed rank is named by all others within a second", "[api]") {
   const auto results = MiniJob(4).run([](int rank) {
     hvd::init();
