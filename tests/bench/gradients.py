@@ -1,9 +1,11 @@
 """ResNet-50's gradients against DDP on gloo, 1,000 small tensors in other orders, an idle job."""
 
+import json
 import os
 import resource
 import statistics
 import subprocess
+import tempfile
 
 import step
 
@@ -11,11 +13,12 @@ NAME = "gradients"
 TITLE = "gradients: ResNet-50's list through DistributedOptimizer, small tensors, nothing at all"
 STEPS = 30
 IDLE = 10  # seconds
+WARM_UP = 3  # steps, of step.cpp
 
 
-def job(build, ranks, program):
+def job(build, ranks, program, options=()):
     command = [f"{build}/hvdrun", "--tag-output", "off", "-np", str(ranks)]
-    command += ["-H", f"localhost:{ranks}", *program]
+    command += ["-H", f"localhost:{ranks}", *options, *program]
     done = subprocess.run(
         command,
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
@@ -52,6 +55,49 @@ def small_tensors(build, rounds, report):
     return rows
 
 
+def timeline(build, rounds, report):
+    """What the timeline costs a step, and how much of the collectives backward hides, by it."""
+    rows = []
+    for ranks in step.RANKS:
+        found = {"off": [], "on": []}
+        hidden = []
+        with tempfile.TemporaryDirectory() as folder:
+            file = f"{folder}/t.json"
+            for turn in range(max(1, rounds // 3)):
+                for which, options in (("off", ()), ("on", ("--timeline-filename", file))):
+                    program = [f"{build}/bench/step", "mlp", str(step.BLOCKS), str(step.STEPS)]
+                    on, off = (1e3 * float(word) for word in job(build, ranks, program, options)[-2:])
+                    found[which].append(on)
+                    report(f"timeline {which} np={ranks}: round {turn + 1}: {on:.1f} ms a step")
+                collectives = collective_milliseconds(file, ranks)
+                hidden.append(100 * (1 - (on - off) / collectives))
+                report(f"overlap np={ranks}: {collectives:.1f} ms of collectives a step, {on - off:.1f} ms longer")
+        on, off = (statistics.median(found[which]) for which in ("on", "off"))
+        note = "a step of the MLP with the timeline less one without, of the latter"
+        rows.append(row(f"np={ranks} timeline costs", "%", 100 * (on - off) / off, "-", None, note))
+        note = "of the time in collectives, by the timeline, that the step does not take longer for"
+        rows.append(row(f"np={ranks} overlap", "%", statistics.median(hidden), "-", None, note))
+    return rows
+
+
+def collective_milliseconds(file, ranks):
+    """Of a rank and a step of those that communicate."""
+    with open(file, encoding="utf-8") as text:
+        events = json.load(text)
+    steps = step.BLOCKS * step.STEPS + WARM_UP
+    buckets = {
+        event["tid"]
+        for event in events
+        if event["ph"] == "M" and event["name"] == "thread_name" and ".bucket." in event["args"]["name"]
+    }
+    took = sum(
+        event["dur"]
+        for event in events
+        if event["ph"] == "X" and event["name"] == "ALLREDUCE" and event["tid"] in buckets
+    )
+    return took / 1e3 / steps / ranks
+
+
 def cpu_seconds():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -86,4 +132,5 @@ def row(case, unit, ours, peer, value, note):
 def measure(build, rounds, report):
     rows = step.measure(build, rounds, report, "gradients")
     rows += small_tensors(build, rounds, report)
+    rows += timeline(build, rounds, report)
     return rows + idle(build, report)

@@ -40,14 +40,23 @@ at::Tensor tensor_over(const std::shared_ptr<void>& memory, std::size_t byte_off
   return at::from_blob(
       static_cast<char*>(memory.get()) + byte_offset, parameter.sizes(),
       gradient_strides(parameter), [memory](void*) {},
-      at::TensorOptions().dtype(parameter.scalar_type()));
+      at::TensorOptions().dtype(parameter.scalar_type()).device(parameter.device()));
+}
+
+// Of the device that the parameters are on. LibTorch's own where that is a GPU, so that its
+// allocator knows of it.
+std::shared_ptr<void> bucket_memory(std::size_t bytes, const at::Device& device) {
+  if (device.is_cpu()) return allocate_bucket_memory(bytes);
+  const at::Tensor memory = at::zeros({static_cast<std::int64_t>(bytes)},
+                                      at::TensorOptions().dtype(at::kByte).device(device));
+  return {memory.data_ptr(), [memory](void*) {}};
 }
 
 at::Tensor flat_tensor(const std::shared_ptr<void>& memory, std::size_t elements,
-                       at::ScalarType type) {
+                       at::ScalarType type, const at::Device& device) {
   return at::from_blob(
       memory.get(), {static_cast<std::int64_t>(elements)}, [memory](void*) {},
-      at::TensorOptions().dtype(type));
+      at::TensorOptions().dtype(type).device(device));
 }
 
 // FNV-1a, 64 bit.
@@ -140,6 +149,10 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
       scale_(factors_of(options)),
       skipped_reduction_(skipped_reduction()) {
   const std::vector<int> groups = groups_of(parameters, options);
+  for (const at::Tensor& parameter : parameters)
+    if (parameter.device() != parameters[0].device())
+      invalid_tensor("DistributedOptimizer: parameters on " + parameters[0].device().str() +
+                     " and on " + parameter.device().str() + "; an optimizer for each");
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const hvd::DataType type = check_tensor("DistributedOptimizer", parameters[i]);
     sizes_.push_back({type, static_cast<std::size_t>(parameters[i].numel()), groups[i]});
@@ -161,14 +174,16 @@ void GradientBuckets::lay_out(const std::vector<std::size_t>& order) {
     bucket.options.process_set = options_.process_set;
     bucket.type = layout.type;
     bucket.elements = layout.elements;
-    bucket.memory = allocate_bucket_memory(layout.elements * element);
     bucket.missing = layout.slots.size();
-    const at::ScalarType type = gradients_[layout.slots.front().parameter].parameter.scalar_type();
-    bucket.values = flat_tensor(bucket.memory, layout.elements, type);
+    const at::Tensor& first = gradients_[layout.slots.front().parameter].parameter;
+    const at::ScalarType type = first.scalar_type();
+    bucket.memory = bucket_memory(layout.elements * element, first.device());
+    bucket.values = flat_tensor(bucket.memory, layout.elements, type, first.device());
     bucket.wire = bucket.values;
     if (const at::ScalarType wire = wire_type(type, options_.compression); wire != type)
-      bucket.wire = flat_tensor(allocate_bucket_memory(layout.elements * c10::elementSize(wire)),
-                                layout.elements, wire);
+      bucket.wire =
+          flat_tensor(bucket_memory(layout.elements * c10::elementSize(wire), first.device()),
+                      layout.elements, wire, first.device());
     for (const BucketSlot& slot : layout.slots) {
       Gradient& gradient = gradients_[slot.parameter];
       gradient.bucket = buckets.size();
@@ -280,7 +295,7 @@ void GradientBuckets::launch_next() {
     }
     bucket.handle = hvd::allreduce_async(data, data, bucket.elements,
                                          check_tensor("DistributedOptimizer", bucket.wire), op_,
-                                         scale_, bucket.options);
+                                         scale_, placed(bucket.options, bucket.wire));
   }
   ++reductions_;
   ++launched_;
@@ -349,8 +364,9 @@ void GradientBuckets::zero() {
   if (begun && !finished_) launch_rest();
   wait();
   if (begun && !finished_) agree_on_order();
-  for (const Bucket& bucket : buckets_) {
-    std::memset(bucket.memory.get(), 0, bucket.elements * hvd::size_of(bucket.type));
+  {
+    const at::NoGradGuard no_grad;
+    for (Bucket& bucket : buckets_) bucket.values.zero_();
   }
   for (Gradient& gradient : gradients_) gradient.parameter.mutable_grad() = gradient.tensor;
   next_round();

@@ -83,9 +83,11 @@ std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor,
 }
 
 // Each rank has rows of its own.
-hvd::OperationOptions without_shape(hvd::OperationOptions options) {
-  options.shape.clear();
-  return options;
+hvd::OperationOptions without_shape(const hvd::OperationOptions& options,
+                                    const at::Tensor& tensor) {
+  hvd::OperationOptions rows = placed(options, tensor);
+  rows.shape.clear();
+  return rows;
 }
 
 at::Tensor empty_like_rows(const at::Tensor& tensor, std::int64_t rows) {
@@ -142,7 +144,7 @@ at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) 
   const at::Tensor input = tensor.contiguous();
   at::Tensor output = hvdrun::empty_like_rows(input, rows);
   allgatherv(input.data_ptr(), output.data_ptr(), counts.data(),
-             hvdrun::check_tensor("allgather", input), hvdrun::without_shape(options));
+             hvdrun::check_tensor("allgather", input), hvdrun::without_shape(options, input));
   return output;
 }
 
@@ -167,7 +169,7 @@ at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFacto
   at::Tensor output = hvdrun::empty_like_rows(input, rows_at(hvdrun::place_in(options)));
   reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
                  hvdrun::check_tensor("reducescatter", input), op, scale,
-                 hvdrun::without_shape(options));
+                 hvdrun::without_shape(options, input));
   return output;
 }
 
@@ -200,7 +202,7 @@ AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t
       input, std::accumulate(result.received_splits.begin(), result.received_splits.end(),
                              std::int64_t{0}));
   alltoallv(input.data_ptr(), send_counts.data(), result.tensor.data_ptr(), receive_counts.data(),
-            hvdrun::check_tensor("alltoall", input), hvdrun::without_shape(options));
+            hvdrun::check_tensor("alltoall", input), hvdrun::without_shape(options, input));
   return result;
 }
 

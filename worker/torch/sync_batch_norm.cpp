@@ -43,7 +43,7 @@ Statistics of_all_ranks(const Tensor& input) {
   const std::int64_t features = input.size(1);
   const double count =
       features == 0 ? 0 : static_cast<double>(input.numel()) / static_cast<double>(features);
-  const auto options = at::TensorOptions().dtype(exact_type(input));
+  const auto options = at::TensorOptions().dtype(exact_type(input)).device(input.device());
   Tensor mine = at::zeros({2 * features + 1}, options);
   if (count > 0) {
     const Tensor mean = sum_over_batch(input) / count;

@@ -63,21 +63,25 @@ struct Group {
   at::ScalarType type;
   hvd::DataType data_type;
   std::vector<hvd::Buffer> buffers;
+  at::Tensor sample;  // one of them
 
   hvd::OperationOptions options(const hvd::OperationOptions& all) const {
-    return part_of(all, at::toString(type));
+    const std::string part = at::toString(type);
+    return placed(part_of(all, sample.is_cuda() ? part + ".cuda" : part), sample);
   }
 };
 
-// Those of one dtype are one operation; dtypes in the order of their first tensor.
+// Those of one dtype (and device) are one operation; in the order of their first tensor.
 std::vector<Group> groups_of(const std::vector<TensorPart>& parts) {
   std::vector<Group> groups;
   for (const TensorPart& part : parts) {
     const at::ScalarType type = part.wire.scalar_type();
-    auto found = std::find_if(groups.begin(), groups.end(),
-                              [type](const Group& group) { return group.type == type; });
+    auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+      return group.type == type && group.sample.device() == part.wire.device();
+    });
     if (found == groups.end())
-      found = groups.insert(groups.end(), {type, check_tensor("grouped_allreduce", part.wire), {}});
+      found = groups.insert(groups.end(),
+                            {type, check_tensor("grouped_allreduce", part.wire), {}, part.wire});
     found->buffers.push_back({part.input.data_ptr(), part.wire.data_ptr(), count_of(part)});
   }
   return groups;

@@ -1,5 +1,7 @@
 #include "worker/torch/tensor_types.h"
 
+#include "worker/torch/cuda_stream.h"
+
 namespace hvdrun {
 
 void invalid_tensor(const std::string& text) {
@@ -8,9 +10,18 @@ void invalid_tensor(const std::string& text) {
 
 hvd::DataType check_tensor(const char* what, const at::Tensor& tensor) {
   if (!tensor.defined()) invalid_tensor(std::string(what) + ": an undefined tensor");
-  if (!tensor.device().is_cpu()) {
+  if (tensor.is_cuda() && knows_cuda()) {
+    const int gpu = hvd::gpu();
+    if (gpu < 0)
+      invalid_tensor(std::string(what) + ": a tensor on " + tensor.device().str() +
+                     "; this rank computes on its CPU");
+    if (tensor.device().index() != gpu)
+      invalid_tensor(std::string(what) + ": a tensor on " + tensor.device().str() +
+                     "; this rank's GPU is cuda:" + std::to_string(gpu));
+  } else if (!tensor.device().is_cpu()) {
     invalid_tensor(std::string(what) + ": a tensor on " + tensor.device().str() +
-                   "; only CPU tensors are supported");
+                   (tensor.is_cuda() ? "; libhvd_torch was built with a LibTorch that has no CUDA"
+                                     : "; only CPU and CUDA tensors are supported"));
   }
   if (tensor.layout() != at::kStrided) {
     invalid_tensor(std::string(what) + ": a sparse tensor; make it dense with to_dense()");
@@ -56,8 +67,17 @@ at::ScalarType wire_type(at::ScalarType type, hvd::Compression compression) {
   return type;
 }
 
-hvd::OperationOptions with_shape(const hvd::OperationOptions& options, const at::Tensor& tensor) {
+hvd::OperationOptions placed(const hvd::OperationOptions& options, const at::Tensor& tensor) {
   hvd::OperationOptions all = options;
+  if (tensor.is_cuda()) {
+    all.device = hvd::Device::gpu;
+    all.stream = current_cuda_stream(tensor.device().index());
+  }
+  return all;
+}
+
+hvd::OperationOptions with_shape(const hvd::OperationOptions& options, const at::Tensor& tensor) {
+  hvd::OperationOptions all = placed(options, tensor);
   all.shape = tensor.sizes().vec();
   return all;
 }
@@ -66,6 +86,8 @@ hvd::OperationOptions part_of(const hvd::OperationOptions& options, const std::s
   hvd::OperationOptions one = options;
   if (!one.name.empty()) one.name += "." + part;
   one.shape.clear();
+  one.device = hvd::Device::cpu;
+  one.stream = nullptr;
   return one;
 }
 

@@ -10,16 +10,20 @@ namespace hvdrun {
 
 [[noreturn]] void invalid_tensor(const std::string& text);
 
-// Dense, on the CPU, of a known dtype; otherwise Error(invalid_argument) that begins with `what`.
+// Dense, on the CPU or on this rank's GPU, of a known dtype; otherwise Error(invalid_argument) that
+// begins with `what`.
 hvd::DataType check_tensor(const char* what, const at::Tensor& tensor);
 
 // The dtype that a tensor of this one travels as.
 at::ScalarType wire_type(at::ScalarType type, hvd::Compression compression);
 
-// With the tensor's shape, on which ranks must agree.
+// Where the tensor's memory is, and the stream that it is used on by now.
+hvd::OperationOptions placed(const hvd::OperationOptions& options, const at::Tensor& tensor);
+// The same with the tensor's shape, on which ranks must agree.
 hvd::OperationOptions with_shape(const hvd::OperationOptions& options, const at::Tensor& tensor);
 
-// "NAME.part", for one of several operations that a call makes; none where there is no name.
+// "NAME.part", for one of several operations that a call makes, on host memory; none where there is
+// no name.
 hvd::OperationOptions part_of(const hvd::OperationOptions& options, const std::string& part);
 
 // Ranks of the process set, and this one's place among them.

@@ -71,6 +71,7 @@ using hvdrun::test::fake_job;
 
 int rank() { return 0; }
 int size() { return fake_job().size; }
+int gpu() { return -1; }
 
 void* alloc(std::size_t bytes) {
   const std::size_t rounded = (bytes / 4096 + 1) * 4096;

@@ -1,9 +1,11 @@
 // hvd for LibTorch: tensors, a distributed optimizer, parameter broadcast. C++17; link with
 // libhvd_torch (pkg-config hvd_torch) besides LibTorch.
 //
-// Errors and threads as in <hvd/hvd.h>. Tensors are dense CPU tensors of a floating-point (16, 32,
-// 64 bits, bfloat16), integer or bool dtype; others throw Error(invalid_argument) that names the
-// dtype or device. OperationOptions as there: a name, a process set, whose size and ranks then
+// Errors and threads as in <hvd/hvd.h>. Tensors are dense, of a floating-point (16, 32, 64 bits,
+// bfloat16), integer or bool dtype, on the CPU or, with a LibTorch for CUDA, on this rank's GPU
+// (hvd::gpu()), the same on all ranks; others throw Error(invalid_argument) that names the dtype or
+// device. On a GPU no host waits: results are there for what is queued on the current stream
+// afterwards. OperationOptions as there: a name, a process set, whose size and ranks then
 // count in place of the job's; the shape is the tensor's own, and ranks must agree on it (in groups
 // on the number of elements of each tensor).
 #pragma once
