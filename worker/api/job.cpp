@@ -176,15 +176,25 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   const CoreShare share{topology.usable_cores, topology.local_size, compute_threads(lookup)};
   record_timeline(lookup, generation);
   std::unique_ptr<Communicator> communicator;
+  std::vector<PeerLost> early;  // touched by one event at a time, until there are none any more
   try {
     communicator = connect(line, generation, share, deadline);
-    // Who does not come is told by the fence, so what the ranks agree on comes after it.
+    // Who does not come is told by the fence, so what the ranks agree on comes after it. Who dies
+    // meanwhile must not be waited for.
     line.fence({}, deadline);
+    line.set_events(
+        {[&early, agreeing = communicator.get()](const PeerLost& lost) {
+           if (!lost.clean) agreeing->abort(peer_lost_error(lost));
+           early.push_back(lost);
+         },
+         [agreeing = communicator.get()](const hvd::Error& error) { agreeing->abort(error); }});
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentLine::Deadline::clock::now());
     agree_on_gpus(gpu, *communicator, std::max(left, std::chrono::milliseconds(0)));
     take_gpu(std::move(gpu), lookup);
+    line.set_events({});
   } catch (const hvd::Error& error) {
+    line.set_events({});
     give_up(line, error);
   }
   auto world = std::make_unique<Engine>(std::move(communicator), engine_options(share));
@@ -207,6 +217,8 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   };
   sets_ =
       std::make_unique<ProcessSets>(std::move(world), place_.rank, place_.size, std::move(factory));
+  for (const PeerLost& lost : early)
+    sets_->peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
   line.set_events({[this](const PeerLost& lost) {
                      const hvd::Error error = peer_lost_error(lost);
                      sets_->peer_gone(static_cast<int>(lost.rank), error);

@@ -1,5 +1,7 @@
 #include "worker/api/select_gpu.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,7 +28,9 @@ void agree_on_gpus(const GpuChoice& own, Communicator& communicator,
   const CallOptions options{.timeout = timeout};
   const bool on_gpu = own.selected.device != nullptr;
   const auto ranks = static_cast<std::size_t>(communicator.size());
-  std::int32_t some = on_gpu || own.error ? 1 : 0;
+  constexpr std::int32_t kFailed = 2;
+  const std::int32_t state = own.error ? kFailed : on_gpu ? 1 : 0;
+  std::int32_t some = state;
   communicator.allreduce(&some, &some, 1, {hvd::DataType::int32, hvd::ReduceOp::max}, options);
   if (some == 0) return;
   const Placement mine =
@@ -34,9 +38,21 @@ void agree_on_gpus(const GpuChoice& own, Communicator& communicator,
   std::vector<Placement> all(ranks);
   const std::vector<std::size_t> counts(ranks, sizeof mine);
   communicator.allgather(&mine, all.data(), counts.data(), hvd::DataType::uint8, options);
-  if (own.error) throw hvd::Error(*own.error);
   const std::string fault = check_placements(all);
-  if (!fault.empty()) throw hvd::Error(hvd::ErrorCode::unavailable, fault);
+  if (!fault.empty()) {
+    if (own.error) throw hvd::Error(*own.error);
+    throw hvd::Error(hvd::ErrorCode::unavailable, fault);
+  }
+  if (some != kFailed) return;
+  // Nobody here has a GPU, and somebody should have had one.
+  std::vector<std::int32_t> states(ranks);
+  communicator.allgather(&state, states.data(), std::vector<std::size_t>(ranks, 1).data(),
+                         hvd::DataType::int32, options);
+  if (own.error) throw hvd::Error(*own.error);
+  const auto failed = std::find(states.begin(), states.end(), kFailed) - states.begin();
+  throw hvd::Error(hvd::ErrorCode::unavailable,
+                   "rank " + std::to_string(failed) +
+                       " cannot take a GPU: " + reason_of(all[static_cast<std::size_t>(failed)]));
 }
 
 std::shared_ptr<RankGpu> take_gpu(GpuChoice choice, const EnvironmentLookup& lookup,

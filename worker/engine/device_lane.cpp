@@ -99,7 +99,7 @@ void DeviceLane::run(const std::vector<const Operation*>& operations, const Call
     if (communicator_->has_failed()) break_off(error);
     throw;
   }
-  last_ = ticket;
+  if (ticket != 0) last_ = ticket;  // what moves nothing has none, and follows the rest
   patience_ = options.timeout;
   for (const Operation* const operation : operations) {
     operation->device->ticket = ticket;

@@ -49,6 +49,9 @@ void NcclCommunicator::retire() {
     stream_.recycle(pending_.front().event);
     ended_ = pending_.front().ticket;
     pending_.pop_front();
+    // Its time begins when nothing of ours is before it any more.
+    if (!pending_.empty())
+      pending_.front().deadline = steady_clock::now() + pending_.front().timeout;
   }
 }
 

@@ -21,12 +21,12 @@ std::string rank_words(std::span<const Placement> ranks, bool on_gpu) {
   return (found == 1 ? "rank " : "ranks ") + list;
 }
 
+}  // namespace
+
 std::string reason_of(const Placement& placement) {
   const std::size_t length = std::min<std::size_t>(placement.why_length, placement.why.size());
   return one_line(std::string_view(placement.why.data(), length));
 }
-
-}  // namespace
 
 Placement placed_on_gpu(const cuda::Uuid& uuid) {
   Placement placement;

@@ -23,6 +23,8 @@ static_assert(sizeof(Placement) == 256);
 
 Placement placed_on_gpu(const cuda::Uuid& uuid);
 Placement placed_on_cpu(const std::string& why);
+// In one line, whatever a peer has sent.
+std::string reason_of(const Placement& placement);
 
 // Empty when all ranks run on CPUs, or each on a GPU of its own. Otherwise one line: which ranks do
 // not fit, why, and what to do. With `may_share` (tests) several ranks may have one GPU.

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "worker/torch/optimizer_name.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -27,8 +26,11 @@ const hvd::DistributedOptimizerOptions& checked_for_adasum(
 AdasumStep::AdasumStep(std::vector<at::Tensor> parameters,
                        const hvd::DistributedOptimizerOptions& options)
     : parameters_(std::move(parameters)), options_(checked_for_adasum(options)) {
-  for (const at::Tensor& parameter : parameters_) check_tensor("DistributedOptimizer", parameter);
-  name_ = next_optimizer_name(options.process_set) + ".change";
+  for (const at::Tensor& parameter : parameters_) {
+    check_tensor("DistributedOptimizer", parameter);
+    if (parameter.is_cuda())
+      invalid_tensor("DistributedOptimizer: op adasum is for parameters on the CPU only");
+  }
 }
 
 at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer) {

@@ -9,6 +9,7 @@
 
 #include "worker/torch/adasum_step.h"
 #include "worker/torch/gradient_buckets.h"
+#include "worker/torch/optimizer_name.h"
 
 namespace hvdrun {
 namespace {
@@ -119,22 +120,28 @@ std::string join(const std::vector<int>& ranks) {
 }
 
 // Buckets of other shapes would be added up without complaint wherever their sizes happen to agree.
-void confirm_same_layout(const std::vector<at::Tensor>& parameters, std::int64_t fingerprint,
-                         const hvd::ProcessSet& set) {
-  constexpr std::size_t kFields = 3;
+// The name that ranks give the optimizer.
+std::string confirm_same_layout(const std::vector<at::Tensor>& parameters, std::int64_t fingerprint,
+                                const hvd::ProcessSet& set) {
+  constexpr std::size_t kCompared = 3;
+  constexpr std::size_t kFields = kCompared + 1;
   std::int64_t elements = 0;
   for (const at::Tensor& parameter : parameters) elements += parameter.numel();
   const std::array<std::int64_t, kFields> mine{static_cast<std::int64_t>(parameters.size()),
-                                               elements, fingerprint};
+                                               elements, fingerprint, next_optimizer_number(set)};
   const std::vector<int> ranks = hvd::process_set_ranks(set);
   std::vector<std::int64_t> all(kFields * ranks.size());
   hvd::allgather(mine.data(), all.data(), mine.size(), {{}, set, {}});
   std::vector<int> others;
   for (int rank = 1; rank < static_cast<int>(ranks.size()); ++rank) {
     const auto at = all.begin() + static_cast<std::ptrdiff_t>(kFields) * rank;
-    if (!std::equal(at, at + kFields, all.begin())) others.push_back(rank);
+    if (!std::equal(at, at + kCompared, all.begin())) others.push_back(rank);
   }
-  if (others.empty()) return;
+  if (others.empty()) {
+    std::int64_t number = 0;
+    for (std::size_t i = kCompared; i < all.size(); i += kFields) number = std::max(number, all[i]);
+    return optimizer_name(set, number);
+  }
   const auto names_of = [&](std::vector<int> places) {
     for (int& place : places) place = ranks[static_cast<std::size_t>(place)];
     return places;
@@ -165,13 +172,14 @@ class DistributedOptimizer::Impl {
         options_(options) {
     if (options.op == ReduceOp::adasum) {
       adasum_.emplace(parameters_, options);
-      hvdrun::confirm_same_layout(parameters_, hvdrun::AdasumStep::kFingerprint,
-                                  options.process_set);
+      adasum_->set_name(hvdrun::confirm_same_layout(parameters_, hvdrun::AdasumStep::kFingerprint,
+                                                    options.process_set));
       return;
     }
     buckets_.emplace(parameters_, options);
     target_ = std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&*buckets_});
-    hvdrun::confirm_same_layout(parameters_, buckets_->fingerprint(), options.process_set);
+    buckets_->set_name(
+        hvdrun::confirm_same_layout(parameters_, buckets_->fingerprint(), options.process_set));
     hooks_.reserve(parameters_.size());
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       hooks_.emplace_back(parameters_[i], target_, i);

@@ -12,7 +12,7 @@
 
 #include "worker/torch/bucket_memory.h"
 #include "worker/torch/bucket_plan.h"
-#include "worker/torch/optimizer_name.h"
+#include "worker/torch/cuda_stream.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -160,9 +160,13 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
     gradient.parameter = std::move(parameters[i]);
     gradients_.push_back(std::move(gradient));
   }
-  // A constructor that throws, on this rank only perhaps, counts for nothing.
-  prefix_ = next_optimizer_name(options.process_set);
   lay_out({});
+}
+
+void GradientBuckets::set_name(const std::string& name) {
+  name_ = name;
+  for (std::size_t i = 0; i < buckets_.size(); ++i)
+    buckets_[i].options.name = name_ + ".bucket." + std::to_string(i);
 }
 
 void GradientBuckets::lay_out(const std::vector<std::size_t>& order) {
@@ -170,7 +174,7 @@ void GradientBuckets::lay_out(const std::vector<std::size_t>& order) {
   for (const BucketLayout& layout : plan_buckets(sizes_, options_.bucket_bytes, order)) {
     const std::size_t element = hvd::size_of(layout.type);
     Bucket bucket;
-    bucket.options.name = prefix_ + ".bucket." + std::to_string(buckets.size());
+    bucket.options.name = name_ + ".bucket." + std::to_string(buckets.size());
     bucket.options.process_set = options_.process_set;
     bucket.type = layout.type;
     bucket.elements = layout.elements;
@@ -207,7 +211,7 @@ void GradientBuckets::agree_on_order() {
   mine[0] = 1;
   for (std::size_t place = 0; place < became_ready_.size(); ++place)
     mine[became_ready_[place] + 1] = static_cast<std::int64_t>(place);
-  const hvd::OperationOptions exchange{prefix_ + ".order", options_.process_set, {}};
+  const hvd::OperationOptions exchange{name_ + ".order", options_.process_set, {}};
   const auto ranks = static_cast<std::size_t>(ranks_of(exchange));
   std::vector<std::int64_t> all(mine.size() * ranks);
   hvd::allgather(mine.data(), all.data(), mine.size(), exchange);
@@ -293,6 +297,7 @@ void GradientBuckets::launch_next() {
       const at::NoGradGuard no_grad;
       bucket.wire.copy_(bucket.values);
     }
+    bucket.stream = current_stream(bucket.wire);
     bucket.handle = hvd::allreduce_async(data, data, bucket.elements,
                                          check_tensor("DistributedOptimizer", bucket.wire), op_,
                                          scale_, placed(bucket.options, bucket.wire));
@@ -315,11 +320,13 @@ void GradientBuckets::wait() {
     if (!bucket.handle) continue;
     try {
       hvd::synchronize(*std::exchange(bucket.handle, std::nullopt));
+      continue_after(bucket.stream);
       if (bucket.wire.is_same(bucket.values)) continue;
       const at::NoGradGuard no_grad;
       bucket.values.copy_(bucket.wire);
-    } catch (const hvd::Error&) {
+    } catch (...) {
       if (!first) first = std::current_exception();
+      keep_for_gpu(bucket.wire);
     }
   }
   if (!first) return;

@@ -28,8 +28,8 @@ namespace hvdrun {
 class GradientBuckets {
  public:
   // Takes over the gradients that the parameters have; an undefined one becomes zeros. Parameters
-  // must be dense CPU tensors with at least one element. Throws Error(invalid_argument) for options
-  // that do not go together, adasum among them.
+  // must be dense tensors of one device with at least one element. Throws Error(invalid_argument)
+  // for options that do not go together, adasum among them.
   GradientBuckets(std::vector<at::Tensor> parameters,
                   const hvd::DistributedOptimizerOptions& options);
   // Waits for what is under way, since the other ranks read and write this memory until then, and
@@ -37,6 +37,9 @@ class GradientBuckets {
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
+
+  // What ranks call its operations, before the first of them.
+  void set_name(const std::string& name);
 
   // Autograd is about to add to this gradient. Throws Error(invalid_argument) when it has done so
   // for every pass of this round already: the memory may be under reduction.
@@ -73,6 +76,7 @@ class GradientBuckets {
     at::Tensor values;                  // all of the memory
     at::Tensor wire;                    // what travels: rounded values, or the values themselves
     std::optional<hvd::Handle> handle;  // set while it is being reduced
+    std::optional<c10::Stream> stream;  // of a GPU, that it was submitted on
   };
 
   // Buckets for the plan of this order; gradients keep what they hold.
@@ -93,7 +97,7 @@ class GradientBuckets {
   const hvd::DistributedOptimizerOptions options_;
   const hvd::ReduceOp op_;         // of the operation on the bucket, with
   const hvd::ScaleFactors scale_;  // these factors
-  std::string prefix_;             // of the buckets' names
+  std::string name_;               // of the optimizer
   std::size_t launched_ = 0;       // the buckets before this one are launched in this round
   bool finished_ = false;
   std::vector<std::size_t> became_ready_;  // in this round, in that order, until adapted

@@ -1,14 +1,18 @@
 // What ranks call the operations of one distributed optimizer.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <hvd/hvd.h>
 
 namespace hvdrun {
 
-// "DistributedOptimizer.0" for the first one of this process set, and so on: ranks make those of a
-// set in the same order, so a number names one on all of them. Any thread.
-std::string next_optimizer_name(const hvd::ProcessSet& set);
+// One more than of any optimizer of this process set so far in this process. Ranks take the highest
+// of theirs: a process may have lived in a job before this one. Any thread.
+std::int64_t next_optimizer_number(const hvd::ProcessSet& set);
+
+// "DistributedOptimizer.3"; the next number is above that.
+std::string optimizer_name(const hvd::ProcessSet& set, std::int64_t number);
 
 }  // namespace hvdrun

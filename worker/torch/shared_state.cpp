@@ -6,6 +6,13 @@
 namespace hvdrun {
 namespace {
 
+at::Device device_of(const torch::optim::Optimizer& optimizer) {
+  for (const auto& group : optimizer.param_groups())
+    for (const at::Tensor& parameter : group.params())
+      if (parameter.defined()) return parameter.device();
+  return at::kCPU;
+}
+
 // LibTorch's LBFGS keeps room for numbers that each step computes anew, and cannot save what of it
 // was never used.
 void fill_scratch_of_lbfgs(torch::optim::Optimizer& optimizer) {
@@ -45,7 +52,8 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root) {
   if (rank() == root) return;
   torch::serialize::InputArchive archive;
   std::istringstream stream(bytes);
-  archive.load_from(stream);
+  // Not to the device that the root's is on.
+  archive.load_from(stream, hvdrun::device_of(optimizer));
   torch::serialize::InputArchive state;
   archive.read("state", state);
   optimizer.load(state);

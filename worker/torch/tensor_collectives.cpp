@@ -3,6 +3,7 @@
 
 #include <hvd/torch.h>
 
+#include "worker/torch/cuda_stream.h"
 #include "worker/torch/tensor_handle.h"
 #include "worker/torch/tensor_types.h"
 
@@ -24,6 +25,7 @@ TensorPart out_of_place(const char* what, const at::Tensor& tensor, hvd::Compres
   part.input = on_wire(tensor, compression).detach();
   part.wire = at::empty(part.input.sizes(), part.input.options());
   part.type = tensor.scalar_type();
+  part.stream = current_stream(tensor);
   return part;
 }
 
@@ -36,6 +38,7 @@ TensorPart in_place(const char* what, const at::Tensor& tensor, hvd::Compression
   part.input = part.wire;
   part.target = tensor;
   part.type = tensor.scalar_type();
+  part.stream = current_stream(tensor);
   return part;
 }
 

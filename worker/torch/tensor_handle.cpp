@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "worker/torch/cuda_stream.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvd {
@@ -31,15 +32,22 @@ std::vector<at::Tensor> TensorHandle::State::take() {
   for (const Handle& handle : std::exchange(handles, {})) {
     try {
       hvd::synchronize(handle);
-    } catch (const Error&) {
+    } catch (...) {
       if (!first) first = std::current_exception();
     }
   }
-  if (first) std::rethrow_exception(first);
+  if (first) {
+    for (const hvdrun::TensorPart& part : parts) {
+      hvdrun::keep_for_gpu(part.input);
+      hvdrun::keep_for_gpu(part.wire);
+    }
+    std::rethrow_exception(first);
+  }
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> results;
   results.reserve(parts.size());
   for (hvdrun::TensorPart& part : parts) {
+    hvdrun::continue_after(part.stream);
     if (!part.target.defined()) {
       results.push_back(part.wire.to(part.type));
       continue;
@@ -57,7 +65,9 @@ bool poll(const TensorHandle& handle) {
 }
 
 bool wait(const TensorHandle& handle, std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+  // A limit that is meant as none must not overflow the clock.
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+  const auto end = std::chrono::steady_clock::now() + std::min(limit, kLongest);
   for (const Handle& one : handle.state().handles) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());

@@ -1,8 +1,10 @@
 // What a tensor collective needs from its submission to its result.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include <c10/core/Stream.h>
 #include <hvd/tensor_handle.h>
 
 namespace hvdrun {
@@ -11,7 +13,8 @@ struct TensorPart {
   at::Tensor input;   // held while it is read; may be the wire
   at::Tensor wire;    // the output: contiguous, of the dtype that travels
   at::Tensor target;  // in place: where the result goes, the wire itself perhaps; else undefined
-  at::ScalarType type = at::kFloat;  // of the result
+  at::ScalarType type = at::kFloat;        // of the result
+  std::optional<c10::Stream> stream = {};  // of a GPU, that it was submitted on
 };
 
 }  // namespace hvdrun

@@ -123,6 +123,23 @@ TEST_CASE("more local ranks than GPUs is one line on each of them", "[api][gpu]"
           "HOST:2, or run on the CPU with --gpus none");
 }
 
+TEST_CASE("a rank that should have had a GPU is told to those that need none", "[api][gpu]") {
+  MiniJob job(3);
+  job.environment_of = [](int rank) {
+    return rank == 0 ? std::map<std::string, std::string>{{"CUDA_VISIBLE_DEVICES", ""}}
+                     : std::map<std::string, std::string>{};
+  };
+  const std::string reason = "this host has 3 ranks and 2 GPUs";
+  const auto results = job.run([](int) {
+    fake().devices = 2;
+    hvd::init();
+    return std::string("no error");
+  });
+  CHECK(results[0].text.find("hvd::init(): rank 1 cannot take a GPU: " + reason) == 0);
+  CHECK(results[1].text.find("hvd::init(): " + reason) == 0);
+  CHECK(results[2].text.find("hvd::init(): " + reason) == 0);
+}
+
 TEST_CASE("without NCCL only operations on GPU memory fail", "[api][gpu]") {
   MiniJob job(2);
   job.environment["HVD_NCCL_LIBRARY"] = "/nowhere/libnccl.so.2";
