@@ -38,6 +38,9 @@ TEST_CASE("an operation stands between events, both ways, on a stream of its own
   });
   CHECK(errors == nothing_wrong(1));
   CHECK(value == 6);
+  // Which context is current when is another matter.
+  std::erase_if(fake().calls,
+                [](const std::string& call) { return call.rfind("current ", 0) == 0; });
   REQUIRE(fake().calls.size() == 8);
   const std::string theirs = fake().calls[0].substr(0, fake().calls[0].find(" records"));
   const std::string ours = fake().calls[1].substr(0, fake().calls[1].find(" waits"));
