@@ -44,7 +44,7 @@ class TrainingRun {
 
     // The same start on every rank, even if one was built with another generator.
     torch::manual_seed(options_.seed);
-    model_ = make_model(options_.model, {options_.dropout});
+    model_ = make_model(options_.model, options_.dropout);
     hvd::broadcast_parameters(*model_);
     lr_ = options_.lr * hvd::size();
     torch::optim::SGD sgd(model_->parameters(),
@@ -205,7 +205,7 @@ class TrainingRun {
   }
 
   const TrainOptions& options_;
-  std::shared_ptr<ImageModel> model_;
+  std::shared_ptr<LabModel> model_;
   Progress progress_;
   double lr_ = 0;
   File loss_log_;

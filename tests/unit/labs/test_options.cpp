@@ -1,6 +1,9 @@
+#include <sstream>
+
 #include <catch2/catch.hpp>
 
 #include "worker/labs/exit_codes.h"
+#include "worker/labs/models/registry.h"
 #include "worker/labs/options.h"
 
 namespace hvdrun {
@@ -65,10 +68,36 @@ TEST_CASE("help is no error and names every option", "[options]") {
   CHECK_FALSE(parsed.options);
   CHECK(parsed.exit_code == exit_ok);
   for (const char* name :
-       {"--model", "--data-dir", "--epochs", "--batch-size", "--lr", "--momentum", "--dropout",
-        "--seed", "--max-steps", "--checkpoint", "--resume", "--loss-log"}) {
+       {"--model", "--list", "--data-dir", "--epochs", "--batch-size", "--lr", "--momentum",
+        "--dropout", "--seed", "--max-steps", "--checkpoint", "--resume", "--loss-log"}) {
     CHECK_THAT(parsed.text, Catch::Matchers::Contains(name));
   }
+}
+
+TEST_CASE("the list has a line for each model, with what it is fed and where it is from",
+          "[options]") {
+  const auto parsed = parse({"--list"});
+  CHECK_FALSE(parsed.options);
+  CHECK(parsed.exit_code == exit_ok);
+  std::istringstream lines(parsed.text);
+  std::string line;
+  REQUIRE(std::getline(lines, line));
+  CHECK_THAT(line, Catch::Matchers::StartsWith("model ") && Catch::Matchers::EndsWith(" source"));
+  for (const ModelInfo& model : models()) {
+    REQUIRE(std::getline(lines, line));
+    CHECK(line.rfind(std::string(model.name) + " ", 0) == 0);
+    CHECK_THAT(line, Catch::Matchers::Contains(" " + std::to_string(model.parameters) + "  "));
+    CHECK_THAT(line, Catch::Matchers::Contains(model.data.name));
+    CHECK_THAT(line, Catch::Matchers::EndsWith(model.source));
+  }
+  CHECK_FALSE(std::getline(lines, line));
+}
+
+TEST_CASE("a model whose data cannot be read yet does not train", "[options]") {
+  const auto refused = parse({"--model", "resnet50"});
+  CHECK_FALSE(refused.options);
+  CHECK(refused.exit_code == exit_usage);
+  CHECK(refused.text == "train: resnet50: its data pipeline is not there yet\n");
 }
 
 TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[options]") {
@@ -88,7 +117,8 @@ TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[option
       {{"--dropout", "nan"}, "--dropout takes a number from 0 to below 1, not nan"},
       {{"--seed", "-1"}, "--seed takes a number from 0, not -1"},
       {{"--max-steps", "-1"}, "--max-steps takes 0 to"},
-      {{"--model", "resnet"}, "unknown model 'resnet'; there is: mnist-cnn, mnist-linear"},
+      {{"--model", "resnet"},
+       "unknown model 'resnet'; there is: mnist-cnn, mnist-linear, resnet50"},
       {{"data"}, "unexpected argument 'data'"},
   }));
   const auto parsed = parse(arguments);
