@@ -54,11 +54,13 @@ po::options_description describe(TrainOptions& to, std::int64_t& seed) {
       "Usage: train [options]\n"
       "       hvdrun -np 4 train [options]\n\n"
       "Trains a model on images in the format of MNIST, alone or with other ranks. What other\n"
-      "models of --list are fed with cannot be read yet.\n"
+      "models of --list are fed with cannot be read yet; --describe shows their layers.\n"
       "scripts/make-dataset makes a set where the real one is not at hand.\n\nOptions");
   all.add_options()("model", po::value(&to.model)->value_name("NAME"),
                     "mnist-cnn (default) or another of --list")(
       "list", "name the models with their parameters, data and source")(
+      "describe", po::bool_switch(&to.describe),
+      "show the layers of the model, what each gives, and its parameters")(
       "data-dir", po::value(&to.data_dir)->value_name("DIR"),
       "folder of the four files, plain or .gz (data/mnist)")(
       "epochs", po::value(&to.epochs)->value_name("N"),
@@ -118,10 +120,11 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
     check(options);
     const ModelInfo& model = *find_model(options.model);
     if (values.count("dropout") == 0) options.dropout = model.dropout;
-    if (!model.data.has_pipeline) {
+    if (!options.describe && !model.data.has_pipeline) {
       // No line about --help: nothing that it lists would help.
       return {std::nullopt, exit_usage,
-              "train: " + options.model + ": its data pipeline is not there yet\n"};
+              "train: " + options.model +
+                  ": its data pipeline is not there yet; --describe shows the model\n"};
     }
     return {options, exit_ok, {}};
   } catch (const std::exception& error) {

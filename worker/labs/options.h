@@ -20,6 +20,7 @@ struct TrainOptions {
   std::string checkpoint;      // empty: none is written
   std::string resume;
   std::string loss_log;
+  bool describe = false;  // print the model instead of training it
 };
 
 struct ParsedOptions {

@@ -14,6 +14,7 @@
 #include "worker/data/whole_file.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/checkpoint.h"
+#include "worker/labs/describe.h"
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/trainer.h"
 
@@ -248,6 +249,17 @@ int run_training(const TrainOptions& options) {
   }
   hvd::shutdown();
   return exit_ok;
+}
+
+int run_description(const TrainOptions& options) {
+  ParsedOptions described{std::nullopt, exit_ok, {}};
+  try {
+    described.text = describe_model(*find_model(options.model));
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return exit_failed;
+  }
+  return report_options(described);
 }
 
 int report_options(const ParsedOptions& parsed) {

@@ -67,9 +67,9 @@ TEST_CASE("help is no error and names every option", "[options]") {
   const auto parsed = parse({"--help"});
   CHECK_FALSE(parsed.options);
   CHECK(parsed.exit_code == exit_ok);
-  for (const char* name :
-       {"--model", "--list", "--data-dir", "--epochs", "--batch-size", "--lr", "--momentum",
-        "--dropout", "--seed", "--max-steps", "--checkpoint", "--resume", "--loss-log"}) {
+  for (const char* name : {"--model", "--list", "--describe", "--data-dir", "--epochs",
+                           "--batch-size", "--lr", "--momentum", "--dropout", "--seed",
+                           "--max-steps", "--checkpoint", "--resume", "--loss-log"}) {
     CHECK_THAT(parsed.text, Catch::Matchers::Contains(name));
   }
 }
@@ -93,11 +93,22 @@ TEST_CASE("the list has a line for each model, with what it is fed and where it 
   CHECK_FALSE(std::getline(lines, line));
 }
 
-TEST_CASE("a model whose data cannot be read yet does not train", "[options]") {
+TEST_CASE("a model whose data cannot be read yet is only described", "[options]") {
   const auto refused = parse({"--model", "resnet50"});
   CHECK_FALSE(refused.options);
   CHECK(refused.exit_code == exit_usage);
-  CHECK(refused.text == "train: resnet50: its data pipeline is not there yet\n");
+  CHECK(refused.text ==
+        "train: resnet50: its data pipeline is not there yet; --describe shows the model\n");
+  const auto described = parse({"--model", "resnet50", "--describe"});
+  REQUIRE(described.options);
+  CHECK(described.options->describe);
+  CHECK_FALSE(parse({}).options->describe);
+}
+
+TEST_CASE("a model has a dropout of its own", "[options]") {
+  CHECK(parse({"--describe", "--model", "wrn-16-10"}).options->dropout == 0.01);
+  CHECK(parse({"--describe", "--model", "wrn-16-10", "--dropout", "0.5"}).options->dropout == 0.5);
+  CHECK(parse({}).options->dropout == 0.5);
 }
 
 TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[options]") {

@@ -1,4 +1,4 @@
-// What every lab model is to the training.
+// What every lab model is to the training and to `train --describe`.
 #pragma once
 
 #include <cstdint>
