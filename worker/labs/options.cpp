@@ -1,6 +1,5 @@
 #include "worker/labs/options.h"
 
-#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
@@ -39,12 +38,8 @@ void check_fraction(const char* name, double value) {
 }
 
 void check(const TrainOptions& options) {
-  const std::vector<std::string> models = model_names();
-  if (std::find(models.begin(), models.end(), options.model) == models.end()) {
-    std::string known;
-    for (const auto& name : models) known.append(known.empty() ? "" : ", ").append(name);
-    throw std::invalid_argument("unknown model '" + options.model + "'; there is: " + known);
-  }
+  require(find_model(options.model) != nullptr,
+          "unknown model '" + options.model + "'; there is: " + model_names());
   check_range("epochs", options.epochs, 1, 1'000'000);
   check_range("batch-size", options.batch_size, 1, 1'000'000);
   check_range("max-steps", options.max_steps, 0, 1'000'000'000'000);
@@ -58,10 +53,14 @@ po::options_description describe(TrainOptions& to, std::int64_t& seed) {
   po::options_description all(
       "Usage: train [options]\n"
       "       hvdrun -np 4 train [options]\n\n"
-      "Trains a model on images in the format of MNIST, alone or with other ranks.\n"
+      "Trains a model on images in the format of MNIST, alone or with other ranks. What other\n"
+      "models of --list are fed with cannot be read yet; --describe shows their layers.\n"
       "scripts/make-dataset makes a set where the real one is not at hand.\n\nOptions");
   all.add_options()("model", po::value(&to.model)->value_name("NAME"),
-                    "mnist-cnn (default) or mnist-linear")(
+                    "mnist-cnn (default) or another of --list")(
+      "list", "name the models with their parameters, data and source")(
+      "describe", po::bool_switch(&to.describe),
+      "show the layers of the model, what each gives, and its parameters")(
       "data-dir", po::value(&to.data_dir)->value_name("DIR"),
       "folder of the four files, plain or .gz (data/mnist)")(
       "epochs", po::value(&to.epochs)->value_name("N"),
@@ -70,7 +69,8 @@ po::options_description describe(TrainOptions& to, std::int64_t& seed) {
       "lr", po::value(&to.lr)->value_name("X"),
       "learning rate of one rank; it is multiplied by the number of ranks (0.01)")(
       "momentum", po::value(&to.momentum)->value_name("X"), "of SGD (0.5)")(
-      "dropout", po::value(&to.dropout)->value_name("P"), "probability, 0 turns it off (0.5)")(
+      "dropout", po::value(&to.dropout)->value_name("P"),
+      "probability, 0 turns it off (as the model has it: 0.5 for mnist-cnn)")(
       "seed", po::value(&seed)->value_name("N"),
       "of initial weights, order of images and dropout (1); a resumed checkpoint brings its own")(
       "max-steps", po::value(&to.max_steps)->value_name("N"), "stop after N steps in all")(
@@ -113,10 +113,19 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
               "sets it.\n";
       return {std::nullopt, exit_ok, text.str()};
     }
+    if (values.count("list") != 0) return {std::nullopt, exit_ok, list_models()};
     require(rest.empty(), "unexpected argument '" + (rest.empty() ? "" : rest.front()) + "'");
     require(seed >= 0, "--seed takes a number from 0, not " + std::to_string(seed));
     options.seed = static_cast<std::uint64_t>(seed);
     check(options);
+    const ModelInfo& model = *find_model(options.model);
+    if (values.count("dropout") == 0) options.dropout = model.dropout;
+    if (!options.describe && !model.data.has_pipeline) {
+      // No line about --help: nothing that it lists would help.
+      return {std::nullopt, exit_usage,
+              "train: " + options.model +
+                  ": its data pipeline is not there yet; --describe shows the model\n"};
+    }
     return {options, exit_ok, {}};
   } catch (const std::exception& error) {
     return {std::nullopt, exit_usage,

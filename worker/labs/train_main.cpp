@@ -4,5 +4,7 @@
 
 int main(int argc, char** argv) {
   const hvdrun::ParsedOptions parsed = hvdrun::parse_train_options(argc, argv);
-  return parsed.options ? hvdrun::run_training(*parsed.options) : hvdrun::report_options(parsed);
+  if (!parsed.options) return hvdrun::report_options(parsed);
+  return parsed.options->describe ? hvdrun::run_description(*parsed.options)
+                                  : hvdrun::run_training(*parsed.options);
 }

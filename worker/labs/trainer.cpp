@@ -32,7 +32,7 @@ class Sums {
 
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<ImageModel> model, torch::optim::SGD& sgd)
+Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::SGD& sgd)
     : model_(std::move(model)), optimizer_(sgd) {}
 
 Score Trainer::train_epoch(const ImageBatches& data, const EpochSampler& order,

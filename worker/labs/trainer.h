@@ -24,7 +24,7 @@ struct Score {
 class Trainer {
  public:
   // `sgd` trains the parameters of `model`. hvd::init() has been called.
-  Trainer(std::shared_ptr<ImageModel> model, torch::optim::SGD& sgd);
+  Trainer(std::shared_ptr<LabModel> model, torch::optim::SGD& sgd);
 
   // Called after every step with this rank's loss.
   using StepCallback = std::function<void(double loss)>;
@@ -35,7 +35,7 @@ class Trainer {
   Score evaluate(const ImageBatches& data);
 
  private:
-  std::shared_ptr<ImageModel> model_;
+  std::shared_ptr<LabModel> model_;
   hvd::DistributedOptimizer optimizer_;
 };
 

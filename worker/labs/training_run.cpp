@@ -14,6 +14,7 @@
 #include "worker/data/whole_file.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/checkpoint.h"
+#include "worker/labs/describe.h"
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/trainer.h"
 
@@ -44,7 +45,7 @@ class TrainingRun {
 
     // The same start on every rank, even if one was built with another generator.
     torch::manual_seed(options_.seed);
-    model_ = make_model(options_.model, {options_.dropout});
+    model_ = make_model(options_.model, options_.dropout);
     hvd::broadcast_parameters(*model_);
     lr_ = options_.lr * hvd::size();
     torch::optim::SGD sgd(model_->parameters(),
@@ -205,7 +206,7 @@ class TrainingRun {
   }
 
   const TrainOptions& options_;
-  std::shared_ptr<ImageModel> model_;
+  std::shared_ptr<LabModel> model_;
   Progress progress_;
   double lr_ = 0;
   File loss_log_;
@@ -248,6 +249,17 @@ int run_training(const TrainOptions& options) {
   }
   hvd::shutdown();
   return exit_ok;
+}
+
+int run_description(const TrainOptions& options) {
+  ParsedOptions described{std::nullopt, exit_ok, {}};
+  try {
+    described.text = describe_model(*find_model(options.model));
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return exit_failed;
+  }
+  return report_options(described);
 }
 
 int report_options(const ParsedOptions& parsed) {

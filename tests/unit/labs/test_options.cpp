@@ -1,6 +1,9 @@
+#include <sstream>
+
 #include <catch2/catch.hpp>
 
 #include "worker/labs/exit_codes.h"
+#include "worker/labs/models/registry.h"
 #include "worker/labs/options.h"
 
 namespace hvdrun {
@@ -64,11 +67,48 @@ TEST_CASE("help is no error and names every option", "[options]") {
   const auto parsed = parse({"--help"});
   CHECK_FALSE(parsed.options);
   CHECK(parsed.exit_code == exit_ok);
-  for (const char* name :
-       {"--model", "--data-dir", "--epochs", "--batch-size", "--lr", "--momentum", "--dropout",
-        "--seed", "--max-steps", "--checkpoint", "--resume", "--loss-log"}) {
+  for (const char* name : {"--model", "--list", "--describe", "--data-dir", "--epochs",
+                           "--batch-size", "--lr", "--momentum", "--dropout", "--seed",
+                           "--max-steps", "--checkpoint", "--resume", "--loss-log"}) {
     CHECK_THAT(parsed.text, Catch::Matchers::Contains(name));
   }
+}
+
+TEST_CASE("the list has a line for each model, with what it is fed and where it is from",
+          "[options]") {
+  const auto parsed = parse({"--list"});
+  CHECK_FALSE(parsed.options);
+  CHECK(parsed.exit_code == exit_ok);
+  std::istringstream lines(parsed.text);
+  std::string line;
+  REQUIRE(std::getline(lines, line));
+  CHECK_THAT(line, Catch::Matchers::StartsWith("model ") && Catch::Matchers::EndsWith(" source"));
+  for (const ModelInfo& model : models()) {
+    REQUIRE(std::getline(lines, line));
+    CHECK(line.rfind(std::string(model.name) + " ", 0) == 0);
+    CHECK_THAT(line, Catch::Matchers::Contains(" " + std::to_string(model.parameters) + "  "));
+    CHECK_THAT(line, Catch::Matchers::Contains(model.data.name));
+    CHECK_THAT(line, Catch::Matchers::EndsWith(model.source));
+  }
+  CHECK_FALSE(std::getline(lines, line));
+}
+
+TEST_CASE("a model whose data cannot be read yet is only described", "[options]") {
+  const auto refused = parse({"--model", "resnet50"});
+  CHECK_FALSE(refused.options);
+  CHECK(refused.exit_code == exit_usage);
+  CHECK(refused.text ==
+        "train: resnet50: its data pipeline is not there yet; --describe shows the model\n");
+  const auto described = parse({"--model", "resnet50", "--describe"});
+  REQUIRE(described.options);
+  CHECK(described.options->describe);
+  CHECK_FALSE(parse({}).options->describe);
+}
+
+TEST_CASE("a model has a dropout of its own", "[options]") {
+  CHECK(parse({"--describe", "--model", "wrn-16-10"}).options->dropout == 0.01);
+  CHECK(parse({"--describe", "--model", "wrn-16-10", "--dropout", "0.5"}).options->dropout == 0.5);
+  CHECK(parse({}).options->dropout == 0.5);
 }
 
 TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[options]") {
@@ -88,7 +128,8 @@ TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[option
       {{"--dropout", "nan"}, "--dropout takes a number from 0 to below 1, not nan"},
       {{"--seed", "-1"}, "--seed takes a number from 0, not -1"},
       {{"--max-steps", "-1"}, "--max-steps takes 0 to"},
-      {{"--model", "resnet"}, "unknown model 'resnet'; there is: mnist-cnn, mnist-linear"},
+      {{"--model", "resnet"},
+       "unknown model 'resnet'; there is: mnist-cnn, mnist-linear, resnet50"},
       {{"data"}, "unexpected argument 'data'"},
   }));
   const auto parsed = parse(arguments);

@@ -1,17 +1,17 @@
-// The net of the PyTorch and Horovod MNIST examples, layer by layer: 21,840 parameters.
+// The net of the PyTorch and Horovod MNIST examples, layer by layer.
 #include "worker/labs/models/model.h"
 
 namespace hvdrun {
 namespace {
 
-class MnistCnn final : public ImageModel {
+class MnistCnn final : public LabModel {
  public:
-  explicit MnistCnn(const ModelOptions& options)
+  explicit MnistCnn(double dropout)
       : conv1_(register_module("conv1", torch::nn::Conv2d(1, 10, 5))),
         conv2_(register_module("conv2", torch::nn::Conv2d(10, 20, 5))),
-        conv2_drop_(register_module("conv2_drop", torch::nn::Dropout2d(options.dropout))),
+        conv2_drop_(register_module("conv2_drop", torch::nn::Dropout2d(dropout))),
         fc1_(register_module("fc1", torch::nn::Linear(320, 50))),
-        fc1_drop_(register_module("fc1_drop", torch::nn::Dropout(options.dropout))),
+        fc1_drop_(register_module("fc1_drop", torch::nn::Dropout(dropout))),
         fc2_(register_module("fc2", torch::nn::Linear(50, 10))) {}
 
   torch::Tensor forward(const torch::Tensor& images) override {
@@ -20,6 +20,8 @@ class MnistCnn final : public ImageModel {
     x = fc1_drop_(torch::relu(fc1_(x.view({-1, 320}))));
     return torch::log_softmax(fc2_(x), 1);
   }
+
+  torch::Tensor example(std::int64_t n) const override { return torch::zeros({n, 1, 28, 28}); }
 
  private:
   torch::nn::Conv2d conv1_;
@@ -32,8 +34,16 @@ class MnistCnn final : public ImageModel {
 
 }  // namespace
 
-std::shared_ptr<ImageModel> make_mnist_cnn(const ModelOptions& options) {
-  return std::make_shared<MnistCnn>(options);
+ModelInfo mnist_cnn() {
+  return {"mnist-cnn",
+          "two convolutions and two linear layers for digits",
+          kMnistFiles,
+          "the MNIST examples of PyTorch and Horovod",
+          21'840,
+          [](double dropout) -> std::shared_ptr<LabModel> {
+            return std::make_shared<MnistCnn>(dropout);
+          },
+          0.5};
 }
 
 }  // namespace hvdrun

@@ -4,7 +4,7 @@
 namespace hvdrun {
 namespace {
 
-class MnistLinear final : public ImageModel {
+class MnistLinear final : public LabModel {
  public:
   MnistLinear() : fc_(register_module("fc", torch::nn::Linear(784, 10))) {}
 
@@ -12,14 +12,21 @@ class MnistLinear final : public ImageModel {
     return torch::log_softmax(fc_(images.view({-1, 784})), 1);
   }
 
+  torch::Tensor example(std::int64_t n) const override { return torch::zeros({n, 1, 28, 28}); }
+
  private:
   torch::nn::Linear fc_;
 };
 
 }  // namespace
 
-std::shared_ptr<ImageModel> make_mnist_linear(const ModelOptions&) {
-  return std::make_shared<MnistLinear>();
+ModelInfo mnist_linear() {
+  return {"mnist-linear",
+          "softmax regression, the measure for every other model",
+          kMnistFiles,
+          "a linear layer alone",
+          7'850,
+          [](double) -> std::shared_ptr<LabModel> { return std::make_shared<MnistLinear>(); }};
 }
 
 }  // namespace hvdrun

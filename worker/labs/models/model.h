@@ -1,5 +1,7 @@
-// A model that takes images and gives class scores.
+// What every lab model is to the training and to `train --describe`.
 #pragma once
+
+#include <cstdint>
 
 #include <torch/torch.h>
 
@@ -7,10 +9,13 @@
 
 namespace hvdrun {
 
-class ImageModel : public torch::nn::Module {
+class LabModel : public torch::nn::Module {
  public:
-  // Images [n, 1, 28, 28], normalised; gives log-probabilities [n, classes].
-  virtual torch::Tensor forward(const torch::Tensor& images) = 0;
+  // A batch [n, ...] as example() has it; gives log-probabilities [n, classes], or for yes and no
+  // one logit [n, 1].
+  virtual torch::Tensor forward(const torch::Tensor& batch) = 0;
+  // Some batch of `n`: the shape and type that forward() takes.
+  virtual torch::Tensor example(std::int64_t n) const = 0;
 };
 
 }  // namespace hvdrun

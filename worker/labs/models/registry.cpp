@@ -1,34 +1,64 @@
 #include "worker/labs/models/registry.h"
 
+#include <algorithm>
 #include <array>
 
 namespace hvdrun {
 namespace {
 
-struct Entry {
-  const char* name;
-  std::shared_ptr<ImageModel> (*make)(const ModelOptions&);
-};
-
-constexpr std::array<Entry, 2> kModels = {{
-    {"mnist-cnn", make_mnist_cnn},
-    {"mnist-linear", make_mnist_linear},
-}};
+using Columns = std::array<std::string, 5>;
 
 }  // namespace
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  names.reserve(kModels.size());
-  for (const Entry& entry : kModels) names.emplace_back(entry.name);
+const std::vector<ModelInfo>& models() {
+  static const std::vector<ModelInfo> all = {
+      mnist_cnn(), mnist_linear(), resnet50(), alexnet_owt(), wrn_16_10(), text_nnlm(),
+  };
+  return all;
+}
+
+const ModelInfo* find_model(const std::string& name) {
+  for (const ModelInfo& model : models()) {
+    if (name == model.name) return &model;
+  }
+  return nullptr;
+}
+
+std::string model_names() {
+  std::string names;
+  for (const ModelInfo& model : models())
+    names.append(names.empty() ? "" : ", ").append(model.name);
   return names;
 }
 
-std::shared_ptr<ImageModel> make_model(const std::string& name, const ModelOptions& options) {
-  for (const Entry& entry : kModels) {
-    if (name == entry.name) return entry.make(options);
+std::shared_ptr<LabModel> make_model(const std::string& name, std::optional<double> dropout) {
+  const ModelInfo* model = find_model(name);
+  return model == nullptr ? nullptr : model->make(dropout.value_or(model->dropout));
+}
+
+std::string list_models() {
+  std::vector<Columns> lines = {{"model", "parameters", "trains", "data", "source"}};
+  for (const ModelInfo& model : models()) {
+    lines.push_back({model.name, std::to_string(model.parameters),
+                     model.data.has_pipeline ? "yes" : "not yet", model.data.name, model.source});
   }
-  return nullptr;
+  std::array<std::size_t, 5> widths{};
+  for (const Columns& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::string text;
+  for (const Columns& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const std::string padding(widths[i] - line[i].size(), ' ');
+      const bool is_number = i == 1;
+      if (is_number) text += padding;
+      text += line[i];
+      const bool is_last = i + 1 == line.size();
+      if (!is_number && !is_last) text += padding;
+      text += is_last ? "\n" : "  ";
+    }
+  }
+  return text;
 }
 
 }  // namespace hvdrun

@@ -2,23 +2,45 @@
 // registry.cpp. No LibTorch in here, so that the command line can be checked without it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "worker/labs/data_format.h"
+
 namespace hvdrun {
 
-class ImageModel;
+class LabModel;
 
-struct ModelOptions {
-  double dropout = 0.5;
+struct ModelInfo {
+  const char* name;
+  const char* summary;
+  DataFormat data;
+  const char* source;
+  // From the source or counted on paper: the tests compare it with what the layers sum up to.
+  std::int64_t parameters;
+  // Weights come from torch's generator.
+  std::shared_ptr<LabModel> (*make)(double dropout);
+  double dropout = 0.5;  // unless --dropout says something else
 };
 
-std::vector<std::string> model_names();
-// Weights come from torch's generator. Null for an unknown name.
-std::shared_ptr<ImageModel> make_model(const std::string& name, const ModelOptions& options);
+const std::vector<ModelInfo>& models();
+// Null for an unknown name.
+const ModelInfo* find_model(const std::string& name);
+// "mnist-cnn, mnist-linear, ..."
+std::string model_names();
+// Null for an unknown name. Without `dropout` the model has its own.
+std::shared_ptr<LabModel> make_model(const std::string& name, std::optional<double> dropout = {});
+// What `train --list` prints: a line for each model below a line of titles.
+std::string list_models();
 
-std::shared_ptr<ImageModel> make_mnist_cnn(const ModelOptions& options);
-std::shared_ptr<ImageModel> make_mnist_linear(const ModelOptions& options);
+ModelInfo mnist_cnn();
+ModelInfo mnist_linear();
+ModelInfo resnet50();
+ModelInfo alexnet_owt();
+ModelInfo wrn_16_10();
+ModelInfo text_nnlm();
 
 }  // namespace hvdrun

@@ -1,0 +1,144 @@
+#include <cmath>
+#include <map>
+
+#include "tests/unit/torch/catch_with_torch.h"
+#include "worker/labs/describe.h"
+#include "worker/labs/layer_walk.h"
+#include "worker/labs/models/wide_resnet.h"
+
+namespace hvdrun {
+namespace {
+
+using Catch::Matchers::Contains;
+using Shape = std::vector<std::int64_t>;
+
+std::int64_t parameters_of(const torch::nn::Module& model) {
+  std::int64_t count = 0;
+  for (const torch::Tensor& parameter : model.parameters()) count += parameter.numel();
+  return count;
+}
+
+// Of the layer's output; empty where no layer has the name.
+Shape shape_of(const std::vector<Layer>& layers, const std::string& name) {
+  for (const Layer& layer : layers) {
+    if (layer.name == name) return layer.shape;
+  }
+  return {};
+}
+
+TEST_CASE("every model has the number of parameters of its original", "[models]") {
+  const std::map<std::string, std::int64_t> expected = {
+      {"mnist-cnn", 21'840},       {"mnist-linear", 7'850},   {"resnet50", 25'557'032},
+      {"alexnet-owt", 61'100'840}, {"wrn-16-10", 17'121'962}, {"text-nnlm", 16'826'753},
+  };
+  CHECK(models().size() == expected.size());
+  for (const ModelInfo& info : models()) {
+    CAPTURE(info.name);
+    REQUIRE(expected.count(info.name) == 1);
+    CHECK(info.parameters == expected.at(info.name));
+    const auto model = make_model(info.name);
+    CHECK(parameters_of(*model) == expected.at(info.name));
+
+    // The walk misses no layer that has parameters, and counts none twice.
+    std::int64_t walked = 0;
+    for (const Layer& layer : layers_of(*model, model->example(1))) {
+      CHECK(layer.shape.size() >= 2);
+      walked += layer.parameters;
+    }
+    CHECK(walked == expected.at(info.name));
+  }
+  CHECK(make_model("other") == nullptr);
+}
+
+TEST_CASE("models give log-probabilities of each class", "[models]") {
+  const auto check = [](LabModel& model, const torch::Tensor& images, std::int64_t classes) {
+    model.eval();
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor output = model.forward(images);
+    CHECK(output.sizes() == torch::IntArrayRef({images.size(0), classes}));
+    CHECK(output.exp().sum(1).allclose(torch::ones({images.size(0)})));
+  };
+  check(*make_model("mnist-cnn"), torch::randn({2, 1, 28, 28}), 10);
+  check(*make_model("mnist-linear"), torch::randn({2, 1, 28, 28}), 10);
+  check(*make_model("resnet50"), torch::randn({2, 3, 64, 64}), 1000);
+  check(*make_model("alexnet-owt"), torch::randn({1, 3, 224, 224}), 1000);
+  check(*make_wide_resnet(16, 1, 0.01), torch::randn({2, 1, 28, 28}), 10);
+}
+
+TEST_CASE("ResNet-50 strides in the 3x3 convolution and begins as He et al. say", "[models]") {
+  torch::manual_seed(1);
+  const auto model = make_model("resnet50");
+  const auto layers = layers_of(*model, torch::zeros({1, 3, 64, 64}));
+  CHECK(shape_of(layers, "conv1") == Shape{1, 64, 32, 32});
+  CHECK(shape_of(layers, "layer2.0.conv1") == Shape{1, 128, 16, 16});
+  CHECK(shape_of(layers, "layer2.0.conv2") == Shape{1, 128, 8, 8});
+  CHECK(shape_of(layers, "layer2.0.downsample.0") == Shape{1, 512, 8, 8});
+  CHECK(shape_of(layers, "layer4.2.conv3") == Shape{1, 2048, 2, 2});
+  const auto weights = model->named_parameters();
+  CHECK(weights.find("conv1.bias") == nullptr);
+  const auto deviation = weights["layer3.1.conv2.weight"].std().item<double>();
+  CHECK(deviation == Approx(std::sqrt(2.0 / (256 * 9))).epsilon(0.02));
+}
+
+TEST_CASE("a Wide ResNet takes any depth of 6 n + 4, any width and backward", "[models]") {
+  // A group begins with a convolution of 1x1 only where the width changes: not in the first at 1.
+  CHECK(parameters_of(*make_wide_resnet(16, 1, 0)) == 175'338);
+  const auto deeper = make_wide_resnet(22, 2, 0);
+  const auto layers = layers_of(*deeper, torch::zeros({1, 1, 28, 28}));
+  CHECK(shape_of(layers, "group1.2.conv2") == Shape{1, 32, 28, 28});
+  CHECK(shape_of(layers, "group3.2.conv2") == Shape{1, 128, 7, 7});
+  CHECK(shape_of(layers, "group3.3.conv1").empty());
+  CHECK_THROWS_WITH(make_wide_resnet(17, 1, 0), Contains("a depth of 6 n + 4, not 17"));
+
+  const auto model = make_wide_resnet(10, 1, 0.01);
+  torch::nll_loss(model->forward(torch::randn({2, 1, 28, 28})), torch::tensor({3, 7}, torch::kLong))
+      .backward();
+  for (const auto& parameter : model->named_parameters()) {
+    CAPTURE(parameter.key());
+    CHECK(parameter.value().grad().defined());
+  }
+}
+
+TEST_CASE("a sentence is its words, whatever their order and the filling behind", "[models]") {
+  const auto model = make_model("text-nnlm");
+  const auto logits = [&](std::vector<std::int64_t> words) {
+    const torch::Tensor batch = torch::tensor(words, torch::kLong).view({2, -1});
+    return model->forward(batch).detach();
+  };
+  const torch::Tensor both = logits({5, 9, 7, 100'000});
+  CHECK(both.sizes() == torch::IntArrayRef({2, 1}));
+  CHECK(both.allclose(logits({9, 5, 0, 0, 100'000, 7, 0, 0})));
+  CHECK_FALSE(both[0].allclose(both[1]));
+  // The root of the number of words: a word said four times weighs twice, not four times or once.
+  const torch::Tensor rows = model->named_parameters()["embedding.weight"].detach();
+  const auto layers = layers_of(*model, torch::full({1, 4}, 5, torch::kLong));
+  CHECK(layers.front().kind == "EmbeddingBag");
+  const torch::Tensor once = logits({5, 6});
+  const torch::Tensor four_times = logits({5, 5, 5, 5, 6, 6, 6, 6});
+  rows.mul_(2);
+  CHECK_FALSE(four_times.allclose(once));
+  CHECK(four_times.allclose(logits({5, 6}), 1e-4, 1e-6));
+}
+
+TEST_CASE("a description has a line for each layer and the sum", "[models]") {
+  const std::string text = describe_model(*find_model("mnist-cnn"));
+  CHECK_THAT(text, Contains("\nconv1  Conv2d        [1, 10, 24, 24]            260\n"));
+  CHECK_THAT(text, Contains("\n-      MaxPool2d     [1, 10, 12, 12]              0\n"));
+  CHECK_THAT(text, Contains("\nfc2    Linear        [1, 10]                    510\n"));
+  CHECK_THAT(text, Contains("\ntotal ") && Contains(" 21840\n"));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 12);
+}
+
+TEST_CASE("dropout 0 leaves nothing to chance", "[models]") {
+  const auto same_twice = [](double dropout) {
+    const auto model = make_model("mnist-cnn", dropout);
+    model->train();
+    const torch::Tensor images = torch::randn({4, 1, 28, 28});
+    return model->forward(images).equal(model->forward(images));
+  };
+  CHECK(same_twice(0));
+  CHECK_FALSE(same_twice(0.5));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,52 @@
+#include "worker/labs/describe.h"
+
+#include <algorithm>
+
+#include "worker/labs/layer_walk.h"
+
+namespace hvdrun {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) {
+    text.append(text.empty() ? "[" : ", ").append(std::to_string(size));
+  }
+  return text + "]";
+}
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text + "  ";
+}
+
+std::string layer_line(const std::string& name, const std::string& kind, const std::string& shape,
+                       const std::string& parameters, std::size_t name_width) {
+  constexpr std::size_t kKindWidth = 12;  // EmbeddingBag
+  constexpr std::size_t kShapeWidth = 18;
+  constexpr std::size_t kNumberWidth = 10;
+  const std::size_t short_of = kNumberWidth - std::min(kNumberWidth, parameters.size());
+  return padded(name, name_width) + padded(kind, kKindWidth) + padded(shape, kShapeWidth) +
+         std::string(short_of, ' ') + parameters + "\n";
+}
+
+}  // namespace
+
+std::string describe_model(const ModelInfo& info) {
+  const auto model = info.make(info.dropout);
+  const std::vector<Layer> layers = layers_of(*model, model->example(1));
+  std::size_t name_width = 5;
+  for (const Layer& layer : layers) name_width = std::max(name_width, layer.name.size());
+  std::string text = std::string(info.name) + ": " + info.summary + "\ndata: " + info.data.name +
+                     "\nsource: " + info.source + "\n\n" +
+                     layer_line("layer", "kind", "output of one", "parameters", name_width);
+  for (const Layer& layer : layers) {
+    text += layer_line(layer.name.empty() ? "-" : layer.name, layer.kind, shape_text(layer.shape),
+                       std::to_string(layer.parameters), name_width);
+  }
+  std::int64_t total = 0;
+  for (const torch::Tensor& parameter : model->parameters()) total += parameter.numel();
+  return text + layer_line("total", "", "", std::to_string(total), name_width);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,62 @@
+// AlexNet as in "One weird trick for parallelizing convolutional neural networks" (Krizhevsky,
+// arXiv 1404.5997): one tower instead of two, no response normalisation. Widths, names and dropout
+// are torchvision's, whose initial weights are torch's own.
+#include "worker/labs/models/model.h"
+
+namespace hvdrun {
+namespace {
+
+torch::nn::MaxPool2d alexnet_pool() {
+  return torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(3).stride(2));
+}
+
+torch::nn::Conv2d alexnet_conv(std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, kernel).padding(kernel / 2));
+}
+
+class AlexnetOwt final : public LabModel {
+ public:
+  explicit AlexnetOwt(double dropout)
+      : features_(register_module(
+            "features",
+            torch::nn::Sequential(
+                torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 64, 11).stride(4).padding(2)),
+                torch::nn::ReLU(), alexnet_pool(), alexnet_conv(64, 192, 5), torch::nn::ReLU(),
+                alexnet_pool(), alexnet_conv(192, 384, 3), torch::nn::ReLU(),
+                alexnet_conv(384, 256, 3), torch::nn::ReLU(), alexnet_conv(256, 256, 3),
+                torch::nn::ReLU(), alexnet_pool()))),
+        classifier_(register_module(
+            "classifier",
+            torch::nn::Sequential(torch::nn::Dropout(dropout), torch::nn::Linear(256 * 6 * 6, 4096),
+                                  torch::nn::ReLU(), torch::nn::Dropout(dropout),
+                                  torch::nn::Linear(4096, 4096), torch::nn::ReLU(),
+                                  torch::nn::Linear(4096, 1000)))) {}
+
+  torch::Tensor forward(const torch::Tensor& images) override {
+    // Only images of another size than 224x224 need it.
+    const torch::Tensor x = torch::adaptive_avg_pool2d(features_->forward(images), {6, 6});
+    return torch::log_softmax(classifier_->forward(x.flatten(1)), 1);
+  }
+
+  torch::Tensor example(std::int64_t n) const override { return torch::zeros({n, 3, 224, 224}); }
+
+ private:
+  torch::nn::Sequential features_;
+  torch::nn::Sequential classifier_;
+};
+
+}  // namespace
+
+ModelInfo alexnet_owt() {
+  return {"alexnet-owt",
+          "five convolutions and three linear layers, 1000 classes",
+          kImageNet,
+          "Krizhevsky, arXiv 1404.5997, as torchvision has it",
+          61'100'840,
+          [](double dropout) -> std::shared_ptr<LabModel> {
+            return std::make_shared<AlexnetOwt>(dropout);
+          },
+          0.5};
+}
+
+}  // namespace hvdrun

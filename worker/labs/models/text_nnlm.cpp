@@ -1,0 +1,61 @@
+// Is a sentence one or the other? The sum of its words' vectors goes through two hidden layers. As
+// in the embeddings called nnlm-en-dim128 a word has 128 numbers and the sum is divided by the root
+// of the number of words; the vectors are learned with the rest, and a word finds its own by a
+// hash, so there is no vocabulary to carry around.
+#include "worker/labs/models/model.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::int64_t kWordBuckets = std::int64_t{1} << 17;
+constexpr std::int64_t kNoWord = 0;  // fills sentences up to the length of the longest
+constexpr std::int64_t kExampleWords = 16;
+
+class TextNnlm final : public LabModel {
+ public:
+  TextNnlm()
+      : embedding_(register_module(
+            "embedding", torch::nn::EmbeddingBag(torch::nn::EmbeddingBagOptions(kWordBuckets, 128)
+                                                     .mode(torch::kSum)
+                                                     .padding_idx(kNoWord)))),
+        fc1_(register_module("fc1", torch::nn::Linear(128, 256))),
+        fc2_(register_module("fc2", torch::nn::Linear(256, 64))),
+        fc3_(register_module("fc3", torch::nn::Linear(64, 1))) {
+    // As Keras begins.
+    torch::nn::init::uniform_(embedding_->weight, -0.05, 0.05);
+    for (const torch::nn::Linear& layer : {fc1_, fc2_, fc3_}) {
+      torch::nn::init::xavier_uniform_(layer->weight);
+      torch::nn::init::zeros_(layer->bias);
+    }
+  }
+
+  torch::Tensor forward(const torch::Tensor& words) override {
+    const torch::Tensor count = words.ne(kNoWord).sum(1, /*keepdim=*/true).clamp_min(1);
+    torch::Tensor x = embedding_(words) / count.sqrt();
+    x = torch::relu(fc2_(torch::relu(fc1_(x))));
+    return fc3_(x);
+  }
+
+  torch::Tensor example(std::int64_t n) const override {
+    return torch::ones({n, kExampleWords}, torch::kLong);
+  }
+
+ private:
+  torch::nn::EmbeddingBag embedding_;
+  torch::nn::Linear fc1_;
+  torch::nn::Linear fc2_;
+  torch::nn::Linear fc3_;
+};
+
+}  // namespace
+
+ModelInfo text_nnlm() {
+  return {"text-nnlm",
+          "a bag of hashed words, 128 numbers each, and layers of 256, 64 and 1",
+          kLabelledText,
+          "the design of TensorFlow Hub's nnlm-en-dim128",
+          16'826'753,
+          [](double) -> std::shared_ptr<LabModel> { return std::make_shared<TextNnlm>(); }};
+}
+
+}  // namespace hvdrun
