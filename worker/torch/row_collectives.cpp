@@ -223,7 +223,7 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op,
   const at::Tensor indices =
       allgather(mine.indices().t().contiguous(), hvdrun::part_of(options, "indices"));
   const at::Tensor values = allgather(mine.values(), hvdrun::part_of(options, "values"));
-  const at::Tensor sum = at::sparse_coo_tensor(indices.t(), values, mine.sizes()).coalesce();
+  at::Tensor sum = at::sparse_coo_tensor(indices.t(), values, mine.sizes()).coalesce();
   if (op == ReduceOp::sum) return sum;
   // After the sum, of which integers are rounded once.
   const at::Tensor means =
