@@ -1,10 +1,8 @@
 """ResNet-50's gradients against DDP on gloo, 1,000 small tensors in other orders, an idle job."""
 
 import json
-import os
 import resource
 import statistics
-import subprocess
 import tempfile
 
 import step
@@ -14,24 +12,6 @@ TITLE = "gradients: ResNet-50's list through DistributedOptimizer, small tensors
 STEPS = 30
 IDLE = 10  # seconds
 WARM_UP = 3  # steps, of step.cpp
-
-
-def job(build, ranks, program, options=()):
-    command = [f"{build}/hvdrun", "--tag-output", "off", "-np", str(ranks)]
-    command += ["-H", f"localhost:{ranks}", *options, *program]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=step.LIMIT,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout.split()
 
 
 def small_tensors(build, rounds, report):
@@ -44,7 +24,7 @@ def small_tensors(build, rounds, report):
         found = {name: [] for name in programs}
         for turn in range(max(1, rounds // 3)):
             for name, program in programs.items():
-                seconds, *more = (float(word) for word in job(build, ranks, program))
+                seconds, *more = (float(word) for word in step.job(build, ranks, program))
                 found[name].append(1e3 * seconds)
                 negotiated = f", {more[0]:.0f} negotiations in the counted steps" if more else ""
                 report(f"small tensors np={ranks}: round {turn + 1}: {name}: {1e3 * seconds:.2f} ms{negotiated}")
@@ -66,7 +46,7 @@ def timeline(build, rounds, report):
             for turn in range(max(1, rounds // 3)):
                 for which, options in (("off", ()), ("on", ("--timeline-filename", file))):
                     program = [f"{build}/bench/step", "mlp", str(step.BLOCKS), str(step.STEPS)]
-                    on, off = (1e3 * float(word) for word in job(build, ranks, program, options)[-2:])
+                    on, off = step.run(build, program, ranks, options)
                     found[which].append(on)
                     report(f"timeline {which} np={ranks}: round {turn + 1}: {on:.1f} ms a step")
                 collectives = collective_milliseconds(file, ranks)
@@ -108,7 +88,7 @@ def idle(build, report):
     used = {}
     for seconds in (0, IDLE):
         before = cpu_seconds()
-        job(build, 4, [f"{build}/bench/small_tensors", "idle", str(seconds)])
+        step.job(build, 4, [f"{build}/bench/small_tensors", "idle", str(seconds)])
         used[seconds] = cpu_seconds() - before
     milliseconds = max(0.0, 1e3 * (used[IDLE] - used[0]))
     report(f"idle np=4: {milliseconds:.1f} ms of CPU in {IDLE} s")

@@ -21,10 +21,10 @@ def programs(build, model):
     }
 
 
-def run(build, program, ranks):
-    """Milliseconds of a step with and without communication."""
+def job(build, ranks, program, options=()):
+    """The words that the ranks print."""
     command = [f"{build}/hvdrun", "--tag-output", "off", "-np", str(ranks)]
-    command += ["-H", f"localhost:{ranks}", *program]
+    command += ["-H", f"localhost:{ranks}", *options, *program]
     done = subprocess.run(
         command,
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
@@ -37,7 +37,12 @@ def run(build, program, ranks):
     )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    on, off = (1e3 * float(word) for word in done.stdout.split()[-2:])
+    return done.stdout.split()
+
+
+def run(build, program, ranks, options=()):
+    """Milliseconds of a step with and without communication."""
+    on, off = (1e3 * float(word) for word in job(build, ranks, program, options)[-2:])
     return on, off
 
 
