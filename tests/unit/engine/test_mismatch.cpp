@@ -28,8 +28,8 @@ Operation plain(std::vector<float>& data) {
 }  // namespace
 
 TEST_CASE("every mismatch is an error on every rank, and the job goes on", "[engine][mismatch]") {
-  using Hosts = std::vector<std::size_t>;
-  const Hosts hosts = GENERATE(Hosts{3}, Hosts{1, 2});
+  using HostSizes = std::vector<std::size_t>;
+  const HostSizes hosts = GENERATE(HostSizes{3}, HostSizes{1, 2});
   const std::string name = GENERATE("", "gradient");
   CAPTURE(hosts, name);
   const std::string first =
