@@ -86,7 +86,7 @@ configure() {
   shift
   if [[ ! -f $dir/build.ninja ]]; then
     [[ -f $dir/meson-private/coredata.dat ]] && rm -rf "$dir/meson-private"  # an attempt that failed
-    "$meson" setup -Dunity=on -Dunity_size=6 "${@/#/-D}" "$dir" "$root"
+    "$meson" setup -Dunity=on -Dunity_size=12 "${@/#/-D}" "$dir" "$root"
     return
   fi
   for pair in "$@"; do
