@@ -214,8 +214,9 @@ TEST_CASE("another host's clock is mapped to that of hvdrun", "[timeline]") {
 TEST_CASE("a flood of events is dropped where it cannot be carried, and says so", "[timeline]") {
   const TempFolder folder;
   const std::string file = folder.path() + "/t.json";
+  const char* const operations = is_sanitized() ? "50000" : "200000";
   const RunResult result =
-      hvdrun({"-np", "2", "--timeline-filename", file, timeline_probe(), "flood"});
+      hvdrun({"-np", "2", "--timeline-filename", file, timeline_probe(), "flood", operations});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   const std::string text = contents_of(file);

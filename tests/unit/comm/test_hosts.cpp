@@ -72,6 +72,7 @@ TEST_CASE("large operations across hosts pass in many chunks", "[hosts]") {
   CAPTURE(counts, encrypt);
   HostThreads ranks(counts, encrypt);
   std::vector<Case> cases;
+  std::uint64_t round = 0;
   for (const OpKind kind : kKinds)
     for (const bool in_place : {false, true})
       for (const DataType type : {DataType::float32, DataType::float16, DataType::uint8}) {
@@ -81,8 +82,8 @@ TEST_CASE("large operations across hosts pass in many chunks", "[hosts]") {
         c.reduction.type = type;
         c.reduction.op = in_place ? ReduceOp::average : ReduceOp::sum;
         c.count = kThorough ? 300'001 : 150'001;
-        c.round = cases.size();
-        cases.push_back(c);
+        c.round = round++;
+        if (kThorough || mix(round) % 3 == 0) cases.push_back(c);
       }
   check_cases(ranks, cases);
 }
