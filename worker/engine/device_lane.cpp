@@ -53,11 +53,12 @@ struct DeviceLane::Outcome {
 };
 
 DeviceLane::DeviceLane(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
-                       Milliseconds connect_timeout)
+                       Milliseconds connect_timeout, Milliseconds leave_timeout)
     : gpu_(std::move(gpu)),
       host_(host),
       names_(std::move(names)),
       connect_timeout_(connect_timeout),
+      leave_timeout_(leave_timeout),
       events_(std::make_shared<GpuEvents>(gpu_->device())) {}
 
 DeviceLane::~DeviceLane() { close(); }
@@ -188,9 +189,13 @@ void DeviceLane::connect(const CallOptions& options) {
     communicator_ = std::make_unique<NcclCommunicator>(std::move(found.parts), host_.rank(),
                                                        host_.size(), names_);
     gpu_->watch().add(*communicator_);
+    // Throws when a rank has gone already: who told it found no communicator to abort.
+    host_.await_others(Milliseconds(0));
     communicator_->connect(all.front().id, connect_timeout_);
   } catch (const hvd::Error& error) {
     failure.emplace(error.code(), error.what());
+  } catch (const std::exception& error) {
+    failure.emplace(ErrorCode::internal, error.what());  // the others wait for an answer
   }
   exchange_outcomes(failure, options);
   if (!failure_ || !communicator_) return;
@@ -266,8 +271,14 @@ void DeviceLane::break_off(const hvd::Error& error) {
 
 void DeviceLane::close() noexcept {
   if (!communicator_) return;
+  Milliseconds patience = patience_;
   try {
-    communicator_->wait(last_, patience_);
+    host_.await_others(Milliseconds(0));
+  } catch (const hvd::Error&) {
+    patience = std::min(patience, leave_timeout_);
+  }
+  try {
+    communicator_->wait(last_, patience);
   } catch (const hvd::Error&) {
     // It has been aborted; those who ask for their operations are told why.
   }

@@ -25,9 +25,10 @@ class DeviceLane {
   using Milliseconds = std::chrono::milliseconds;
 
   // `host`: where the ranks meet; it must outlive this. `names`: as for EngineOptions::rank_names.
-  // `connect_timeout`: for making the NCCL communicator.
+  // `connect_timeout`: for making the NCCL communicator. `leave_timeout`: as
+  // EngineOptions::gpu_leave_timeout.
   DeviceLane(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
-             Milliseconds connect_timeout);
+             Milliseconds connect_timeout, Milliseconds leave_timeout);
   DeviceLane(const DeviceLane&) = delete;
   DeviceLane& operator=(const DeviceLane&) = delete;
   // close()
@@ -51,7 +52,8 @@ class DeviceLane {
   std::shared_ptr<void> lend(Operation& operation, const std::vector<std::byte>& input,
                              std::size_t output_bytes);
 
-  // After the last operation: waits for what is queued.
+  // After the last operation: waits for what is queued. On the thread that is in the engine's
+  // communicator.
   void close() noexcept;
 
  private:
@@ -75,6 +77,7 @@ class DeviceLane {
   Communicator& host_;
   const std::vector<int> names_;
   const Milliseconds connect_timeout_;
+  const Milliseconds leave_timeout_;
   const std::shared_ptr<GpuEvents> events_;
   // Set once, before the first ticket is given out.
   std::unique_ptr<NcclCommunicator> communicator_;

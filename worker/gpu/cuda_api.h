@@ -9,6 +9,7 @@ namespace hvdrun::cuda {
 
 using Result = int;
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kDeinitialized = 4;  // the process is on its way out
 inline constexpr Result kNoDevice = 100;
 inline constexpr Result kNotReady = 600;
 

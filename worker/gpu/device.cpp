@@ -30,6 +30,13 @@ std::string GpuDevice::words() const {
   return "GPU " + std::to_string(ordinal_) + (name_.empty() ? "" : " (" + name_ + ")");
 }
 
+bool GpuDevice::has_closed() const {
+  const cuda::Result result = api_.context_push(context_);
+  cuda::Context popped = nullptr;
+  if (result == cuda::kSuccess) api_.context_pop(&popped);
+  return result == cuda::kDeinitialized;
+}
+
 CurrentDevice::CurrentDevice(const GpuDevice& device) : api_(device.api()) {
   check_cuda(api_, api_.context_push(device.context()), device.words() + ": cuCtxPushCurrent");
 }

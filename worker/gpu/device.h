@@ -25,6 +25,8 @@ class GpuDevice {
   const cuda::Uuid& uuid() const { return uuid_; }
   // "GPU 1 (NVIDIA H200)"
   std::string words() const;
+  // CUDA has ended, because the process does.
+  bool has_closed() const;
 
  private:
   const cuda::Api& api_;

@@ -211,6 +211,13 @@ void NcclCommunicator::peer_gone(int, const hvd::Error& reason) { abort(reason);
 
 std::optional<hvd::Error> NcclCommunicator::look(TimePoint now) {
   if (failure()) return std::nullopt;
+  std::optional<hvd::Error> error = find_trouble(now);
+  // In a program that ends without shutdown() CUDA goes first; what it says then is nobody's fault.
+  if (error && parts_.device->has_closed()) error.reset();
+  return error;
+}
+
+std::optional<hvd::Error> NcclCommunicator::find_trouble(TimePoint now) {
   try {
     const CurrentDevice current(*parts_.device);
     retire();

@@ -166,6 +166,7 @@ class NcclCommunicator {
   void leave(cuda::Event event);
   // Forgets what has ended. The device must be current.
   void retire();
+  std::optional<hvd::Error> find_trouble(TimePoint now);
   void check_kernel(int result, const char* what) const;
   const GpuKernels& kernels(const char* what) const;
   nccl::RedOp begin_op(const NcclReduction& plan, nccl::Comm comm, nccl::Result& result) const;

@@ -13,23 +13,27 @@ GpuWatch::GpuWatch(OnTrouble on_trouble, std::chrono::milliseconds every)
 
 GpuWatch::~GpuWatch() {
   {
-    const MutexLock lock(mutex_);
+    const MutexLock lock(request_mutex_);
     stop_ = true;
-    changed_.notify_all();
+    requested_.notify_all();
   }
   thread_.join();
 }
 
 void GpuWatch::add(NcclCommunicator& communicator) {
-  const MutexLock lock(mutex_);
-  communicators_.push_back(&communicator);
-  changed_.notify_all();
+  {
+    const MutexLock lock(mutex_);
+    communicators_.push_back(&communicator);
+  }
+  const MutexLock lock(request_mutex_);
+  added_ = true;
+  requested_.notify_all();
 }
 
 void GpuWatch::abort(const hvd::Error& reason) {
-  const MutexLock lock(mutex_);
+  const MutexLock lock(request_mutex_);
   if (!abort_) abort_ = reason;
-  changed_.notify_all();
+  requested_.notify_all();
 }
 
 void GpuWatch::remove(NcclCommunicator& communicator) {
@@ -38,28 +42,39 @@ void GpuWatch::remove(NcclCommunicator& communicator) {
 }
 
 void GpuWatch::run() {
-  const MutexLock lock(mutex_);
-  while (!stop_) {
-    if (abort_) {
-      const hvd::Error reason = *abort_;
-      abort_.reset();
-      NcclCommunicator::abort_all(communicators_, reason);
+  bool any = false;
+  while (true) {
+    const auto next = steady_clock::now() + every_;
+    std::optional<hvd::Error> reason;
+    {
+      const MutexLock lock(request_mutex_);
+      while (!stop_ && !abort_ && !added_) {
+        if (!any)
+          requested_.wait(request_mutex_);
+        else if (!requested_.wait_until(request_mutex_, next))
+          break;
+      }
+      if (stop_) return;
+      reason = std::exchange(abort_, std::nullopt);
+      added_ = false;
     }
-    if (communicators_.empty()) {
-      changed_.wait(mutex_);
-      continue;
-    }
-    const auto now = steady_clock::now();
-    for (NcclCommunicator* communicator : communicators_) {
-      const auto error = communicator->look(now);
-      if (!error) continue;
-      // What one of them waits for may be queued behind another's kernel: none can go on.
-      NcclCommunicator::abort_all(communicators_, *error);
-      if (on_trouble_) on_trouble_(*error);
-      break;
-    }
-    changed_.wait_until(mutex_, now + every_);
+    any = look_after(reason);
   }
+}
+
+bool GpuWatch::look_after(const std::optional<hvd::Error>& reason) {
+  const MutexLock lock(mutex_);
+  if (reason) NcclCommunicator::abort_all(communicators_, *reason);
+  const auto now = steady_clock::now();
+  for (NcclCommunicator* communicator : communicators_) {
+    const auto error = communicator->look(now);
+    if (!error) continue;
+    // What one of them waits for may be queued behind another's kernel: none can go on.
+    NcclCommunicator::abort_all(communicators_, *error);
+    if (on_trouble_) on_trouble_(*error);
+    break;
+  }
+  return !communicators_.empty();
 }
 
 }  // namespace hvdrun

@@ -25,8 +25,8 @@ class GpuWatch {
   ~GpuWatch();
 
   void add(NcclCommunicator& communicator);
-  // Aborts all communicators, soon, on the watch's thread: for one who must not wait for it. Later
-  // ones are not touched; on_trouble is not told.
+  // Aborts all communicators, soon, on the watch's thread: for one who must not wait, not even for
+  // an abort that is under way. Later ones are not touched; on_trouble is not told.
   void abort(const hvd::Error& reason);
   // Before a communicator ends; waits for a look at it that is under way.
   void remove(NcclCommunicator& communicator);
@@ -36,13 +36,20 @@ class GpuWatch {
  private:
   void run();
 
+  // Whether there is anything to look at.
+  bool look_after(const std::optional<hvd::Error>& reason);
+
   OnTrouble on_trouble_;
   std::chrono::milliseconds every_;
+  // Held while they are looked at or aborted, which may take seconds.
   Mutex mutex_;
-  CondVar changed_;
   std::vector<NcclCommunicator*> communicators_ HVD_GUARDED_BY(mutex_);
-  std::optional<hvd::Error> abort_ HVD_GUARDED_BY(mutex_);
-  bool stop_ HVD_GUARDED_BY(mutex_) = false;
+  // What the thread is asked for, held for a moment only.
+  Mutex request_mutex_;
+  CondVar requested_;
+  std::optional<hvd::Error> abort_ HVD_GUARDED_BY(request_mutex_);
+  bool added_ HVD_GUARDED_BY(request_mutex_) = false;
+  bool stop_ HVD_GUARDED_BY(request_mutex_) = false;
   std::thread thread_;
 };
 

@@ -16,12 +16,22 @@ TensorHandle::TensorHandle(std::shared_ptr<State> state) : state_(std::move(stat
 
 TensorHandle::State::~State() {
   // The memory that the operation reads and writes goes with us.
+  bool failed = false;
   for (const Handle& handle : handles) {
     try {
       hvd::synchronize(handle);
     } catch (const std::exception&) {
-      // Nobody asks for the result any more.
+      failed = true;  // nobody asks for the result any more
     }
+  }
+  if (failed) keep();
+}
+
+// After an error the GPU may still use it.
+void TensorHandle::State::keep() {
+  for (const hvdrun::TensorPart& part : parts) {
+    hvdrun::keep_for_gpu(part.input);
+    hvdrun::keep_for_gpu(part.wire);
   }
 }
 
@@ -37,10 +47,7 @@ std::vector<at::Tensor> TensorHandle::State::take() {
     }
   }
   if (first) {
-    for (const hvdrun::TensorPart& part : parts) {
-      hvdrun::keep_for_gpu(part.input);
-      hvdrun::keep_for_gpu(part.wire);
-    }
+    keep();
     std::rethrow_exception(first);
   }
   const at::NoGradGuard no_grad;

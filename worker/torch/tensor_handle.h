@@ -25,6 +25,7 @@ class TensorHandle::State {
  public:
   State() = default;
   ~State();
+  void keep();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 

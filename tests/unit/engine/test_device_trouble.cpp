@@ -136,6 +136,27 @@ TEST_CASE("a rank that dies ends what waits for it on the GPUs", "[engine][gpu]"
   CHECK(ranks.left() == "");
 }
 
+TEST_CASE("after an error shutdown waits for the GPU a moment only", "[engine][gpu]") {
+  GpuRanks ranks({2}, [](EngineOptions& options, int) {
+    options.gpu_leave_timeout = std::chrono::milliseconds(50);
+  });
+  std::vector<float> values(2, 1.0F);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto errors = ranks.run([&](Engine& engine, std::size_t rank, GpuStream& user) {
+    float& value = values[rank];
+    if (rank == 1) hold(user.get());  // its part never runs
+    engine.submit(on_gpu(OpKind::allreduce, &value, &value, 1, user));
+    engine.run(Operation{});
+    engine.communicator().abort({hvd::ErrorCode::internal, "this rank's program is wrong"});
+    engine.shutdown();
+    while (fake().aborts < 2) std::this_thread::yield();
+    fake().held = false;
+  });
+  CHECK(first_error(errors) == "");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  CHECK(ranks.left() == "");
+}
+
 TEST_CASE("what NCCL cannot do reaches no other rank", "[engine][gpu]") {
   GpuRanks ranks({2});
   const auto errors = ranks.run([](Engine& engine, std::size_t, GpuStream& user) {

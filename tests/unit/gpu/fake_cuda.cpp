@@ -126,6 +126,7 @@ FAKE cuda::Result cuCtxSetCurrent(cuda::Context context) {
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuCtxPushCurrent_v2(cuda::Context context) {
+  if (fake_gpu()->closed) return cuda::kDeinitialized;
   contexts.push_back(context);
   return cuda::kSuccess;
 }

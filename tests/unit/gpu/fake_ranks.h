@@ -56,6 +56,7 @@ inline void reset_fake() {
   gpu.shrink_flags = -1;
   gpu.misuses = 0;
   gpu.held = false;
+  gpu.closed = false;
   const std::lock_guard lock(gpu.mutex);
   gpu.logging = false;
   gpu.calls.clear();

@@ -156,6 +156,45 @@ TEST_CASE("an operation past its deadline is named by the watch's look", "[gpu][
         "rank did not take part, or its GPU hangs");
 }
 
+TEST_CASE("what CUDA says while the process ends is no trouble", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  fake().async_error = nccl::unhandled_cuda_error;
+  fake().async_rank = 0;
+  CHECK(ranks.at(0).look(steady_clock::now()));
+  fake().closed = true;
+  CHECK_FALSE(ranks.at(0).look(steady_clock::now()));
+  fake().async_rank = -1;
+  CHECK_FALSE(ranks.at(0).look(steady_clock::now()));
+  fake().closed = false;
+}
+
+TEST_CASE("who asks the watch for an abort waits for nothing", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  std::atomic<bool> looking{false};
+  std::atomic<bool> asked{false};
+  std::atomic<bool> too_late{false};
+  const auto deadline = steady_clock::now() + 10s;
+  GpuWatch watch(
+      [&](const hvd::Error&) {
+        looking = true;
+        while (!asked && steady_clock::now() < deadline) std::this_thread::yield();
+        too_late = !asked;
+      },
+      1ms);
+  watch.add(ranks.at(0));
+  fake().async_error = nccl::remote_error;
+  fake().async_rank = 0;
+  while (!looking && steady_clock::now() < deadline) std::this_thread::yield();
+  REQUIRE(looking);
+  watch.abort(kPeerLost);
+  asked = true;
+  watch.remove(ranks.at(0));
+  CHECK_FALSE(too_late);
+  fake().async_rank = -1;
+}
+
 TEST_CASE("a call that hangs within NCCL is ended by the watch", "[gpu][trouble]") {
   FakeRanks ranks(2);
   REQUIRE(ranks.connect() == nothing_wrong(2));
