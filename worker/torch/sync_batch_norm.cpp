@@ -121,7 +121,8 @@ class Normalize : public torch::autograd::Function<Normalize> {
 namespace hvd {
 
 void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
-  hvdrun::check_tensor("SyncBatchNorm", input);
+  // By running statistics no other rank is called, and a GPU may be used without hvd::init.
+  if (is_training() || !running_mean.defined()) hvdrun::check_tensor("SyncBatchNorm", input);
   if (!input.is_floating_point())
     hvdrun::invalid_tensor(std::string("SyncBatchNorm: dtype ") +
                            at::toString(input.scalar_type()) + "; a floating-point one");
