@@ -1,0 +1,70 @@
+// Data files: an Example, a table, the header of a record. What is read stays within the input, and
+// what a reader accepts it accepts again as its writer writes it.
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "worker/data/csv.h"
+#include "worker/data/example.h"
+#include "worker/data/records.h"
+
+namespace {
+
+using namespace hvdrun;
+
+void check_example(std::string_view bytes) {
+  std::string error;
+  const auto example = parse_example(bytes, error);
+  assert(example.has_value() == error.empty());
+  if (!example) return;
+  const std::string written = encode_example(*example);
+  const auto again = parse_example(written, error);
+  assert(again && again->features().size() == example->features().size());
+}
+
+void check_table(std::string_view text) {
+  std::string error;
+  const auto table = parse_csv("f", text, error);
+  assert(table.has_value() == error.empty());
+  if (!table) return;
+  std::string written = "\xef\xbb\xbf";  // or one that begins the first column's name would go
+  const auto write = [&](const std::vector<std::string>& row) {
+    // One empty field alone would be an empty line.
+    for (std::size_t i = 0; i < row.size(); ++i)
+      written +=
+          (i > 0 ? "," : "") + (row.size() == 1 && row[0].empty() ? "\"\"" : csv_field(row[i]));
+    written += '\n';
+  };
+  write(table->columns);
+  for (const auto& row : table->rows) write(row);
+  const auto again = parse_csv("f", written, error);
+  assert(again && again->columns == table->columns && again->rows == table->rows);
+}
+
+void check_record_header(std::string_view bytes) {
+  if (bytes.size() < kRecordHeader) return;
+  std::string error;
+  const auto length = record_length(bytes.substr(0, kRecordHeader), error);
+  assert(length.has_value() == error.empty());
+  assert(!length || *length <= kMaxRecordBytes);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 3) {
+    case 0:
+      check_example(bytes);
+      break;
+    case 1:
+      check_table(bytes);
+      break;
+    default:
+      check_record_header(bytes);
+  }
+  return 0;
+}

@@ -1,0 +1,88 @@
+#include <catch2/catch.hpp>
+
+#include "worker/data/csv.h"
+
+namespace hvdrun {
+namespace {
+
+using Row = std::vector<std::string>;
+
+CsvTable table(const std::string& text) {
+  std::string error;
+  const auto parsed = parse_csv("f.csv", text, error);
+  INFO(error);
+  REQUIRE(parsed);
+  return *parsed;
+}
+
+std::string csv_error(const std::string& text) {
+  std::string error;
+  REQUIRE_FALSE(parse_csv("f.csv", text, error));
+  CHECK(error.find('\n') == std::string::npos);
+  return error;
+}
+
+TEST_CASE("fields may contain commas, line breaks and quotes when they are quoted", "[csv]") {
+  const CsvTable read = table(
+      "label,text\r\n"
+      "1,plain\n"
+      "\n"
+      "0,\"a, b\"\r\n"
+      "\"1\",\"two\nlines, \"\"quoted\"\"\"\n"
+      "0,\n"
+      "1,the last line has no end");
+  CHECK(read.columns == Row{"label", "text"});
+  REQUIRE(read.rows.size() == 5);
+  CHECK(read.rows[0] == Row{"1", "plain"});
+  CHECK(read.rows[1] == Row{"0", "a, b"});
+  CHECK(read.rows[2] == Row{"1", "two\nlines, \"quoted\""});
+  CHECK(read.rows[3] == Row{"0", ""});
+  CHECK(read.rows[4] == Row{"1", "the last line has no end"});
+  CHECK(read.skipped == 0);
+  CHECK(read.column("text") == 1);
+  CHECK_FALSE(read.column("Text"));
+}
+
+TEST_CASE("a quote within a plain field stands for itself, as does a lone CR", "[csv]") {
+  const CsvTable read = table("a,b\nsay \"no\",x\ry\n");
+  REQUIRE(read.rows.size() == 1);
+  CHECK(read.rows[0] == Row{"say \"no\"", "x\ry"});
+}
+
+TEST_CASE("a byte order mark is no part of the first column", "[csv]") {
+  CHECK(table("\xef\xbb\xbf"
+              "a,b\n1,2\n")
+            .column("a") == 0);
+}
+
+TEST_CASE("rows with another number of fields are left out and counted", "[csv]") {
+  const CsvTable read = table("a,b\n1,2\n3\n4,\"x\ny\"\n5,6,7\n");
+  CHECK(read.rows == std::vector<Row>{{"1", "2"}, {"4", "x\ny"}});
+  CHECK(read.skipped == 2);
+  CHECK(read.first_skipped == "f.csv:3: 1 fields, 2 expected");
+}
+
+TEST_CASE("what is no table is one line with the place", "[csv]") {
+  CHECK(csv_error("") == "f.csv:1: no row with the names of the columns");
+  CHECK(csv_error("\n\r\n") == "f.csv:1: no row with the names of the columns");
+  CHECK(csv_error("a,b,a\n") == "f.csv:1: two columns are called 'a'");
+  CHECK(csv_error("a,b\n1,2\n3,\"x\ny\n") == "f.csv:3: a quote that is never closed");
+  CHECK(csv_error("a,b\n1,\"x\" y\n") ==
+        "f.csv:2: after a closing quote a comma or the end of the line is expected");
+  CHECK(csv_error(std::string(kMaxCsvColumns, ',')) == "f.csv:1: more than 1000 fields in a row");
+  CHECK(csv_error("a\n" + std::string(kMaxCsvField + 1, 'x')) ==
+        "f.csv:2: a field of 1048577 bytes, at most 1048576 expected");
+}
+
+TEST_CASE("what is written as a field is read as it was", "[csv]") {
+  const std::vector<std::string> values{"",       "plain",      "a,b",  "\"",
+                                        "x\"y\"", "two\nlines", "cr\r", " s "};
+  std::string text = "value,end\n";
+  for (const std::string& value : values) text += csv_field(value) + ",.\n";
+  const CsvTable read = table(text);
+  REQUIRE(read.rows.size() == values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) CHECK(read.rows[i][0] == values[i]);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,146 @@
+#include "worker/data/csv.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+class CsvReader {
+ public:
+  explicit CsvReader(std::string_view text) : text_(text) {}
+
+  // The line that a row begins in, from 1.
+  std::size_t line() const { return row_line_; }
+  const std::string& error() const { return error_; }
+
+  // False at the end, and after an error.
+  bool row(std::vector<std::string>& fields) {
+    while (line_break()) {
+    }
+    if (at_ == text_.size()) return false;
+    row_line_ = line_;
+    fields.clear();
+    while (true) {
+      if (fields.size() == kMaxCsvColumns)
+        return fail("more than " + std::to_string(kMaxCsvColumns) + " fields in a row");
+      if (!(text_.substr(at_, 1) == "\"" ? quoted(fields) : plain(fields))) return false;
+      if (at_ == text_.size() || line_break()) return true;
+      ++at_;  // a comma
+    }
+  }
+
+ private:
+  bool fail(const std::string& text) {
+    error_ = text;
+    at_ = text_.size();
+    return false;
+  }
+
+  bool line_break() {
+    const std::size_t length = text_.substr(at_, 2) == "\r\n" ? 2 : text_.substr(at_, 1) == "\n";
+    at_ += length;
+    if (length > 0) ++line_;
+    return length > 0;
+  }
+
+  bool plain(std::vector<std::string>& fields) {
+    const std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
+    std::string_view field = text_.substr(at_, end - at_);
+    at_ = end;
+    if (end < text_.size() && text_[end] == '\n' && !field.empty() && field.back() == '\r') {
+      field.remove_suffix(1);
+      --at_;
+    }
+    return add(fields, std::string(field));
+  }
+
+  bool quoted(std::vector<std::string>& fields) {
+    const std::size_t begins = line_;
+    std::string field;
+    ++at_;
+    while (true) {
+      const std::size_t quote = text_.find('"', at_);
+      if (quote == std::string_view::npos) {
+        row_line_ = begins;
+        return fail("a quote that is never closed");
+      }
+      const std::string_view part = text_.substr(at_, quote - at_);
+      line_ += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
+      field += part;
+      at_ = quote + 1;
+      if (text_.substr(at_, 1) != "\"") break;
+      field += '"';
+      ++at_;
+    }
+    const std::string_view next = text_.substr(at_, 2);
+    if (!next.empty() && next[0] != ',' && next[0] != '\n' && next != "\r\n") {
+      row_line_ = line_;
+      return fail("after a closing quote a comma or the end of the line is expected");
+    }
+    return add(fields, std::move(field));
+  }
+
+  bool add(std::vector<std::string>& fields, std::string field) {
+    if (field.size() > kMaxCsvField)
+      return fail("a field of " + std::to_string(field.size()) + " bytes, at most " +
+                  std::to_string(kMaxCsvField) + " expected");
+    fields.push_back(std::move(field));
+    return true;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::size_t line_ = 1;
+  std::size_t row_line_ = 1;
+  std::string error_;
+};
+
+}  // namespace
+
+std::optional<std::size_t> CsvTable::column(std::string_view name) const {
+  const auto found = std::find(columns.begin(), columns.end(), name);
+  if (found == columns.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - columns.begin());
+}
+
+std::optional<CsvTable> parse_csv(std::string_view name, std::string_view text,
+                                  std::string& error) {
+  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
+  CsvReader reader(text);
+  CsvTable table;
+  const auto wrong = [&](const std::string& why) {
+    error = std::string(name) + ":" + std::to_string(reader.line()) + ": " + why;
+    return std::nullopt;
+  };
+  if (!reader.row(table.columns))
+    return wrong(reader.error().empty() ? "no row with the names of the columns" : reader.error());
+  for (auto one = table.columns.begin(); one != table.columns.end(); ++one)
+    if (std::find(table.columns.begin(), one, *one) != one)
+      return wrong("two columns are called '" + *one + "'");
+  std::vector<std::string> fields;
+  while (reader.row(fields)) {
+    if (fields.size() == table.columns.size()) {
+      table.rows.push_back(fields);
+      continue;
+    }
+    if (table.skipped++ == 0)
+      table.first_skipped = std::string(name) + ":" + std::to_string(reader.line()) + ": " +
+                            std::to_string(fields.size()) + " fields, " +
+                            std::to_string(table.columns.size()) + " expected";
+  }
+  if (!reader.error().empty()) return wrong(reader.error());
+  return table;
+}
+
+std::string csv_field(std::string_view value) {
+  if (value.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(value);
+  std::string field = "\"";
+  for (const char c : value) {
+    if (c == '"') field += '"';
+    field += c;
+  }
+  return field + '"';
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,37 @@
+// Comma-separated values with quoted fields (RFC 4180): a field in double quotes may contain
+// commas, line breaks and, doubled, quotes. Lines end with LF or CRLF; empty lines are passed over.
+//
+// C++17: the labs include this.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+inline constexpr std::size_t kMaxCsvColumns = 1000;
+inline constexpr std::size_t kMaxCsvField = std::size_t{1} << 20;  // bytes
+
+struct CsvTable {
+  std::vector<std::string> columns;            // the first row: their names
+  std::vector<std::vector<std::string>> rows;  // each with a field for every column
+  // Rows with another number of fields, left out; where the first of them is and why, in words.
+  std::size_t skipped = 0;
+  std::string first_skipped;
+
+  // The position of a column; none when there is none of that name.
+  std::optional<std::size_t> column(std::string_view name) const;
+};
+
+// None, and `error` names `name` and the line, when the text is no table: no first row, a column's
+// name twice, a quote that is never closed, something between a closing quote and the comma, a
+// field over the limit. A byte order mark is passed over.
+std::optional<CsvTable> parse_csv(std::string_view name, std::string_view text, std::string& error);
+
+// A field as it stands in such a file, in quotes where it needs them.
+std::string csv_field(std::string_view value);
+
+}  // namespace hvdrun
