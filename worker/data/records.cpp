@@ -1,9 +1,9 @@
 #include "worker/data/records.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -34,7 +34,7 @@ bool read_at(int file, std::uint64_t offset, std::string& bytes, std::string& er
         ::pread(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      error = got < 0 ? std::strerror(errno) : "the file has become shorter";
+      error = got < 0 ? std::generic_category().message(errno) : "the file has become shorter";
       return false;
     }
     done += static_cast<std::size_t>(got);
@@ -92,7 +92,7 @@ std::optional<RecordFile> RecordFile::open(const std::string& path, std::string&
   // Without O_NONBLOCK a pipe named by mistake would block.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
-    error = path + ": " + std::strerror(errno);
+    error = path + ": " + std::generic_category().message(errno);
     return std::nullopt;
   }
   RecordFile file(path, descriptor);
