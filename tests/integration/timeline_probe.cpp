@@ -2,7 +2,7 @@
 //
 //   timeline_probe [steps] [wait]          records `steps` operations on each of two tensors
 //   timeline_probe dynamic FOLDER          starts and stops the timeline twice
-//   timeline_probe flood COUNT             records faster than anybody takes
+//   timeline_probe flood                   records faster than anybody takes
 //   timeline_probe cost                    prints what an event costs, in nanoseconds
 #include <atomic>
 #include <chrono>
@@ -107,9 +107,8 @@ int main(int argc, char** argv) {
         operation(timeline, "not recorded");
         line.fence("", in(20s));
       }
-    } else if (mode == "flood" && argc > 2) {
-      const int count = std::atoi(argv[2]);
-      for (int i = 0; i < count; ++i) operation(timeline, "tensor " + std::to_string(i % 3000));
+    } else if (mode == "flood") {
+      for (int i = 0; i < 200'000; ++i) operation(timeline, "tensor " + std::to_string(i % 3000));
     } else {
       record(timeline, std::atoi(mode.c_str()));
       if (argc > 2) {
