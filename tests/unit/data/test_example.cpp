@@ -18,7 +18,8 @@ std::string example_error(const std::string& bytes) {
 TEST_CASE("features of all three kinds survive being written and read", "[example]") {
   Example example;
   Feature image;
-  image.bytes = {"\xff\xd8 jpeg"s + '\0', "second"};
+  const std::string jpeg = "\xff\xd8 jpeg\0"s;
+  image.bytes = {jpeg, "second"};
   Feature label;
   label.integers = {7, -1, 300, INT64_MIN};
   Feature box;
