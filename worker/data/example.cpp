@@ -1,7 +1,6 @@
 #include "worker/data/example.h"
 
 #include <cstring>
-#include <iterator>
 
 namespace hvdrun {
 namespace {
