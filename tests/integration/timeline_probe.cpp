@@ -2,7 +2,7 @@
 //
 //   timeline_probe [steps] [wait]          records `steps` operations on each of two tensors
 //   timeline_probe dynamic FOLDER          starts and stops the timeline twice
-//   timeline_probe flood                   records faster than anybody takes
+//   timeline_probe flood                   records more than fits while nobody takes
 //   timeline_probe cost                    prints what an event costs, in nanoseconds
 #include <atomic>
 #include <chrono>
@@ -84,10 +84,12 @@ int main(int argc, char** argv) {
     // Both outlive the line, whose thread takes events.
     std::unique_ptr<Timeline> owner;
     std::atomic<bool> empty{false};
+    std::atomic<bool> busy{false};
     AgentLine line(*environment, in(20s));
     owner = std::make_unique<Timeline>([&line](bool at_once) { line.timeline_ready(at_once); });
     Timeline& timeline = *owner;
     line.set_timeline([&] {
+      while (busy) std::this_thread::sleep_for(1ms);  // as one whose core others have
       auto batch = timeline.take();
       if (!batch) empty = true;
       return batch;
@@ -108,7 +110,10 @@ int main(int argc, char** argv) {
         line.fence("", in(20s));
       }
     } else if (mode == "flood") {
-      for (int i = 0; i < 200'000; ++i) operation(timeline, "tensor " + std::to_string(i % 3000));
+      busy = true;
+      for (std::size_t i = 0; i < Timeline::kCapacity / 5; ++i)  // ten events each
+        operation(timeline, "tensor " + std::to_string(i % 3000));
+      busy = false;
     } else {
       record(timeline, std::atoi(mode.c_str()));
       if (argc > 2) {
