@@ -1,5 +1,5 @@
-// Data files: an Example, a table, the header of a record. What is read stays within the input, and
-// what a reader accepts it accepts again as its writer writes it.
+// Data files: an Example, a table, the header of a record, arrays of a MAT-file. What is read stays
+// within the input, and what a reader accepts it accepts again as its writer writes it.
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "worker/data/csv.h"
 #include "worker/data/example.h"
+#include "worker/data/mat_file.h"
 #include "worker/data/records.h"
 
 namespace {
@@ -51,20 +52,42 @@ void check_record_header(std::string_view bytes) {
   assert(!length || *length <= kMaxRecordBytes);
 }
 
+// A length that reads past the array would meet the address sanitizer.
+void check_arrays(std::string_view bytes) {
+  // Before the elements; a fuzzer rarely guesses it.
+  std::string file(124, ' ');
+  file += std::string("\0\1IM", 4);
+  file += bytes;
+  std::string error;
+  const auto arrays = parse_mat("f", file, error);
+  assert(arrays.has_value() == error.empty());
+  if (!arrays) return;
+  const auto again = parse_mat("f", encode_mat(*arrays, false), error);
+  assert(again && again->size() == arrays->size());
+  for (std::size_t i = 0; i < arrays->size(); ++i) {
+    const MatArray& array = (*arrays)[i];
+    assert(array.name == (*again)[i].name && array.bytes == (*again)[i].bytes);
+    if (array.size() > 0) array.at(array.size() - 1);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0:
       check_example(bytes);
       break;
     case 1:
       check_table(bytes);
       break;
-    default:
+    case 2:
       check_record_header(bytes);
+      break;
+    default:
+      check_arrays(bytes);
   }
   return 0;
 }
