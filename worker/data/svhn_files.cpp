@@ -8,7 +8,6 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::size_t kColours = 3;
 constexpr unsigned kZero = 10;  // the label of the digit 0
 
 const MatArray* find_array(const std::vector<MatArray>& arrays, const char* name) {
@@ -29,10 +28,10 @@ template <typename Copy>
 void for_each_pixel(std::size_t images, const Copy& copy) {
   std::size_t ours = 0;
   for (std::size_t n = 0; n < images; ++n)
-    for (std::size_t colour = 0; colour < kColours; ++colour)
+    for (std::size_t colour = 0; colour < kSvhnColours; ++colour)
       for (std::size_t row = 0; row < kSvhnSide; ++row)
         for (std::size_t column = 0; column < kSvhnSide; ++column)
-          copy(ours++, row + kSvhnSide * (column + kSvhnSide * (colour + kColours * n)));
+          copy(ours++, row + kSvhnSide * (column + kSvhnSide * (colour + kSvhnColours * n)));
 }
 
 }  // namespace
@@ -55,7 +54,7 @@ std::optional<ImageSet> read_svhn(const std::string& directory, Split split, std
   }
   // MATLAB leaves a last dimension of 1 away.
   const auto size = [&](std::size_t i) { return i < x->dimensions.size() ? x->dimensions[i] : 1; };
-  if (size(0) != kSvhnSide || size(1) != kSvhnSide || size(2) != kColours ||
+  if (size(0) != kSvhnSide || size(1) != kSvhnSide || size(2) != kSvhnColours ||
       x->dimensions.size() > 4 || x->type != MatType::uint8) {
     error = path + ": X is " + shape_of(*x) + ", 32x32x3xN bytes expected";
     return std::nullopt;
@@ -66,7 +65,7 @@ std::optional<ImageSet> read_svhn(const std::string& directory, Split split, std
             " images";
     return std::nullopt;
   }
-  ImageSet set{kColours, kSvhnSide, kSvhnSide, {}, {}};
+  ImageSet set{kSvhnColours, kSvhnSide, kSvhnSide, {}, {}};
   for (std::size_t i = 0; i < images; ++i) {
     const double label = y->at(i);
     if (!(label >= 1 && label <= kZero) || label != static_cast<unsigned>(label)) {
@@ -85,7 +84,7 @@ std::optional<ImageSet> read_svhn(const std::string& directory, Split split, std
 bool write_svhn(const std::string& directory, Split split, const ImageSet& images,
                 std::string& error) {
   const auto count = static_cast<std::uint32_t>(images.size());
-  MatArray x{"X", {kSvhnSide, kSvhnSide, kColours, count}, MatType::uint8, {}};
+  MatArray x{"X", {kSvhnSide, kSvhnSide, kSvhnColours, count}, MatType::uint8, {}};
   x.bytes.resize(images.pixels.size());
   for_each_pixel(images.size(), [&](std::size_t ours, std::size_t theirs) {
     x.bytes[theirs] = static_cast<char>(images.pixels[ours]);

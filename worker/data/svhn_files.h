@@ -11,6 +11,7 @@
 namespace hvdrun {
 
 inline constexpr std::size_t kSvhnSide = 32;
+inline constexpr std::size_t kSvhnColours = 3;
 
 // "train_32x32.mat", "test_32x32.mat".
 std::string svhn_name(Split split);

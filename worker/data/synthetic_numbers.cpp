@@ -10,13 +10,12 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::size_t kColours = 3;
 constexpr auto kMargin = static_cast<std::int64_t>((kSvhnSide - kMnistSide) / 2);
 // How far a neighbour stands from the digit in the middle.
 constexpr std::int64_t kLeastShift = 17;
 constexpr std::int64_t kMostShift = 22;
 
-using Colour = std::array<std::int64_t, kColours>;
+using Colour = std::array<std::int64_t, kSvhnColours>;
 
 Colour random_colour(SplitMix& random) {
   Colour colour{};
@@ -26,7 +25,7 @@ Colour random_colour(SplitMix& random) {
 
 std::int64_t distance(const Colour& a, const Colour& b) {
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < kColours; ++i) sum += std::max(a[i] - b[i], b[i] - a[i]);
+  for (std::size_t i = 0; i < kSvhnColours; ++i) sum += std::max(a[i] - b[i], b[i] - a[i]);
   return sum;
 }
 
@@ -44,7 +43,7 @@ std::int64_t ink(const std::uint8_t* digit, std::int64_t x, std::int64_t y, std:
 ImageSet synthetic_numbers(Split split, std::size_t count, std::uint64_t seed) {
   // Neighbours are the digits before and after it, so one more on either side.
   const LabelledImages digits = synthetic_digits(split, count + 2, seed);
-  ImageSet set{kColours, kSvhnSide, kSvhnSide, {}, {}};
+  ImageSet set{kSvhnColours, kSvhnSide, kSvhnSide, {}, {}};
   set.pixels.reserve(count * set.image_size());
   for (std::size_t i = 0; i < count; ++i) {
     // Not the streams of the digits.
@@ -59,7 +58,7 @@ ImageSet synthetic_numbers(Split split, std::size_t count, std::uint64_t seed) {
     while (distance(paper, paint) < 210) paint = random_colour(random);
     const std::int64_t slope_x = random.between(-2, 2);
     const std::int64_t slope_y = random.between(-2, 2);
-    for (std::size_t colour = 0; colour < kColours; ++colour) {
+    for (std::size_t colour = 0; colour < kSvhnColours; ++colour) {
       for (std::int64_t y = 0; y < static_cast<std::int64_t>(kSvhnSide); ++y) {
         for (std::int64_t x = 0; x < static_cast<std::int64_t>(kSvhnSide); ++x) {
           const std::int64_t covered = std::max(
