@@ -1,11 +1,13 @@
-// hvd-make-dataset: writes a synthetic data set in IDX format. scripts/make-dataset documents it.
+// hvd-make-dataset: writes a synthetic data set. scripts/make-dataset documents it.
 #include <cstdio>
 #include <filesystem>
 #include <string>
 
 #include <boost/program_options.hpp>
 
+#include "worker/data/svhn_files.h"
 #include "worker/data/synthetic_digits.h"
+#include "worker/data/synthetic_numbers.h"
 
 namespace {
 
@@ -18,6 +20,29 @@ int fail(int code, const std::string& message) {
   std::fprintf(stderr, "make-dataset: %s\n", message.c_str());
   return code;
 }
+
+struct Kind {
+  const char* name;
+  const char* what;
+  bool may_be_gzip;
+  bool (*write)(const std::string& directory, hvdrun::Split split, std::size_t count,
+                std::uint64_t seed, bool compressed, std::string& error);
+};
+
+constexpr Kind kKinds[] = {
+    {"mnist", "synthetic digits", true,
+     [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
+        bool compressed, std::string& error) {
+       return hvdrun::write_mnist(directory, split, hvdrun::synthetic_digits(split, count, seed),
+                                  compressed, error);
+     }},
+    {"svhn", "synthetic house numbers", false,
+     [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
+        bool /*compressed*/, std::string& error) {
+       return hvdrun::write_svhn(directory, split, hvdrun::synthetic_numbers(split, count, seed),
+                                 error);
+     }},
+};
 
 int run(int argc, char** argv) {
   namespace po = boost::program_options;
@@ -39,8 +64,18 @@ int run(int argc, char** argv) {
   if (kind.empty() || directory.empty()) {
     return fail(kUsage, "say what to make and where: make-dataset mnist DIR");
   }
-  if (kind != "mnist") {
-    return fail(kUsage, "unknown data set '" + kind + "'; there is: mnist");
+  const Kind* made = nullptr;
+  std::string names;
+  for (const Kind& known : kKinds) {
+    names.append(names.empty() ? "" : ", ").append(known.name);
+    if (kind == known.name) made = &known;
+  }
+  if (made == nullptr) {
+    return fail(kUsage, "unknown data set '" + kind + "'; there is: " + names);
+  }
+  const bool compressed = values.count("gzip") != 0;
+  if (compressed && !made->may_be_gzip) {
+    return fail(kUsage, "--gzip: the files of " + kind + " are packed as they are");
   }
   for (const std::int64_t count : {train, test}) {
     if (count < 1 || count > std::int64_t{kMaxImages}) {
@@ -54,13 +89,12 @@ int run(int argc, char** argv) {
   std::string error;
   for (const auto split : {hvdrun::Split::train, hvdrun::Split::test}) {
     const auto count = static_cast<std::size_t>(split == hvdrun::Split::train ? train : test);
-    if (!hvdrun::write_mnist(directory, split, hvdrun::synthetic_digits(split, count, seed),
-                             values.count("gzip") != 0, error)) {
+    if (!made->write(directory, split, count, seed, compressed, error)) {
       return fail(kCannotCreate, error);
     }
   }
-  std::printf("%s: %lld training and %lld test images (synthetic digits, seed %llu)\n",
-              directory.c_str(), static_cast<long long>(train), static_cast<long long>(test),
+  std::printf("%s: %lld training and %lld test images (%s, seed %llu)\n", directory.c_str(),
+              static_cast<long long>(train), static_cast<long long>(test), made->what,
               static_cast<unsigned long long>(seed));
   return 0;
 }

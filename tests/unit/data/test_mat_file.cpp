@@ -1,12 +1,14 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <zlib.h>
 
 #include <catch2/catch.hpp>
 
 #include "tests/unit/data/temporary_folder.h"
 #include "worker/data/mat_file.h"
 #include "worker/data/svhn_files.h"
+#include "worker/data/synthetic_digits.h"
 #include "worker/data/synthetic_numbers.h"
 
 namespace hvdrun {
@@ -129,6 +131,19 @@ TEST_CASE("a changed byte anywhere gives arrays or one line", "[mat]") {
       CHECK(error.find('\n') == std::string::npos);
     }
   }
+}
+
+// These numbers change only when the set itself is changed on purpose.
+TEST_CASE("the made-up house numbers are the same on every machine", "[svhn]") {
+  const ImageSet set = synthetic_numbers(Split::train, 100, 1);
+  const auto checksum = [](const std::vector<std::uint8_t>& bytes) {
+    return crc32(0, bytes.data(), static_cast<unsigned>(bytes.size()));
+  };
+  CHECK(checksum(set.pixels) == 0xdb647189);
+  CHECK(set.labels == synthetic_digits(Split::train, 100, 1).labels);
+  const ImageSet longer = synthetic_numbers(Split::train, 110, 1);
+  CHECK(std::equal(set.pixels.begin(), set.pixels.end(), longer.pixels.begin()));
+  CHECK(synthetic_numbers(Split::test, 100, 1).pixels != set.pixels);
 }
 
 TEST_CASE("house numbers come back from their file", "[svhn]") {
