@@ -12,13 +12,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
+void make_dataset(const std::string& kind, const TempFolder& folder, const std::string& train,
+                  const std::string& test) {
+  const RunResult result = run({.args = {build_path("worker/data/hvd-make-dataset"), kind,
+                                         folder.path(), "--train", train, "--test", test}});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+}
+
 const std::string& data_folder() {
   static const TempFolder folder;
   static const bool made = [] {
-    const RunResult result = run({.args = {build_path("worker/data/hvd-make-dataset"), "mnist",
-                                           folder.path(), "--train", "4000", "--test", "1000"}});
-    INFO(result.out << result.err);
-    REQUIRE(result.exit_code == 0);
+    make_dataset("mnist", folder, "4000", "1000");
     return true;
   }();
   REQUIRE(made);
@@ -35,11 +40,12 @@ RunResult train(const std::string& np, std::vector<std::string> args, RunOptions
 }
 
 std::vector<double> losses(const std::string& np, const std::string& batch, int steps,
-                           RunOptions options = {}, std::vector<std::string> more = {}) {
+                           RunOptions options = {}, std::vector<std::string> more = {},
+                           double total_lr = 0.04) {
   TempFolder folder;
   const std::string file = folder.path() + "/losses";
   // --lr is per rank and scaled by size: the product is what must agree.
-  const std::string lr = std::to_string(0.04 / std::stod(np));
+  const std::string lr = std::to_string(total_lr / std::stod(np));
   std::vector<std::string> args = {"--batch-size", batch,
                                    "--lr",         lr,
                                    "--dropout",    "0",
@@ -121,6 +127,103 @@ TEST_CASE("a checkpoint goes from four ranks to one and back", "[train]") {
   REQUIRE(result.exit_code == 0);
   CHECK_THAT(result.out, Catch::Contains("after 2 epochs, 156 steps"));
   CHECK_THAT(result.out, Catch::Contains("epoch 3/3") && Catch::Contains("test accuracy"));
+}
+
+TEST_CASE("a warm-up begins with the rate of one rank", "[train]") {
+  const auto all_at_once = losses("2", "16", 20);
+  const auto half_of_it = losses("2", "16", 20, {}, {}, 0.02);
+  const auto warming_up = losses("2", "16", 20, {}, {"--warmup-epochs", "1000000"});
+  CHECK(largest_difference(half_of_it, warming_up) < kTolerance);
+  CHECK(largest_difference(all_at_once, warming_up) > 10 * kTolerance);
+}
+
+TEST_CASE("house numbers are learned from their MAT-files", "[train]") {
+  const TempFolder data;
+  make_dataset("svhn", data, "2000", "400");
+  const RunResult result = train("2",
+                                 {"--model", "svhn-cnn", "--epochs", "3", "--batch-size", "8",
+                                  "--lr", "0.025", "--dropout", "0"},
+                                 {}, data.path());
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  double accuracy = 0;
+  const auto at = result.out.find("test accuracy ");
+  REQUIRE(at != std::string::npos);
+  REQUIRE(std::sscanf(result.out.c_str() + at, "test accuracy %lf", &accuracy) == 1);
+  CHECK(accuracy > 60);  // a linear model: tests/unit/labs
+}
+
+// A Wide ResNet so small, and a set so small, that fifteen epochs are seconds.
+RunResult train_wide_resnet(std::vector<std::string> args, const std::string& data) {
+  std::vector<std::string> all = {"--model", "wrn-16-10",    "--depth", "10",     "--width",
+                                  "1",       "--batch-size", "16",      "--seed", "3"};
+  all.insert(all.end(), args.begin(), args.end());
+  RunResult result = train("2", all, {}, data);
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  return result;
+}
+
+std::vector<std::string> lines_of(const std::string& file) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("the Wide ResNet's rate warms up and drops, also when it is resumed", "[train]") {
+  const TempFolder data;
+  const TempFolder files;
+  make_dataset("mnist", data, "64", "32");
+  const std::string state = files.path() + "/state";
+  const std::string never = "0.999";
+  RunResult result = train_wide_resnet(
+      {"--epochs", "15", "--checkpoint", state, "--target-accuracy", never}, data.path());
+  CHECK_THAT(result.out, Catch::Contains("warm-up over 5 epochs") &&
+                             Catch::Contains("lr 0.002 after 15 epochs"));
+  const auto rate_of = [&](int epoch) {
+    const auto at = result.out.find("epoch " + std::to_string(epoch) + "/");
+    const auto lr = result.out.find("  lr ", at);
+    REQUIRE(at != std::string::npos);
+    REQUIRE(lr < result.out.find('\n', at));
+    return std::stod(result.out.substr(lr + 5));
+  };
+  // Two steps an epoch: the epoch and a half that are done, as Horovod counts them.
+  CHECK(rate_of(1) == Approx(0.01 * (0.5 + 0.5) * (1 + 1.0 / 5)));
+  CHECK(rate_of(5) == Approx(0.02));
+  CHECK(rate_of(15) == Approx(0.02));
+  const std::string unbroken = files.path() + "/unbroken";
+  const std::string resumed = files.path() + "/resumed";
+  result = train_wide_resnet(
+      {"--epochs", "16", "--resume", state, "--loss-log", resumed, "--target-accuracy", never},
+      data.path());
+  CHECK(rate_of(16) == Approx(0.002));
+  const std::string validated = result.out.substr(result.out.find("validation"));
+  // Bit for bit what the run that was not broken gives: momentum, running statistics, augmentation.
+  result = train_wide_resnet({"--epochs", "16", "--loss-log", unbroken, "--target-accuracy", never},
+                             data.path());
+  CHECK(rate_of(16) == Approx(0.002));
+  CHECK(result.out.substr(result.out.rfind("validation")) == validated);
+  const auto all = lines_of(unbroken);
+  REQUIRE(all.size() == 32);
+  CHECK(lines_of(resumed) == std::vector<std::string>(all.end() - 2, all.end()));
+}
+
+TEST_CASE("a run ends when it has been above its target for a while, and stays ended", "[train]") {
+  const TempFolder data;
+  const TempFolder files;
+  make_dataset("mnist", data, "64", "32");
+  const std::string state = files.path() + "/state";
+  // Anything is above nearly nothing.
+  const std::vector<std::string> args = {"--epochs",          "9",    "--patience",   "3",
+                                         "--target-accuracy", "1e-9", "--checkpoint", state};
+  RunResult result = train_wide_resnet(args, data.path());
+  CHECK_THAT(result.out, Catch::Contains("epoch 3/9") && !Catch::Contains("epoch 4/9"));
+  CHECK_THAT(result.out, Catch::Contains("above 1e-07 % for 3 epochs in a row: done"));
+  result = train_wide_resnet(
+      {"--epochs", "9", "--patience", "3", "--target-accuracy", "1e-9", "--resume", state},
+      data.path());
+  CHECK_THAT(result.out, !Catch::Contains("epoch 4/9") && Catch::Contains("test accuracy"));
 }
 
 TEST_CASE("a fault is one line from one rank, and an exit code", "[train]") {

@@ -25,6 +25,7 @@ std::string encode_checkpoint(const std::string& model_name, const torch::nn::Mo
   archive.write("epochs", c10::IValue(progress.epochs));
   archive.write("steps", c10::IValue(progress.steps));
   archive.write("seed", c10::IValue(static_cast<std::int64_t>(progress.seed)));
+  archive.write("on_target", c10::IValue(progress.on_target));
   torch::serialize::OutputArchive model_archive;
   model.save(model_archive);
   archive.write("model", model_archive);
@@ -59,6 +60,8 @@ bool decode_checkpoint(std::string_view bytes, const std::string& model_name,
     progress.epochs = read_int(archive, "epochs");
     progress.steps = read_int(archive, "steps");
     progress.seed = static_cast<std::uint64_t>(read_int(archive, "seed"));
+    c10::IValue on_target;  // a checkpoint of before has none
+    progress.on_target = archive.try_read("on_target", on_target) ? on_target.toInt() : 0;
     torch::serialize::InputArchive model_archive;
     archive.read("model", model_archive);
     model.load(model_archive);

@@ -14,6 +14,7 @@ struct Progress {
   std::int64_t epochs = 0;  // finished
   std::int64_t steps = 0;   // in all
   std::uint64_t seed = 0;
+  std::int64_t on_target = 0;  // epochs in a row, the last one included
 };
 
 // The bytes of a file, checksum included.

@@ -1,18 +1,48 @@
-// What a model is fed with. A model whose format has no pipeline yet can be looked at, not trained.
+// What a model is fed with: who reads it, and what becomes of it on its way to the model. A model
+// whose format has no reader yet can be looked at, not trained. No LibTorch in here.
 #pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "worker/data/image_set.h"
+#include "worker/data/mnist_files.h"
 
 namespace hvdrun {
 
-struct DataFormat {
-  const char* name;
-  bool has_pipeline;
+// What happens to an image of the training set each time it is used.
+struct Augmentation {
+  // At most so much of the image's side up or down and left or right, in whole pixels; what comes
+  // in is the edge again.
+  double shift = 0;
+  bool flip = false;  // left and right change places, every other time
 };
 
-inline constexpr DataFormat kMnistFiles{"MNIST files", true};
-// The files are those of MNIST; the lab also shifts and flips the images and normalises them by
-// their own mean and deviation, which nothing does yet.
-inline constexpr DataFormat kFashionMnist{"Fashion-MNIST, shifted and flipped", false};
-inline constexpr DataFormat kImageNet{"ImageNet, crops of 224x224", false};
-inline constexpr DataFormat kLabelledText{"sentences with a label of 0 or 1", false};
+// Pixels from 0 to 1 are centred and divided by these.
+struct Scaling {
+  std::array<double, 3> mean{};  // of each channel
+  std::array<double, 3> deviation{1, 1, 1};
+};
+// Those of the channels of `images` themselves.
+Scaling scaling_of(const ImageSet& images);
+
+struct DataFormat {
+  const char* name;
+  // Null: there is none yet.
+  std::optional<ImageSet> (*read)(const std::string& directory, Split split, std::string& error);
+  const char* directory;           // unless --data-dir names another
+  std::optional<Scaling> scaling;  // none: that of the training images
+  Augmentation augmentation;
+};
+
+// The scaling is that of MNIST's training images, as everybody writes it.
+DataFormat mnist_files();
+// The same files; the tutorial centres and scales them by their own numbers, shifts and flips them.
+DataFormat fashion_mnist_files();
+DataFormat svhn_files();
+DataFormat imagenet_records();
+DataFormat labelled_text();
 
 }  // namespace hvdrun

@@ -32,8 +32,8 @@ std::string layer_line(const std::string& name, const std::string& kind, const s
 
 }  // namespace
 
-std::string describe_model(const ModelInfo& info) {
-  const auto model = info.make(info.dropout);
+std::string describe_model(const ModelInfo& info, const ModelShape& shape) {
+  const auto model = info.make(shape);
   const std::vector<Layer> layers = layers_of(*model, model->example(1));
   std::size_t name_width = 5;
   for (const Layer& layer : layers) name_width = std::max(name_width, layer.name.size());

@@ -8,6 +8,6 @@
 namespace hvdrun {
 
 // Makes the model and sends one example through it.
-std::string describe_model(const ModelInfo& info);
+std::string describe_model(const ModelInfo& info, const ModelShape& shape);
 
 }  // namespace hvdrun

@@ -1,36 +1,86 @@
 #include "worker/labs/image_batches.h"
 
+#include <algorithm>
+#include <stdexcept>
 #include <utility>
 #include <zlib.h>
 
+#include "worker/data/split_mix.h"
+
 namespace hvdrun {
 
-ImageBatches::ImageBatches(LabelledImages data, double mean, double deviation)
-    : data_(std::move(data)) {
-  for (std::size_t i = 0; i < value_of_.size(); ++i) {
-    value_of_[i] = static_cast<float>((static_cast<double>(i) / 255 - mean) / deviation);
-  }
+ImageBatches::ImageBatches(ImageSet data, const Scaling& scaling, const Augmentation& augmentation)
+    : data_(std::move(data)), augmentation_(augmentation) {
+  if (data_.channels > value_of_.size()) throw std::invalid_argument("images of over 3 channels");
+  for (std::size_t channel = 0; channel < data_.channels; ++channel)
+    for (std::size_t i = 0; i < 256; ++i)
+      value_of_.at(channel).at(i) =
+          static_cast<float>((static_cast<double>(i) / 255 - scaling.mean.at(channel)) /
+                             scaling.deviation.at(channel));
+}
+
+void ImageBatches::begin_epoch(std::uint64_t seed, std::uint64_t epoch) {
+  stream_ = SplitMix(seed, ~epoch).next();
 }
 
 Batch ImageBatches::make(std::size_t count) const {
   const auto n = static_cast<std::int64_t>(count);
-  return {at::empty({n, 1, static_cast<std::int64_t>(data_.images.rows),
-                     static_cast<std::int64_t>(data_.images.columns)},
-                    at::kFloat),
-          at::empty({n}, at::kLong)};
+  return {
+      at::empty({n, static_cast<std::int64_t>(data_.channels),
+                 static_cast<std::int64_t>(data_.rows), static_cast<std::int64_t>(data_.columns)},
+                at::kFloat),
+      at::empty({n}, at::kLong)};
+}
+
+float* ImageBatches::image_at(Batch& batch, std::size_t place, std::size_t index) const {
+  batch.labels.data_ptr<std::int64_t>()[place] = data_.labels[index];
+  return batch.images.data_ptr<float>() + place * data_.image_size();
 }
 
 void ImageBatches::put(Batch& batch, std::size_t place, std::size_t index) const {
-  const std::size_t pixels = data_.images.image_size();
-  const std::uint8_t* from = data_.images.pixels.data() + index * pixels;
-  float* to = batch.images.data_ptr<float>() + place * pixels;
-  for (std::size_t i = 0; i < pixels; ++i) to[i] = value_of_[from[i]];
-  batch.labels.data_ptr<std::int64_t>()[place] = data_.labels[index];
+  const std::size_t area = data_.rows * data_.columns;
+  const std::uint8_t* from = data_.pixels.data() + index * data_.image_size();
+  float* to = image_at(batch, place, index);
+  for (std::size_t channel = 0; channel < data_.channels; ++channel) {
+    const float* const value_of = value_of_[channel].data();
+    for (std::size_t i = 0; i < area; ++i) *to++ = value_of[*from++];
+  }
+}
+
+void ImageBatches::put_augmented(Batch& batch, std::size_t place, std::size_t index) const {
+  const auto rows = static_cast<std::int64_t>(data_.rows);
+  const auto columns = static_cast<std::int64_t>(data_.columns);
+  SplitMix random(stream_, index);
+  const auto most = [&](std::int64_t side) {
+    return static_cast<std::int64_t>(augmentation_.shift * static_cast<double>(side));
+  };
+  const std::int64_t down = random.between(-most(rows), most(rows));
+  const std::int64_t right = random.between(-most(columns), most(columns));
+  const bool flip = augmentation_.flip && random.below(2) == 1;
+  const std::uint8_t* from = data_.pixels.data() + index * data_.image_size();
+  float* to = image_at(batch, place, index);
+  for (std::size_t channel = 0; channel < data_.channels; ++channel) {
+    const float* const value_of = value_of_[channel].data();
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::uint8_t* const line =
+          from + std::clamp<std::int64_t>(row - down, 0, rows - 1) * columns;
+      for (std::int64_t column = 0; column < columns; ++column) {
+        const std::int64_t at = std::clamp<std::int64_t>(column - right, 0, columns - 1);
+        *to++ = value_of[line[flip ? columns - 1 - at : at]];
+      }
+    }
+    from += rows * columns;
+  }
 }
 
 Batch ImageBatches::gather(const std::uint32_t* indices, std::size_t count) const {
   Batch batch = make(count);
-  for (std::size_t i = 0; i < count; ++i) put(batch, i, indices[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (augments())
+      put_augmented(batch, i, indices[i]);
+    else
+      put(batch, i, indices[i]);
+  }
   return batch;
 }
 
@@ -41,7 +91,7 @@ Batch ImageBatches::range(std::size_t begin, std::size_t end) const {
 }
 
 std::uint32_t ImageBatches::checksum() const {
-  unsigned long sum = crc32_z(0, data_.images.pixels.data(), data_.images.pixels.size());
+  unsigned long sum = crc32_z(0, data_.pixels.data(), data_.pixels.size());
   sum = crc32_z(sum, data_.labels.data(), data_.labels.size());
   return static_cast<std::uint32_t>(sum);
 }

@@ -5,16 +5,16 @@
 #include <optional>
 #include <string>
 
+#include "worker/labs/models/registry.h"
+
 namespace hvdrun {
 
 struct TrainOptions {
   std::string model = "mnist-cnn";
-  std::string data_dir = "data/mnist";
-  std::int64_t epochs = 3;
-  std::int64_t batch_size = 32;  // of one rank
-  double lr = 0.01;              // of one rank; times the number of ranks it is the real one
-  double momentum = 0.5;
-  double dropout = 0.5;  // the model's own unless given
+  // These three are the model's own where the command line says nothing.
+  std::string data_dir;
+  ModelShape shape;
+  Recipe recipe;
   std::uint64_t seed = 1;
   std::int64_t max_steps = 0;  // 0: no limit
   std::string checkpoint;      // empty: none is written

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 namespace hvdrun {
 namespace {
@@ -37,23 +38,36 @@ Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::SGD& sgd)
 
 Score Trainer::train_epoch(const ImageBatches& data, const EpochSampler& order,
                            std::size_t batch_size, std::size_t max_steps,
-                           const StepCallback& after_step) {
+                           const StepCallbacks& callbacks) {
   model_->train();
   Sums sums;
   const std::size_t steps = std::min(order.steps(batch_size, hvd::size()), max_steps);
   for (std::size_t step = 0; step < steps; ++step) {
+    if (callbacks.before) callbacks.before(step);
     const Batch batch =
         data.gather(order.batch(step, batch_size, hvd::rank(), hvd::size()), batch_size);
     optimizer_.zero_grad();
     const torch::Tensor output = model_->forward(batch.images);
     const torch::Tensor loss = torch::nll_loss(output, batch.labels);
-    loss.backward();
+    const torch::Tensor penalty = model_->penalty();
+    (penalty.defined() ? loss + penalty : loss).backward();
     optimizer_.step();
     const auto value = loss.item<double>();
     sums.add(value, output.detach(), batch.labels);
-    if (after_step) after_step(value);
+    if (callbacks.after) callbacks.after(value);
   }
+  average_buffers();
   return sums.over_all_ranks();
+}
+
+void Trainer::average_buffers() {
+  std::vector<at::Tensor> running;
+  for (const at::Tensor& buffer : model_->buffers())
+    if (buffer.is_floating_point()) running.push_back(buffer);
+  if (running.empty() || hvd::size() == 1) return;
+  const torch::NoGradGuard no_grad;
+  const std::vector<at::Tensor> averages = hvd::grouped_allreduce(running);
+  for (std::size_t i = 0; i < running.size(); ++i) running[i].copy_(averages[i]);
 }
 
 Score Trainer::evaluate(const ImageBatches& data) {

@@ -26,15 +26,20 @@ class Trainer {
   // `sgd` trains the parameters of `model`. hvd::init() has been called.
   Trainer(std::shared_ptr<LabModel> model, torch::optim::SGD& sgd);
 
-  // Called after every step with this rank's loss.
-  using StepCallback = std::function<void(double loss)>;
-  // At most `max_steps` steps.
+  struct StepCallbacks {
+    std::function<void(std::size_t step)> before;  // in this epoch, from 0
+    std::function<void(double loss)> after;        // this rank's, without the penalty
+  };
+  // At most `max_steps` steps. Afterwards all ranks have the same buffers: the averages of what
+  // they have seen, running means and variances that is.
   Score train_epoch(const ImageBatches& data, const EpochSampler& order, std::size_t batch_size,
-                    std::size_t max_steps, const StepCallback& after_step);
+                    std::size_t max_steps, const StepCallbacks& callbacks);
   // Every rank takes its share.
   Score evaluate(const ImageBatches& data);
 
  private:
+  void average_buffers();
+
   std::shared_ptr<LabModel> model_;
   hvd::DistributedOptimizer optimizer_;
 };

@@ -8,6 +8,8 @@
 #include <limits>
 #include <memory>
 #include <system_error>
+#include <utility>
+#include <vector>
 #include <zlib.h>
 
 #include "worker/data/split_mix.h"
@@ -30,12 +32,17 @@ using File = std::unique_ptr<std::FILE, FileCloser>;
 
 class TrainingRun {
  public:
-  explicit TrainingRun(const TrainOptions& options) : options_(options) {}
+  explicit TrainingRun(const TrainOptions& options)
+      : options_(options), recipe_(options.recipe), info_(*find_model(options.model)) {}
 
   void run() {
     require_same_options();
-    const ImageBatches train = read(Split::train);
-    const ImageBatches test = read(Split::test);
+    ImageSet train_images = read(Split::train);
+    const Scaling scaling = info_.data.scaling ? *info_.data.scaling : scaling_of(train_images);
+    ImageBatches train(std::move(train_images), scaling, info_.data.augmentation);
+    const ImageBatches test(read(Split::test), scaling);
+    require_same_images(train, Split::train);
+    require_same_images(test, Split::test);
     const std::size_t global_batch = batch_size() * static_cast<std::size_t>(hvd::size());
     agree(train.size() < global_batch
               ? std::to_string(train.size()) + " training images are fewer than one step takes (" +
@@ -45,19 +52,20 @@ class TrainingRun {
 
     // The same start on every rank, even if one was built with another generator.
     torch::manual_seed(options_.seed);
-    model_ = make_model(options_.model, options_.dropout);
+    model_ = info_.make(options_.shape);
     hvd::broadcast_parameters(*model_);
-    lr_ = options_.lr * hvd::size();
+    lr_ = recipe_.lr * hvd::size();
     torch::optim::SGD sgd(model_->parameters(),
-                          torch::optim::SGDOptions(lr_).momentum(options_.momentum));
+                          torch::optim::SGDOptions(lr_).momentum(recipe_.momentum));
     progress_.seed = options_.seed;
     if (!options_.resume.empty()) resume(sgd);
+    make_schedules(sgd, static_cast<int>(train.size() / global_batch));
     open_loss_log();
     print_header(train.size(), test.size());
 
     Trainer trainer(model_, sgd);
-    while (progress_.epochs < options_.epochs && steps_left() > 0) {
-      train_epoch(trainer, train, sgd);
+    while (progress_.epochs < recipe_.epochs && steps_left() > 0 && !on_target()) {
+      train_epoch(trainer, train, test, sgd);
     }
     const Score score = trainer.evaluate(test);
     if (hvd::rank() == 0) {
@@ -67,7 +75,10 @@ class TrainingRun {
   }
 
  private:
-  std::size_t batch_size() const { return static_cast<std::size_t>(options_.batch_size); }
+  std::size_t batch_size() const { return static_cast<std::size_t>(recipe_.batch_size); }
+  bool on_target() const {
+    return recipe_.target_accuracy > 0 && progress_.on_target >= recipe_.patience;
+  }
 
   std::size_t steps_left() const {
     if (options_.max_steps == 0) return std::numeric_limits<std::size_t>::max();
@@ -79,12 +90,14 @@ class TrainingRun {
   void require_same_options() const {
     std::string text = options_.model;
     for (const std::int64_t value :
-         {options_.epochs, options_.batch_size, options_.max_steps,
+         {recipe_.epochs, recipe_.batch_size, recipe_.warmup_epochs, recipe_.patience,
+          options_.shape.depth, options_.shape.width, options_.max_steps,
           static_cast<std::int64_t>(options_.seed), std::int64_t{!options_.checkpoint.empty()},
           std::int64_t{!options_.resume.empty()}, std::int64_t{!options_.loss_log.empty()}}) {
       text.append(" ").append(std::to_string(value));
     }
-    for (const double value : {options_.lr, options_.momentum, options_.dropout}) {
+    for (const double value :
+         {recipe_.lr, recipe_.momentum, recipe_.target_accuracy, options_.shape.dropout}) {
       text.append(" ").append(std::to_string(value));
     }
     require_same(static_cast<std::int64_t>(
@@ -92,16 +105,29 @@ class TrainingRun {
                  "the options", exit_usage);
   }
 
-  ImageBatches read(Split split) const {
+  ImageSet read(Split split) const {
     std::string error;
-    auto data = read_mnist(options_.data_dir, split, error);
+    auto images = info_.data.read(options_.data_dir, split, error);
     agree(error, exit_no_input);
-    ImageBatches batches(std::move(*data));
-    require_same(
-        batches.checksum(),
-        "the files in " + options_.data_dir + " (" + mnist_images_name(split) + ", labels)",
-        exit_no_input);
-    return batches;
+    return std::move(*images);
+  }
+
+  void require_same_images(const ImageBatches& images, Split split) const {
+    require_same(images.checksum(),
+                 std::string("the ") + (split == Split::train ? "training" : "test") +
+                     " images in " + options_.data_dir,
+                 exit_no_input);
+  }
+
+  // After a resumed checkpoint has been read: the first batch of an epoch sets the rate.
+  void make_schedules(torch::optim::SGD& sgd, int steps_per_epoch) {
+    const auto warmup = static_cast<int>(recipe_.warmup_epochs);
+    if (warmup > 0) schedules_.push_back(hvd::warmup_schedule(sgd, lr_, warmup, steps_per_epoch));
+    if (recipe_.drops.empty()) return;
+    hvd::LearningRateOptions after_warmup;
+    after_warmup.start_epoch = warmup;
+    schedules_.emplace_back(
+        sgd, lr_, [this](double epoch) { return recipe_.factor(epoch); }, after_warmup);
   }
 
   // Rank 0 reads; the bytes go to everybody, and with them momentum and all that SGD keeps.
@@ -119,7 +145,7 @@ class TrainingRun {
     agree(error, exit_no_input);
     // The checkpoint holds the options of its own run, perhaps of another number of ranks.
     for (auto& group : sgd.param_groups()) {
-      static_cast<torch::optim::SGDOptions&>(group.options()).lr(lr_).momentum(options_.momentum);
+      static_cast<torch::optim::SGDOptions&>(group.options()).lr(lr_).momentum(recipe_.momentum);
     }
   }
 
@@ -145,17 +171,22 @@ class TrainingRun {
 
   void print_header(std::size_t train_images, std::size_t test_images) const {
     if (hvd::rank() != 0) return;
-    const std::int64_t global = options_.batch_size * hvd::size();
+    const std::int64_t global = recipe_.batch_size * hvd::size();
     std::int64_t parameters = 0;
     for (const auto& parameter : model_->parameters()) parameters += parameter.numel();
     std::printf("%s: %lld parameters, dropout %g, seed %llu\n", options_.model.c_str(),
-                static_cast<long long>(parameters), options_.dropout,
+                static_cast<long long>(parameters), options_.shape.dropout,
                 static_cast<unsigned long long>(progress_.seed));
     std::printf("%d %s x %lld = %lld images per step; %zu training, %zu test images\n", hvd::size(),
-                hvd::size() == 1 ? "rank" : "ranks", static_cast<long long>(options_.batch_size),
+                hvd::size() == 1 ? "rank" : "ranks", static_cast<long long>(recipe_.batch_size),
                 static_cast<long long>(global), train_images, test_images);
-    std::printf("SGD, lr %g x %d = %g, momentum %g\n", options_.lr, hvd::size(), lr_,
-                options_.momentum);
+    std::printf("SGD, lr %g x %d = %g, momentum %g\n", recipe_.lr, hvd::size(), lr_,
+                recipe_.momentum);
+    if (recipe_.warmup_epochs > 0)
+      std::printf("warm-up over %lld epochs\n", static_cast<long long>(recipe_.warmup_epochs));
+    for (const LearningRateDrop& drop : recipe_.drops)
+      std::printf("lr %g after %lld epochs\n", lr_ * drop.factor,
+                  static_cast<long long>(drop.epoch));
     if (!options_.resume.empty()) {
       std::printf("resumed from %s after %lld epochs, %lld steps\n", options_.resume.c_str(),
                   static_cast<long long>(progress_.epochs),
@@ -164,32 +195,63 @@ class TrainingRun {
     std::fflush(stdout);
   }
 
-  void train_epoch(Trainer& trainer, const ImageBatches& train, const torch::optim::SGD& sgd) {
+  void train_epoch(Trainer& trainer, ImageBatches& train, const ImageBatches& test,
+                   const torch::optim::SGD& sgd) {
     // A stream of its own per epoch and rank, so a resumed run drops what an unbroken one does.
     const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
     const auto rank = static_cast<std::uint64_t>(hvd::rank());
     torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | rank).next());
     const EpochSampler order(train.size(), progress_.seed, epoch);
+    train.begin_epoch(progress_.seed, epoch);
+    for (hvd::LearningRateSchedule& schedule : schedules_)
+      schedule.on_epoch_begin(static_cast<int>(epoch));
     const auto before = progress_.steps;
     const auto start = std::chrono::steady_clock::now();
     const Score score = trainer.train_epoch(train, order, batch_size(), steps_left(),
-                                            [this](double loss) { after_step(loss); });
+                                            {[this](std::size_t step) { before_step(step); },
+                                             [this](double loss) { after_step(loss); }});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (hvd::rank() == 0) {
       const std::int64_t number = progress_.epochs + 1;
-      std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f images/s\n",
-                  static_cast<long long>(number), static_cast<long long>(options_.epochs),
+      std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f images/s",
+                  static_cast<long long>(number), static_cast<long long>(recipe_.epochs),
                   score.loss, 100 * score.accuracy,
                   static_cast<double>(score.images) / seconds.count());
+      if (!schedules_.empty()) std::printf("  lr %g", rate_of(sgd));
+      std::printf("\n");
       std::fflush(stdout);
     }
     const auto whole = static_cast<std::int64_t>(order.steps(batch_size(), hvd::size()));
     if (progress_.steps - before < whole) return;  // --max-steps cut it short
     ++progress_.epochs;
+    if (recipe_.target_accuracy > 0) validate(trainer, test);
     if (!options_.checkpoint.empty()) save(sgd);
   }
 
+  static double rate_of(const torch::optim::SGD& sgd) {
+    return static_cast<const torch::optim::SGDOptions&>(sgd.param_groups().front().options()).lr();
+  }
+
+  // All ranks have the same score, so all end in the same epoch.
+  void validate(Trainer& trainer, const ImageBatches& test) {
+    const Score score = trainer.evaluate(test);
+    progress_.on_target = score.accuracy > recipe_.target_accuracy ? progress_.on_target + 1 : 0;
+    if (hvd::rank() != 0) return;
+    std::printf("validation loss %.4f  accuracy %.2f %%\n", score.loss, 100 * score.accuracy);
+    if (on_target())
+      std::printf("accuracy above %g %% for %lld %s in a row: done\n",
+                  100 * recipe_.target_accuracy, static_cast<long long>(progress_.on_target),
+                  progress_.on_target == 1 ? "epoch" : "epochs");
+    std::fflush(stdout);
+  }
+
+  void before_step(std::size_t step) {
+    for (hvd::LearningRateSchedule& schedule : schedules_)
+      schedule.on_batch_begin(static_cast<int>(step));
+  }
+
   void after_step(double loss) {
+    for (hvd::LearningRateSchedule& schedule : schedules_) schedule.on_batch_end();
     ++progress_.steps;
     if (options_.loss_log.empty()) return;
     const double mean = hvd::metric_average(loss);
@@ -206,9 +268,12 @@ class TrainingRun {
   }
 
   const TrainOptions& options_;
+  const Recipe& recipe_;
+  const ModelInfo& info_;
   std::shared_ptr<LabModel> model_;
   Progress progress_;
-  double lr_ = 0;
+  double lr_ = 0;  // of all ranks
+  std::vector<hvd::LearningRateSchedule> schedules_;
   File loss_log_;
 };
 
@@ -254,7 +319,7 @@ int run_training(const TrainOptions& options) {
 int run_description(const TrainOptions& options) {
   ParsedOptions described{std::nullopt, exit_ok, {}};
   try {
-    described.text = describe_model(*find_model(options.model));
+    described.text = describe_model(*find_model(options.model), options.shape);
   } catch (const std::exception& error) {
     complain(error.what());
     return exit_failed;

@@ -30,6 +30,7 @@ TEST_CASE("every model has the number of parameters of its original", "[models]"
   const std::map<std::string, std::int64_t> expected = {
       {"mnist-cnn", 21'840},       {"mnist-linear", 7'850},   {"resnet50", 25'557'032},
       {"alexnet-owt", 61'100'840}, {"wrn-16-10", 17'121'962}, {"text-nnlm", 16'826'753},
+      {"svhn-cnn", 551'018},
   };
   CHECK(models().size() == expected.size());
   for (const ModelInfo& info : models()) {
@@ -60,6 +61,7 @@ TEST_CASE("models give log-probabilities of each class", "[models]") {
   };
   check(*make_model("mnist-cnn"), torch::randn({2, 1, 28, 28}), 10);
   check(*make_model("mnist-linear"), torch::randn({2, 1, 28, 28}), 10);
+  check(*make_model("svhn-cnn"), torch::randn({2, 3, 32, 32}), 10);
   check(*make_model("resnet50"), torch::randn({2, 3, 64, 64}), 1000);
   check(*make_model("alexnet-owt"), torch::randn({1, 3, 224, 224}), 1000);
   check(*make_wide_resnet(16, 1, 0.01), torch::randn({2, 1, 28, 28}), 10);
@@ -99,6 +101,21 @@ TEST_CASE("a Wide ResNet takes any depth of 6 n + 4, any width and backward", "[
   }
 }
 
+TEST_CASE("the Wide ResNet's penalty is that of Keras' regulariser of kernels", "[models]") {
+  const auto model = make_wide_resnet(10, 1, 0);
+  double expected = 0;
+  for (const auto& parameter : model->named_parameters()) {
+    const bool kernel = parameter.value().dim() > 1;  // biases and normalisation have one dimension
+    if (kernel) expected += parameter.value().to(torch::kDouble).square().sum().item<double>();
+  }
+  CHECK(model->penalty().item<double>() == Approx(5e-6 * expected).epsilon(1e-5));
+  model->penalty().backward();
+  const torch::Tensor weight = model->named_parameters()["group2.0.conv1.weight"];
+  CHECK(weight.grad().allclose(1e-5 * weight));
+  CHECK_FALSE(model->named_parameters()["fc.bias"].grad().defined());
+  CHECK_FALSE(make_model("mnist-cnn")->penalty().defined());
+}
+
 TEST_CASE("a sentence is its words, whatever their order and the filling behind", "[models]") {
   const auto model = make_model("text-nnlm");
   const auto logits = [&](std::vector<std::int64_t> words) {
@@ -121,7 +138,7 @@ TEST_CASE("a sentence is its words, whatever their order and the filling behind"
 }
 
 TEST_CASE("a description has a line for each layer and the sum", "[models]") {
-  const std::string text = describe_model(*find_model("mnist-cnn"));
+  const std::string text = describe_model(*find_model("mnist-cnn"), {});
   CHECK_THAT(text, Contains("\nconv1  Conv2d        [1, 10, 24, 24]            260\n"));
   CHECK_THAT(text, Contains("\n-      MaxPool2d     [1, 10, 12, 12]              0\n"));
   CHECK_THAT(text, Contains("\nfc2    Linear        [1, 10]                    510\n"));

@@ -18,9 +18,12 @@ TEST_CASE("options have the defaults of the example", "[options]") {
   const auto parsed = parse({});
   REQUIRE(parsed.options);
   CHECK(parsed.options->model == "mnist-cnn");
-  CHECK(parsed.options->lr == 0.01);
-  CHECK(parsed.options->momentum == 0.5);
+  CHECK(parsed.options->recipe.lr == 0.01);
+  CHECK(parsed.options->recipe.momentum == 0.5);
   CHECK(parsed.options->checkpoint.empty());
+  CHECK(parsed.options->data_dir == "data/mnist");
+  CHECK(parsed.options->recipe.epochs == 3);
+  CHECK(parsed.options->recipe.target_accuracy == 0);
 }
 
 TEST_CASE("every option is read", "[options]") {
@@ -35,6 +38,12 @@ TEST_CASE("every option is read", "[options]") {
                              "0.5",
                              "--momentum",
                              "0.9",
+                             "--warmup-epochs",
+                             "4",
+                             "--target-accuracy",
+                             "0.75",
+                             "--patience",
+                             "3",
                              "--dropout",
                              "0",
                              "--seed",
@@ -51,11 +60,14 @@ TEST_CASE("every option is read", "[options]") {
   REQUIRE(parsed.options);
   CHECK(parsed.options->model == "mnist-linear");
   CHECK(parsed.options->data_dir == "d");
-  CHECK(parsed.options->epochs == 7);
-  CHECK(parsed.options->batch_size == 16);
-  CHECK(parsed.options->lr == 0.5);
-  CHECK(parsed.options->momentum == 0.9);
-  CHECK(parsed.options->dropout == 0);
+  CHECK(parsed.options->recipe.epochs == 7);
+  CHECK(parsed.options->recipe.batch_size == 16);
+  CHECK(parsed.options->recipe.lr == 0.5);
+  CHECK(parsed.options->recipe.momentum == 0.9);
+  CHECK(parsed.options->shape.dropout == 0);
+  CHECK(parsed.options->recipe.warmup_epochs == 4);
+  CHECK(parsed.options->recipe.target_accuracy == 0.75);
+  CHECK(parsed.options->recipe.patience == 3);
   CHECK(parsed.options->seed == 42);
   CHECK(parsed.options->max_steps == 50);
   CHECK(parsed.options->checkpoint == "c");
@@ -67,9 +79,10 @@ TEST_CASE("help is no error and names every option", "[options]") {
   const auto parsed = parse({"--help"});
   CHECK_FALSE(parsed.options);
   CHECK(parsed.exit_code == exit_ok);
-  for (const char* name : {"--model", "--list", "--describe", "--data-dir", "--epochs",
-                           "--batch-size", "--lr", "--momentum", "--dropout", "--seed",
-                           "--max-steps", "--checkpoint", "--resume", "--loss-log"}) {
+  for (const char* name :
+       {"--model", "--list", "--describe", "--data-dir", "--epochs", "--batch-size", "--lr",
+        "--momentum", "--dropout", "--seed", "--max-steps", "--checkpoint", "--resume",
+        "--loss-log", "--warmup-epochs", "--target-accuracy", "--patience", "--depth", "--width"}) {
     CHECK_THAT(parsed.text, Catch::Matchers::Contains(name));
   }
 }
@@ -105,10 +118,38 @@ TEST_CASE("a model whose data cannot be read yet is only described", "[options]"
   CHECK_FALSE(parse({}).options->describe);
 }
 
+TEST_CASE("a model has a recipe of its own, and what is given goes before", "[options]") {
+  const auto own = parse({"--model", "wrn-16-10"});
+  REQUIRE(own.options);
+  CHECK(own.options->data_dir == "data/fashion-mnist");
+  CHECK(own.options->shape.depth == 16);
+  CHECK(own.options->shape.width == 10);
+  const Recipe& recipe = own.options->recipe;
+  CHECK(recipe.epochs == 40);
+  CHECK(recipe.momentum == 0.9);
+  CHECK(recipe.warmup_epochs == 5);
+  CHECK(recipe.target_accuracy == 0.85);
+  CHECK(recipe.patience == 2);
+  CHECK(recipe.factor(14.9) == 1);
+  CHECK(recipe.factor(15) == 0.1);
+  CHECK(recipe.factor(25) == 0.01);
+  CHECK(recipe.factor(99) == 0.001);
+  const auto given = parse({"--model", "wrn-16-10", "--depth", "10", "--width", "1", "--epochs",
+                            "2", "--target-accuracy", "0", "--data-dir", "d"});
+  REQUIRE(given.options);
+  CHECK(given.options->shape.depth == 10);
+  CHECK(given.options->shape.width == 1);
+  CHECK(given.options->recipe.epochs == 2);
+  CHECK(given.options->recipe.target_accuracy == 0);
+  CHECK(given.options->recipe.warmup_epochs == 5);
+  CHECK(given.options->data_dir == "d");
+}
+
 TEST_CASE("a model has a dropout of its own", "[options]") {
-  CHECK(parse({"--describe", "--model", "wrn-16-10"}).options->dropout == 0.01);
-  CHECK(parse({"--describe", "--model", "wrn-16-10", "--dropout", "0.5"}).options->dropout == 0.5);
-  CHECK(parse({}).options->dropout == 0.5);
+  CHECK(parse({"--describe", "--model", "wrn-16-10"}).options->shape.dropout == 0.01);
+  CHECK(parse({"--describe", "--model", "wrn-16-10", "--dropout", "0.5"}).options->shape.dropout ==
+        0.5);
+  CHECK(parse({}).options->shape.dropout == 0.5);
 }
 
 TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[options]") {
@@ -131,6 +172,14 @@ TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[option
       {{"--model", "resnet"},
        "unknown model 'resnet'; there is: mnist-cnn, mnist-linear, resnet50"},
       {{"data"}, "unexpected argument 'data'"},
+      {{"--depth", "16"}, "--depth: mnist-cnn has one only"},
+      {{"--model", "wrn-16-10", "--depth", "12"},
+       "--depth takes 10, 16, 22 and so on in steps of 6, not 12"},
+      {{"--model", "wrn-16-10", "--depth", "4"}, "in steps of 6, not 4"},
+      {{"--model", "wrn-16-10", "--width", "0"}, "--width takes 1 to 1000, not 0"},
+      {{"--target-accuracy", "85"}, "--target-accuracy takes a number from 0 to below 1, not 85"},
+      {{"--patience", "0"}, "--patience takes 1 to 1000000, not 0"},
+      {{"--warmup-epochs", "-1"}, "--warmup-epochs takes 0 to 1000000, not -1"},
   }));
   const auto parsed = parse(arguments);
   CHECK_FALSE(parsed.options);

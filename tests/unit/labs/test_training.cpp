@@ -1,6 +1,9 @@
+#include <sstream>
+
 #include "tests/unit/torch/catch_with_torch.h"
 #include "worker/data/split_mix.h"
 #include "worker/data/synthetic_digits.h"
+#include "worker/data/synthetic_numbers.h"
 #include "worker/labs/checked_file.h"
 #include "worker/labs/checkpoint.h"
 #include "worker/labs/trainer.h"
@@ -12,20 +15,11 @@ using Catch::Matchers::Contains;
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
 
-TEST_CASE("batches are normalised images with their labels", "[data]") {
-  LabelledImages data;
-  data.images = {2, 1, 2, {0, 255, 128, 0}};
-  data.labels = {7, 3};
-  const ImageBatches batches(data, 0.5, 0.25);
-  const std::uint32_t order[] = {1, 0};
-  const Batch batch = batches.gather(order, 2);
-  CHECK(batch.images.sizes() == torch::IntArrayRef({2, 1, 1, 2}));
-  CHECK(batch.images.flatten().allclose(
-      torch::tensor({(128.0F / 255 - 0.5F) / 0.25F, -2.0F, -2.0F, 2.0F}), 1e-5, 1e-5));
-  CHECK(batch.labels.equal(torch::tensor({3, 7}, torch::kLong)));
-  CHECK(batches.range(1, 2).labels.equal(torch::tensor({3}, torch::kLong)));
-  data.labels[0] = 6;
-  CHECK(ImageBatches(data).checksum() != batches.checksum());
+ImageBatches digit_batches(Split split, std::size_t count) {
+  LabelledImages digits = synthetic_digits(split, count, 1);
+  return {ImageSet{1, kMnistSide, kMnistSide, std::move(digits.images.pixels),
+                   std::move(digits.labels)},
+          *mnist_files().scaling};
 }
 
 // The way of `train`, in small: one rank, dropout streams by epoch.
@@ -35,15 +29,15 @@ Score train(const std::shared_ptr<LabModel>& model, SGD& sgd, const ImageBatches
   Score score;
   for (std::uint64_t epoch = first_epoch; epoch <= last_epoch; ++epoch) {
     torch::manual_seed(SplitMix(1, epoch).next());
-    score = trainer.train_epoch(data, EpochSampler(data.size(), 1, epoch), 32, 1'000'000, nullptr);
+    score = trainer.train_epoch(data, EpochSampler(data.size(), 1, epoch), 32, 1'000'000, {});
   }
   return score;
 }
 
 TEST_CASE("the net beats a linear model on the synthetic digits by far", "[learning]") {
   hvd::init();
-  const ImageBatches digits(synthetic_digits(Split::train, 8000, 1));
-  const ImageBatches unseen(synthetic_digits(Split::test, 1000, 1));
+  const ImageBatches digits = digit_batches(Split::train, 8000);
+  const ImageBatches unseen = digit_batches(Split::test, 1000);
   const auto accuracy = [&](const std::string& name, const SGDOptions& options) {
     torch::manual_seed(1);
     const auto model = make_model(name, 0.25);
@@ -63,15 +57,89 @@ TEST_CASE("the net beats a linear model on the synthetic digits by far", "[learn
   hvd::shutdown();
 }
 
+TEST_CASE("a linear model hardly learns the made-up house numbers", "[learning]") {
+  torch::manual_seed(1);
+  const ImageSet numbers = synthetic_numbers(Split::train, 2000, 1);
+  const Scaling scaling = scaling_of(numbers);
+  const Batch known = ImageBatches(numbers, scaling).range(0, 2000);
+  const Batch unseen = ImageBatches(synthetic_numbers(Split::test, 500, 1), scaling).range(0, 500);
+  torch::nn::Linear linear(3072, 10);
+  SGD sgd(linear->parameters(), SGDOptions(0.01).momentum(0.5));
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    for (std::int64_t begin = 0; begin < 2000; begin += 50) {
+      const torch::Tensor images = known.images.slice(0, begin, begin + 50).flatten(1);
+      sgd.zero_grad();
+      torch::nll_loss(torch::log_softmax(linear(images), 1),
+                      known.labels.slice(0, begin, begin + 50))
+          .backward();
+      sgd.step();
+    }
+  }
+  const auto accuracy =
+      linear(unseen.images.flatten(1)).argmax(1).eq(unseen.labels).to(torch::kDouble).mean();
+  CHECK(accuracy.item<double>() < 0.3);
+}
+
+// One step of a net that only has its penalty: weights shrink by the rate times its gradient.
+class Decaying final : public LabModel {
+ public:
+  Decaying() : weight_(register_parameter("weight", torch::full({1}, 8.0F))) {}
+  torch::Tensor forward(const torch::Tensor& images) override {
+    return torch::log_softmax(images.flatten(1).slice(1, 0, 10) + 0 * weight_, 1);
+  }
+  torch::Tensor penalty() const override { return 0.5 * weight_.square().sum(); }
+  torch::Tensor example(std::int64_t n) const override { return torch::zeros({n, 1, 28, 28}); }
+
+ private:
+  torch::Tensor weight_;
+};
+
+TEST_CASE("a penalty moves the weights and is no part of the loss", "[training]") {
+  hvd::init();
+  const ImageBatches digits = digit_batches(Split::train, 32);
+  const auto model = std::make_shared<Decaying>();
+  SGD sgd(model->parameters(), SGDOptions(0.25));
+  const Score score = train(model, sgd, digits, 0, 0);
+  CHECK(model->parameters()[0].item<float>() == 6.0F);
+  CHECK(score.loss < 8);
+  hvd::shutdown();
+}
+
+TEST_CASE("a checkpoint without the count of epochs on target is one with 0", "[checkpoint]") {
+  const auto model = make_model("mnist-linear");
+  SGD sgd(model->parameters(), SGDOptions(0.1));
+  torch::serialize::OutputArchive archive;
+  for (const char* key : {"format", "epochs", "steps", "seed"})
+    archive.write(key, c10::IValue(std::int64_t{1}));
+  archive.write("model_name", c10::IValue(std::string("mnist-linear")));
+  for (const char* key : {"model", "optimizer"}) {
+    torch::serialize::OutputArchive inner;
+    if (key == std::string("model"))
+      model->save(inner);
+    else
+      sgd.save(inner);
+    archive.write(key, inner);
+  }
+  std::ostringstream stream;
+  archive.save_to(stream);
+  Progress progress;
+  progress.on_target = 7;
+  std::string error;
+  CHECK(
+      decode_checkpoint(add_checksum(stream.str()), "mnist-linear", *model, sgd, progress, error));
+  CHECK(error == "");
+  CHECK(progress.on_target == 0);
+}
+
 TEST_CASE("a run that goes on from a checkpoint is the run that was not broken", "[checkpoint]") {
   hvd::init();
-  const ImageBatches digits(synthetic_digits(Split::train, 400, 1));
+  const ImageBatches digits = digit_batches(Split::train, 400);
   const SGDOptions options = SGDOptions(0.05).momentum(0.9);
   torch::manual_seed(1);
   const auto model = make_model("mnist-cnn");
   SGD sgd(model->parameters(), options);
   train(model, sgd, digits, 0, 0);
-  const std::string bytes = encode_checkpoint("mnist-cnn", *model, sgd, {1, 12, 99});
+  const std::string bytes = encode_checkpoint("mnist-cnn", *model, sgd, {1, 12, 99, 3});
   const Score unbroken = train(model, sgd, digits, 1, 1);
 
   const auto other = make_model("mnist-cnn");
@@ -82,6 +150,7 @@ TEST_CASE("a run that goes on from a checkpoint is the run that was not broken",
   CHECK(progress.epochs == 1);
   CHECK(progress.steps == 12);
   CHECK(progress.seed == 99);
+  CHECK(progress.on_target == 3);
   const Score resumed = train(other, other_sgd, digits, 1, 1);
   CHECK(resumed.loss == unbroken.loss);
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {

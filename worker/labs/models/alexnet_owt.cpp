@@ -50,13 +50,12 @@ class AlexnetOwt final : public LabModel {
 ModelInfo alexnet_owt() {
   return {"alexnet-owt",
           "five convolutions and three linear layers, 1000 classes",
-          kImageNet,
+          imagenet_records(),
           "Krizhevsky, arXiv 1404.5997, as torchvision has it",
           61'100'840,
-          [](double dropout) -> std::shared_ptr<LabModel> {
-            return std::make_shared<AlexnetOwt>(dropout);
-          },
-          0.5};
+          [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
+            return std::make_shared<AlexnetOwt>(shape.dropout);
+          }};
 }
 
 }  // namespace hvdrun

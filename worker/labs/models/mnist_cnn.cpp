@@ -37,13 +37,12 @@ class MnistCnn final : public LabModel {
 ModelInfo mnist_cnn() {
   return {"mnist-cnn",
           "two convolutions and two linear layers for digits",
-          kMnistFiles,
+          mnist_files(),
           "the MNIST examples of PyTorch and Horovod",
           21'840,
-          [](double dropout) -> std::shared_ptr<LabModel> {
-            return std::make_shared<MnistCnn>(dropout);
-          },
-          0.5};
+          [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
+            return std::make_shared<MnistCnn>(shape.dropout);
+          }};
 }
 
 }  // namespace hvdrun

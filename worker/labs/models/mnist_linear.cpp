@@ -23,10 +23,12 @@ class MnistLinear final : public LabModel {
 ModelInfo mnist_linear() {
   return {"mnist-linear",
           "softmax regression, the measure for every other model",
-          kMnistFiles,
+          mnist_files(),
           "a linear layer alone",
           7'850,
-          [](double) -> std::shared_ptr<LabModel> { return std::make_shared<MnistLinear>(); }};
+          [](const ModelShape&) -> std::shared_ptr<LabModel> {
+            return std::make_shared<MnistLinear>();
+          }};
 }
 
 }  // namespace hvdrun

@@ -12,7 +12,7 @@ using Columns = std::array<std::string, 5>;
 
 const std::vector<ModelInfo>& models() {
   static const std::vector<ModelInfo> all = {
-      mnist_cnn(), mnist_linear(), resnet50(), alexnet_owt(), wrn_16_10(), text_nnlm(),
+      mnist_cnn(), mnist_linear(), resnet50(), alexnet_owt(), wrn_16_10(), text_nnlm(), svhn_cnn(),
   };
   return all;
 }
@@ -33,14 +33,18 @@ std::string model_names() {
 
 std::shared_ptr<LabModel> make_model(const std::string& name, std::optional<double> dropout) {
   const ModelInfo* model = find_model(name);
-  return model == nullptr ? nullptr : model->make(dropout.value_or(model->dropout));
+  if (model == nullptr) return nullptr;
+  ModelShape shape = model->shape;
+  shape.dropout = dropout.value_or(shape.dropout);
+  return model->make(shape);
 }
 
 std::string list_models() {
   std::vector<Columns> lines = {{"model", "parameters", "trains", "data", "source"}};
   for (const ModelInfo& model : models()) {
     lines.push_back({model.name, std::to_string(model.parameters),
-                     model.data.has_pipeline ? "yes" : "not yet", model.data.name, model.source});
+                     model.data.read != nullptr ? "yes" : "not yet", model.data.name,
+                     model.source});
   }
   std::array<std::size_t, 5> widths{};
   for (const Columns& line : lines) {

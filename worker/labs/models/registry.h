@@ -9,10 +9,18 @@
 #include <vector>
 
 #include "worker/labs/data_format.h"
+#include "worker/labs/recipe.h"
 
 namespace hvdrun {
 
 class LabModel;
+
+// What of a model the command line may change.
+struct ModelShape {
+  double dropout = 0.5;
+  std::int64_t depth = 0;  // in layers; 0: the model has one depth only
+  std::int64_t width = 0;  // as a factor; likewise
+};
 
 struct ModelInfo {
   const char* name;
@@ -22,8 +30,11 @@ struct ModelInfo {
   // From the source or counted on paper: the tests compare it with what the layers sum up to.
   std::int64_t parameters;
   // Weights come from torch's generator.
-  std::shared_ptr<LabModel> (*make)(double dropout);
-  double dropout = 0.5;  // unless --dropout says something else
+  std::shared_ptr<LabModel> (*make)(const ModelShape& shape);
+  ModelShape shape = {};
+  Recipe recipe = {};
+  // What is wrong with a depth or a width; empty: nothing. Null: any will do.
+  std::string (*refuse)(const ModelShape& shape) = nullptr;
 };
 
 const std::vector<ModelInfo>& models();
@@ -42,5 +53,6 @@ ModelInfo resnet50();
 ModelInfo alexnet_owt();
 ModelInfo wrn_16_10();
 ModelInfo text_nnlm();
+ModelInfo svhn_cnn();
 
 }  // namespace hvdrun

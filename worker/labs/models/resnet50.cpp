@@ -98,9 +98,12 @@ class Resnet50 final : public LabModel {
 
 ModelInfo resnet50() {
   return {
-      "resnet50", "residual net of 50 layers, v1.5, 1000 classes",
-      kImageNet,  "He et al., arXiv 1512.03385, as torchvision has it",
-      25'557'032, [](double) -> std::shared_ptr<LabModel> { return std::make_shared<Resnet50>(); }};
+      "resnet50",
+      "residual net of 50 layers, v1.5, 1000 classes",
+      imagenet_records(),
+      "He et al., arXiv 1512.03385, as torchvision has it",
+      25'557'032,
+      [](const ModelShape&) -> std::shared_ptr<LabModel> { return std::make_shared<Resnet50>(); }};
 }
 
 }  // namespace hvdrun

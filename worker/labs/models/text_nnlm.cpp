@@ -50,12 +50,13 @@ class TextNnlm final : public LabModel {
 }  // namespace
 
 ModelInfo text_nnlm() {
-  return {"text-nnlm",
-          "a bag of hashed words, 128 numbers each, and layers of 256, 64 and 1",
-          kLabelledText,
-          "the design of TensorFlow Hub's nnlm-en-dim128",
-          16'826'753,
-          [](double) -> std::shared_ptr<LabModel> { return std::make_shared<TextNnlm>(); }};
+  return {
+      "text-nnlm",
+      "a bag of hashed words, 128 numbers each, and layers of 256, 64 and 1",
+      labelled_text(),
+      "the design of TensorFlow Hub's nnlm-en-dim128",
+      16'826'753,
+      [](const ModelShape&) -> std::shared_ptr<LabModel> { return std::make_shared<TextNnlm>(); }};
 }
 
 }  // namespace hvdrun

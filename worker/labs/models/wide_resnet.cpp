@@ -10,6 +10,8 @@
 namespace hvdrun {
 namespace {
 
+constexpr double kDecay = 5e-6;
+
 torch::nn::Conv2d wide_conv(std::int64_t in, std::int64_t out, std::int64_t kernel) {
   return torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, kernel).padding(kernel / 2));
 }
@@ -86,6 +88,16 @@ class WideResnet final : public LabModel {
     return torch::log_softmax(fc_(x), 1);
   }
 
+  // Keras' l2 regulariser of every kernel: not of biases, nor of what normalisation learns.
+  torch::Tensor penalty() const override {
+    torch::Tensor squares = fc_->weight.square().sum();
+    for (const auto& layer : modules(/*include_self=*/false)) {
+      if (const auto* conv = layer->as<torch::nn::Conv2d>())
+        squares = squares + conv->weight.square().sum();
+    }
+    return kDecay * squares;
+  }
+
   torch::Tensor example(std::int64_t n) const override { return torch::zeros({n, 1, 28, 28}); }
 
  private:
@@ -104,10 +116,25 @@ std::shared_ptr<LabModel> make_wide_resnet(std::int64_t depth, std::int64_t widt
 }
 
 ModelInfo wrn_16_10() {
-  return {"wrn-16-10",   "Wide ResNet of depth 16 and width 10, 10 classes",
-          kFashionMnist, "Horovod's Fashion-MNIST tutorial; arXiv 1605.07146",
-          17'121'962,    [](double dropout) { return make_wide_resnet(16, 10, dropout); },
-          0.01};
+  ModelInfo info{"wrn-16-10",
+                 "Wide ResNet of depth 16 and width 10, 10 classes",
+                 fashion_mnist_files(),
+                 "Horovod's Fashion-MNIST tutorial; arXiv 1605.07146",
+                 17'121'962,
+                 [](const ModelShape& shape) {
+                   return make_wide_resnet(shape.depth, shape.width, shape.dropout);
+                 }};
+  info.shape = {0.01, 16, 10};
+  info.recipe.epochs = 40;
+  info.recipe.momentum = 0.9;
+  info.recipe.warmup_epochs = 5;
+  info.recipe.drops = {{15, 0.1}, {25, 0.01}, {35, 0.001}};
+  info.recipe.target_accuracy = 0.85;
+  info.refuse = [](const ModelShape& shape) -> std::string {
+    if (shape.depth >= 10 && shape.depth % 6 == 4) return "";
+    return "--depth takes 10, 16, 22 and so on in steps of 6, not " + std::to_string(shape.depth);
+  };
+  return info;
 }
 
 }  // namespace hvdrun

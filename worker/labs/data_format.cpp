@@ -1,0 +1,71 @@
+#include "worker/labs/data_format.h"
+
+#include <cmath>
+#include <utility>
+
+#include "worker/data/svhn_files.h"
+
+namespace hvdrun {
+namespace {
+
+std::optional<ImageSet> read_grey_images(const std::string& directory, Split split,
+                                         std::string& error) {
+  auto data = read_mnist(directory, split, error);
+  if (!data) return std::nullopt;
+  return ImageSet{1, data->images.rows, data->images.columns, std::move(data->images.pixels),
+                  std::move(data->labels)};
+}
+
+}  // namespace
+
+Scaling scaling_of(const ImageSet& images) {
+  Scaling scaling;
+  const std::size_t area = images.rows * images.columns;
+  for (std::size_t channel = 0; channel < images.channels; ++channel) {
+    // Integers: exact for 2^48 pixels, and the same in any order.
+    std::uint64_t sum = 0;
+    std::uint64_t squares = 0;
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      const std::uint8_t* const plane =
+          images.pixels.data() + i * images.image_size() + channel * area;
+      for (std::size_t p = 0; p < area; ++p) {
+        sum += plane[p];
+        squares += std::uint64_t{plane[p]} * plane[p];
+      }
+    }
+    const auto count = static_cast<double>(images.size() * area);
+    if (count == 0) continue;
+    const double mean = static_cast<double>(sum) / count;
+    const double variance = static_cast<double>(squares) / count - mean * mean;
+    scaling.mean.at(channel) = mean / 255;
+    // Images of one colour stay what they are.
+    if (variance > 0) scaling.deviation.at(channel) = std::sqrt(variance) / 255;
+  }
+  return scaling;
+}
+
+DataFormat mnist_files() {
+  return {"MNIST files", read_grey_images, "data/mnist", Scaling{{0.1307}, {0.3081}}, {}};
+}
+
+DataFormat fashion_mnist_files() {
+  return {"Fashion-MNIST, shifted and flipped",
+          read_grey_images,
+          "data/fashion-mnist",
+          std::nullopt,
+          {0.2, true}};
+}
+
+DataFormat svhn_files() {
+  return {"SVHN, cropped digits", read_svhn, "data/svhn", std::nullopt, {}};
+}
+
+DataFormat imagenet_records() {
+  return {"ImageNet, crops of 224x224", nullptr, "", std::nullopt, {}};
+}
+
+DataFormat labelled_text() {
+  return {"sentences with a label of 0 or 1", nullptr, "", std::nullopt, {}};
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,37 @@
+// How a model is trained unless the command line says otherwise: the numbers of its source.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace hvdrun {
+
+// From this epoch on, counted from 0, the learning rate is this part of the first one.
+struct LearningRateDrop {
+  std::int64_t epoch;
+  double factor;
+};
+
+struct Recipe {
+  std::int64_t epochs = 3;
+  std::int64_t batch_size = 32;  // of one rank
+  double lr = 0.01;              // of one rank
+  double momentum = 0.5;
+  // From the rate of one rank to that of all of them in a straight line.
+  std::int64_t warmup_epochs = 0;
+  std::vector<LearningRateDrop> drops = {};  // in the order of epochs, after the warm-up
+  // The end when the accuracy on the test images has been above it after so many epochs in a row;
+  // 0: no such end.
+  double target_accuracy = 0;
+  std::int64_t patience = 2;
+
+  // The part of the first rate that holds in an epoch after the warm-up.
+  double factor(double epoch) const {
+    double now = 1;
+    for (const LearningRateDrop& drop : drops)
+      if (epoch >= static_cast<double>(drop.epoch)) now = drop.factor;
+    return now;
+  }
+};
+
+}  // namespace hvdrun
