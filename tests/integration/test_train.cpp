@@ -209,6 +209,33 @@ TEST_CASE("the Wide ResNet's rate warms up and drops, also when it is resumed", 
   CHECK(lines_of(resumed) == std::vector<std::string>(all.end() - 2, all.end()));
 }
 
+TEST_CASE("a layer-wise optimizer is resumed bit for bit, and only by itself", "[train]") {
+  const TempFolder data;
+  const TempFolder files;
+  make_dataset("mnist", data, "64", "32");
+  const std::string state = files.path() + "/state";
+  const std::string optimizer = GENERATE("lamb", "novograd");
+  train_wide_resnet({"--epochs", "2", "--optimizer", optimizer, "--checkpoint", state},
+                    data.path());
+  std::vector<std::string> losses_of;
+  for (const bool resumed : {false, true}) {
+    const std::string file = files.path() + "/losses";
+    std::vector<std::string> args = {"--epochs", "3", "--optimizer", optimizer, "--loss-log", file};
+    if (resumed) args.insert(args.end(), {"--resume", state});
+    train_wide_resnet(args, data.path());
+    const auto lines = lines_of(file);
+    REQUIRE(lines.size() == (resumed ? 2 : 6));
+    losses_of.push_back(lines[lines.size() - 2] + " " + lines.back());
+  }
+  CHECK(losses_of[0] == losses_of[1]);
+  const RunResult other =
+      train("2", {"--model", "wrn-16-10", "--depth", "10", "--width", "1", "--resume", state}, {},
+            data.path());
+  CHECK(other.exit_code == 66);
+  CHECK_THAT(other.err,
+             Catch::Contains("a checkpoint of the optimizer '" + optimizer + "', not 'sgd'"));
+}
+
 TEST_CASE("a run ends when it has been above its target for a while, and stays ended", "[train]") {
   const TempFolder data;
   const TempFolder files;

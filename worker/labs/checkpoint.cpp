@@ -17,11 +17,12 @@ std::int64_t read_int(torch::serialize::InputArchive& archive, const std::string
 
 }  // namespace
 
-std::string encode_checkpoint(const std::string& model_name, const torch::nn::Module& model,
+std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Module& model,
                               const torch::optim::Optimizer& optimizer, const Progress& progress) {
   torch::serialize::OutputArchive archive;
   archive.write("format", c10::IValue(kFormat));
-  archive.write("model_name", c10::IValue(model_name));
+  archive.write("model_name", c10::IValue(names.model));
+  archive.write("optimizer_name", c10::IValue(names.optimizer));
   archive.write("epochs", c10::IValue(progress.epochs));
   archive.write("steps", c10::IValue(progress.steps));
   archive.write("seed", c10::IValue(static_cast<std::int64_t>(progress.seed)));
@@ -37,7 +38,7 @@ std::string encode_checkpoint(const std::string& model_name, const torch::nn::Mo
   return add_checksum(stream.str());
 }
 
-bool decode_checkpoint(std::string_view bytes, const std::string& model_name,
+bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
                        torch::nn::Module& model, torch::optim::Optimizer& optimizer,
                        Progress& progress, std::string& error) {
   const auto content = verify_checksum(bytes, error);
@@ -53,8 +54,15 @@ bool decode_checkpoint(std::string_view bytes, const std::string& model_name,
     }
     c10::IValue name;
     archive.read("model_name", name);
-    if (name.toStringRef() != model_name) {
-      error = "a checkpoint of the model '" + name.toStringRef() + "', not '" + model_name + "'";
+    if (name.toStringRef() != names.model) {
+      error = "a checkpoint of the model '" + name.toStringRef() + "', not '" + names.model + "'";
+      return false;
+    }
+    c10::IValue optimizer_name;  // one of before is of sgd
+    const std::string optimizer_is =
+        archive.try_read("optimizer_name", optimizer_name) ? optimizer_name.toStringRef() : "sgd";
+    if (optimizer_is != names.optimizer) {
+      error = "a checkpoint of the optimizer '" + optimizer_is + "', not '" + names.optimizer + "'";
       return false;
     }
     progress.epochs = read_int(archive, "epochs");

@@ -17,13 +17,19 @@ struct Progress {
   std::int64_t on_target = 0;  // epochs in a row, the last one included
 };
 
+// What a checkpoint fits to.
+struct CheckpointNames {
+  std::string model;
+  std::string optimizer = "sgd";
+};
+
 // The bytes of a file, checksum included.
-std::string encode_checkpoint(const std::string& model_name, const torch::nn::Module& model,
+std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Module& model,
                               const torch::optim::Optimizer& optimizer, const Progress& progress);
 
 // Into a model and an optimizer of the same make. False with one line in `error`, which does not
 // name the file; model and optimizer are then partly overwritten.
-bool decode_checkpoint(std::string_view bytes, const std::string& model_name,
+bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
                        torch::nn::Module& model, torch::optim::Optimizer& optimizer,
                        Progress& progress, std::string& error);
 

@@ -1,5 +1,6 @@
 #include "worker/labs/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <stdexcept>
@@ -66,7 +67,7 @@ void check_shape(const ModelInfo& model, const ModelShape& shape) {
 struct Given {
   std::optional<double> lr, momentum, dropout, target_accuracy;
   std::optional<std::int64_t> epochs, batch_size, warmup_epochs, patience, depth, width;
-  std::optional<std::string> data_dir;
+  std::optional<std::string> data_dir, optimizer;
 
   void put_into(TrainOptions& options, const ModelInfo& model) const {
     options.data_dir = data_dir.value_or(model.data.directory);
@@ -74,6 +75,12 @@ struct Given {
                      width.value_or(model.shape.width)};
     Recipe& recipe = options.recipe;
     recipe = model.recipe;
+    recipe.optimizer = optimizer.value_or(recipe.optimizer);
+    const auto& known = optimizer_names();
+    require(std::find(known.begin(), known.end(), recipe.optimizer) != known.end(),
+            "unknown optimizer '" + recipe.optimizer + "'; there is: sgd, adam, novograd, lamb");
+    require(!momentum || recipe.optimizer == "sgd",
+            "--momentum is that of sgd; " + recipe.optimizer + " has its own");
     recipe.lr = lr.value_or(recipe.lr);
     recipe.momentum = momentum.value_or(recipe.momentum);
     recipe.target_accuracy = target_accuracy.value_or(recipe.target_accuracy);
@@ -108,7 +115,9 @@ po::options_description describe(TrainOptions& to, Given& given, std::int64_t& s
       "batch-size", optional_value(given.batch_size, "N"), "images per rank and step (32)")(
       "lr", optional_value(given.lr, "X"),
       "learning rate of one rank; it is multiplied by the number of ranks (0.01)")(
-      "momentum", optional_value(given.momentum, "X"), "of SGD (0.5)")(
+      "optimizer", optional_value(given.optimizer, "NAME"),
+      "sgd (default), adam, novograd or lamb")("momentum", optional_value(given.momentum, "X"),
+                                               "of sgd (0.5)")(
       "warmup-epochs", optional_value(given.warmup_epochs, "N"),
       "from the rate of one rank to that of all in a straight line over N epochs (0)")(
       "target-accuracy", optional_value(given.target_accuracy, "X"),

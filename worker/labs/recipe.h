@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace hvdrun {
@@ -12,11 +13,18 @@ struct LearningRateDrop {
   double factor;
 };
 
+// Of make_optimizer() in optimizers.h.
+inline const std::vector<std::string>& optimizer_names() {
+  static const std::vector<std::string> names = {"sgd", "adam", "novograd", "lamb"};
+  return names;
+}
+
 struct Recipe {
+  std::string optimizer = "sgd";
   std::int64_t epochs = 3;
   std::int64_t batch_size = 32;  // of one rank
   double lr = 0.01;              // of one rank
-  double momentum = 0.5;
+  double momentum = 0.5;         // of sgd
   // From the rate of one rank to that of all of them in a straight line.
   std::int64_t warmup_epochs = 0;
   std::vector<LearningRateDrop> drops = {};  // in the order of epochs, after the warm-up

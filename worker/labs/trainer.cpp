@@ -33,8 +33,8 @@ class Sums {
 
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::SGD& sgd)
-    : model_(std::move(model)), optimizer_(sgd) {}
+Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optimizer)
+    : model_(std::move(model)), optimizer_(optimizer) {}
 
 Score Trainer::train_epoch(const ImageBatches& data, const EpochSampler& order,
                            std::size_t batch_size, std::size_t max_steps,

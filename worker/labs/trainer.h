@@ -1,4 +1,4 @@
-// The training recipe: SGD over shards of global batches, and the evaluation.
+// Training over shards of global batches, and the evaluation.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct Score {
 
 class Trainer {
  public:
-  // `sgd` trains the parameters of `model`. hvd::init() has been called.
-  Trainer(std::shared_ptr<LabModel> model, torch::optim::SGD& sgd);
+  // `optimizer` trains the parameters of `model`. hvd::init() has been called.
+  Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optimizer);
 
   struct StepCallbacks {
     std::function<void(std::size_t step)> before;  // in this epoch, from 0

@@ -18,6 +18,7 @@
 #include "worker/labs/checkpoint.h"
 #include "worker/labs/describe.h"
 #include "worker/labs/exit_codes.h"
+#include "worker/labs/optimizers.h"
 #include "worker/labs/trainer.h"
 
 namespace hvdrun {
@@ -55,17 +56,16 @@ class TrainingRun {
     model_ = info_.make(options_.shape);
     hvd::broadcast_parameters(*model_);
     lr_ = recipe_.lr * hvd::size();
-    torch::optim::SGD sgd(model_->parameters(),
-                          torch::optim::SGDOptions(lr_).momentum(recipe_.momentum));
+    optimizer_ = make_optimizer(recipe_.optimizer, model_->parameters(), lr_, recipe_.momentum);
     progress_.seed = options_.seed;
-    if (!options_.resume.empty()) resume(sgd);
-    make_schedules(sgd, static_cast<int>(train.size() / global_batch));
+    if (!options_.resume.empty()) resume();
+    make_schedules(static_cast<int>(train.size() / global_batch));
     open_loss_log();
     print_header(train.size(), test.size());
 
-    Trainer trainer(model_, sgd);
+    Trainer trainer(model_, *optimizer_);
     while (progress_.epochs < recipe_.epochs && steps_left() > 0 && !on_target()) {
-      train_epoch(trainer, train, test, sgd);
+      train_epoch(trainer, train, test);
     }
     const Score score = trainer.evaluate(test);
     if (hvd::rank() == 0) {
@@ -88,7 +88,7 @@ class TrainingRun {
 
   // Whether a file is written or read decides which collectives a rank calls.
   void require_same_options() const {
-    std::string text = options_.model;
+    std::string text = options_.model + " " + recipe_.optimizer;
     for (const std::int64_t value :
          {recipe_.epochs, recipe_.batch_size, recipe_.warmup_epochs, recipe_.patience,
           options_.shape.depth, options_.shape.width, options_.max_steps,
@@ -120,18 +120,19 @@ class TrainingRun {
   }
 
   // After a resumed checkpoint has been read: the first batch of an epoch sets the rate.
-  void make_schedules(torch::optim::SGD& sgd, int steps_per_epoch) {
+  void make_schedules(int steps_per_epoch) {
     const auto warmup = static_cast<int>(recipe_.warmup_epochs);
-    if (warmup > 0) schedules_.push_back(hvd::warmup_schedule(sgd, lr_, warmup, steps_per_epoch));
+    if (warmup > 0)
+      schedules_.push_back(hvd::warmup_schedule(*optimizer_, lr_, warmup, steps_per_epoch));
     if (recipe_.drops.empty()) return;
     hvd::LearningRateOptions after_warmup;
     after_warmup.start_epoch = warmup;
     schedules_.emplace_back(
-        sgd, lr_, [this](double epoch) { return recipe_.factor(epoch); }, after_warmup);
+        *optimizer_, lr_, [this](double epoch) { return recipe_.factor(epoch); }, after_warmup);
   }
 
-  // Rank 0 reads; the bytes go to everybody, and with them momentum and all that SGD keeps.
-  void resume(torch::optim::SGD& sgd) {
+  // Rank 0 reads; the bytes go to everybody, and with them momentum and all that is kept besides.
+  void resume() {
     std::string bytes;
     std::string error;
     if (hvd::rank() == 0) {
@@ -139,13 +140,16 @@ class TrainingRun {
     }
     agree(error, exit_no_input);
     broadcast_bytes(bytes);
-    if (!decode_checkpoint(bytes, options_.model, *model_, sgd, progress_, error)) {
+    if (!decode_checkpoint(bytes, {options_.model, recipe_.optimizer}, *model_, *optimizer_,
+                           progress_, error)) {
       error.insert(0, options_.resume + ": ");
     }
     agree(error, exit_no_input);
     // The checkpoint holds the options of its own run, perhaps of another number of ranks.
-    for (auto& group : sgd.param_groups()) {
-      static_cast<torch::optim::SGDOptions&>(group.options()).lr(lr_).momentum(recipe_.momentum);
+    for (auto& group : optimizer_->param_groups()) {
+      group.options().set_lr(lr_);
+      if (auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&group.options()))
+        sgd->momentum(recipe_.momentum);
     }
   }
 
@@ -180,8 +184,11 @@ class TrainingRun {
     std::printf("%d %s x %lld = %lld images per step; %zu training, %zu test images\n", hvd::size(),
                 hvd::size() == 1 ? "rank" : "ranks", static_cast<long long>(recipe_.batch_size),
                 static_cast<long long>(global), train_images, test_images);
-    std::printf("SGD, lr %g x %d = %g, momentum %g\n", recipe_.lr, hvd::size(), lr_,
-                recipe_.momentum);
+    std::printf("%s, lr %g x %d = %g",
+                recipe_.optimizer == "sgd" ? "SGD" : recipe_.optimizer.c_str(), recipe_.lr,
+                hvd::size(), lr_);
+    if (recipe_.optimizer == "sgd") std::printf(", momentum %g", recipe_.momentum);
+    std::printf("\n");
     if (recipe_.warmup_epochs > 0)
       std::printf("warm-up over %lld epochs\n", static_cast<long long>(recipe_.warmup_epochs));
     for (const LearningRateDrop& drop : recipe_.drops)
@@ -195,8 +202,7 @@ class TrainingRun {
     std::fflush(stdout);
   }
 
-  void train_epoch(Trainer& trainer, ImageBatches& train, const ImageBatches& test,
-                   const torch::optim::SGD& sgd) {
+  void train_epoch(Trainer& trainer, ImageBatches& train, const ImageBatches& test) {
     // A stream of its own per epoch and rank, so a resumed run drops what an unbroken one does.
     const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
     const auto rank = static_cast<std::uint64_t>(hvd::rank());
@@ -217,7 +223,8 @@ class TrainingRun {
                   static_cast<long long>(number), static_cast<long long>(recipe_.epochs),
                   score.loss, 100 * score.accuracy,
                   static_cast<double>(score.images) / seconds.count());
-      if (!schedules_.empty()) std::printf("  lr %g", rate_of(sgd));
+      if (!schedules_.empty())
+        std::printf("  lr %g", optimizer_->param_groups().front().options().get_lr());
       std::printf("\n");
       std::fflush(stdout);
     }
@@ -225,11 +232,7 @@ class TrainingRun {
     if (progress_.steps - before < whole) return;  // --max-steps cut it short
     ++progress_.epochs;
     if (recipe_.target_accuracy > 0) validate(trainer, test);
-    if (!options_.checkpoint.empty()) save(sgd);
-  }
-
-  static double rate_of(const torch::optim::SGD& sgd) {
-    return static_cast<const torch::optim::SGDOptions&>(sgd.param_groups().front().options()).lr();
+    if (!options_.checkpoint.empty()) save();
   }
 
   // All ranks have the same score, so all end in the same epoch.
@@ -258,11 +261,13 @@ class TrainingRun {
     if (loss_log_) std::fprintf(loss_log_.get(), "%.9g\n", mean);
   }
 
-  void save(const torch::optim::SGD& sgd) const {
+  void save() const {
     std::string error;
     if (hvd::rank() == 0) {
-      write_whole_file(options_.checkpoint,
-                       encode_checkpoint(options_.model, *model_, sgd, progress_), error);
+      write_whole_file(
+          options_.checkpoint,
+          encode_checkpoint({options_.model, recipe_.optimizer}, *model_, *optimizer_, progress_),
+          error);
     }
     agree(error, exit_cannot_create);
   }
@@ -273,6 +278,7 @@ class TrainingRun {
   std::shared_ptr<LabModel> model_;
   Progress progress_;
   double lr_ = 0;  // of all ranks
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<hvd::LearningRateSchedule> schedules_;
   File loss_log_;
 };

@@ -24,6 +24,7 @@ TEST_CASE("options have the defaults of the example", "[options]") {
   CHECK(parsed.options->data_dir == "data/mnist");
   CHECK(parsed.options->recipe.epochs == 3);
   CHECK(parsed.options->recipe.target_accuracy == 0);
+  CHECK(parsed.options->recipe.optimizer == "sgd");
 }
 
 TEST_CASE("every option is read", "[options]") {
@@ -38,6 +39,8 @@ TEST_CASE("every option is read", "[options]") {
                              "0.5",
                              "--momentum",
                              "0.9",
+                             "--optimizer",
+                             "sgd",
                              "--warmup-epochs",
                              "4",
                              "--target-accuracy",
@@ -79,10 +82,11 @@ TEST_CASE("help is no error and names every option", "[options]") {
   const auto parsed = parse({"--help"});
   CHECK_FALSE(parsed.options);
   CHECK(parsed.exit_code == exit_ok);
-  for (const char* name :
-       {"--model", "--list", "--describe", "--data-dir", "--epochs", "--batch-size", "--lr",
-        "--momentum", "--dropout", "--seed", "--max-steps", "--checkpoint", "--resume",
-        "--loss-log", "--warmup-epochs", "--target-accuracy", "--patience", "--depth", "--width"}) {
+  for (const char* name : {"--model",           "--list",       "--describe",  "--data-dir",
+                           "--epochs",          "--batch-size", "--lr",        "--momentum",
+                           "--dropout",         "--seed",       "--optimizer", "--max-steps",
+                           "--checkpoint",      "--resume",     "--loss-log",  "--warmup-epochs",
+                           "--target-accuracy", "--patience",   "--depth",     "--width"}) {
     CHECK_THAT(parsed.text, Catch::Matchers::Contains(name));
   }
 }
@@ -134,9 +138,11 @@ TEST_CASE("a model has a recipe of its own, and what is given goes before", "[op
   CHECK(recipe.factor(15) == 0.1);
   CHECK(recipe.factor(25) == 0.01);
   CHECK(recipe.factor(99) == 0.001);
-  const auto given = parse({"--model", "wrn-16-10", "--depth", "10", "--width", "1", "--epochs",
-                            "2", "--target-accuracy", "0", "--data-dir", "d"});
+  const auto given =
+      parse({"--model", "wrn-16-10", "--depth", "10", "--width", "1", "--epochs", "2",
+             "--target-accuracy", "0", "--data-dir", "d", "--optimizer", "novograd"});
   REQUIRE(given.options);
+  CHECK(given.options->recipe.optimizer == "novograd");
   CHECK(given.options->shape.depth == 10);
   CHECK(given.options->shape.width == 1);
   CHECK(given.options->recipe.epochs == 2);
@@ -178,6 +184,9 @@ TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[option
       {{"--model", "wrn-16-10", "--depth", "4"}, "in steps of 6, not 4"},
       {{"--model", "wrn-16-10", "--width", "0"}, "--width takes 1 to 1000, not 0"},
       {{"--target-accuracy", "85"}, "--target-accuracy takes a number from 0 to below 1, not 85"},
+      {{"--optimizer", "rmsprop"},
+       "unknown optimizer 'rmsprop'; there is: sgd, adam, novograd, lamb"},
+      {{"--optimizer", "lamb", "--momentum", "0.9"}, "--momentum is that of sgd; lamb has its own"},
       {{"--patience", "0"}, "--patience takes 1 to 1000000, not 0"},
       {{"--warmup-epochs", "-1"}, "--warmup-epochs takes 0 to 1000000, not -1"},
   }));

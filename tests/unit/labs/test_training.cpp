@@ -125,8 +125,8 @@ TEST_CASE("a checkpoint without the count of epochs on target is one with 0", "[
   Progress progress;
   progress.on_target = 7;
   std::string error;
-  CHECK(
-      decode_checkpoint(add_checksum(stream.str()), "mnist-linear", *model, sgd, progress, error));
+  CHECK(decode_checkpoint(add_checksum(stream.str()), {"mnist-linear"}, *model, sgd, progress,
+                          error));
   CHECK(error == "");
   CHECK(progress.on_target == 0);
 }
@@ -139,14 +139,14 @@ TEST_CASE("a run that goes on from a checkpoint is the run that was not broken",
   const auto model = make_model("mnist-cnn");
   SGD sgd(model->parameters(), options);
   train(model, sgd, digits, 0, 0);
-  const std::string bytes = encode_checkpoint("mnist-cnn", *model, sgd, {1, 12, 99, 3});
+  const std::string bytes = encode_checkpoint({"mnist-cnn"}, *model, sgd, {1, 12, 99, 3});
   const Score unbroken = train(model, sgd, digits, 1, 1);
 
   const auto other = make_model("mnist-cnn");
   SGD other_sgd(other->parameters(), options);
   Progress progress;
   std::string error;
-  REQUIRE(decode_checkpoint(bytes, "mnist-cnn", *other, other_sgd, progress, error));
+  REQUIRE(decode_checkpoint(bytes, {"mnist-cnn"}, *other, other_sgd, progress, error));
   CHECK(progress.epochs == 1);
   CHECK(progress.steps == 12);
   CHECK(progress.seed == 99);
@@ -162,16 +162,20 @@ TEST_CASE("a run that goes on from a checkpoint is the run that was not broken",
 TEST_CASE("a checkpoint that cannot be used is one line", "[checkpoint]") {
   const auto model = make_model("mnist-linear");
   SGD sgd(model->parameters(), SGDOptions(0.1));
-  const std::string bytes = encode_checkpoint("mnist-linear", *model, sgd, {});
+  const std::string bytes = encode_checkpoint({"mnist-linear"}, *model, sgd, {});
   const auto error_of = [&](std::string_view content, const std::string& name) {
     std::string error;
     Progress progress;
-    CHECK_FALSE(decode_checkpoint(content, name, *model, sgd, progress, error));
+    CHECK_FALSE(decode_checkpoint(content, {name}, *model, sgd, progress, error));
     CHECK(error.find('\n') == std::string::npos);
     return error;
   };
   CHECK_THAT(error_of(bytes, "mnist-cnn"),
              Contains("of the model 'mnist-linear', not 'mnist-cnn'"));
+  std::string error;
+  Progress progress;
+  CHECK_FALSE(decode_checkpoint(bytes, {"mnist-linear", "lamb"}, *model, sgd, progress, error));
+  CHECK(error == "a checkpoint of the optimizer 'sgd', not 'lamb'");
   CHECK_THAT(error_of("", "mnist-linear"), Contains("not a checkpoint"));
   CHECK_THAT(error_of(std::string_view(bytes).substr(0, bytes.size() / 2), "mnist-linear"),
              Contains("not a checkpoint"));
