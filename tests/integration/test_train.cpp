@@ -1,5 +1,6 @@
 // train on several ranks: that it learns, that it computes the same as one process, and that the
 // comparison would notice if it did not.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -177,8 +178,11 @@ TEST_CASE("the Wide ResNet's rate warms up and drops, also when it is resumed", 
   make_dataset("mnist", data, "64", "32");
   const std::string state = files.path() + "/state";
   const std::string never = "0.999";
-  RunResult result = train_wide_resnet(
-      {"--epochs", "15", "--checkpoint", state, "--target-accuracy", never}, data.path());
+  const std::string metrics = files.path() + "/metrics";
+  RunResult result =
+      train_wide_resnet({"--epochs", "15", "--checkpoint", state, "--target-accuracy", never,
+                         "--metrics-file", metrics, "--log-dir", files.path() + "/logs"},
+                        data.path());
   CHECK_THAT(result.out, Catch::Contains("warm-up over 5 epochs") &&
                              Catch::Contains("lr 0.002 after 15 epochs"));
   const auto rate_of = [&](int epoch) {
@@ -288,6 +292,11 @@ TEST_CASE("a fault is one line from one rank, and an exit code", "[train]") {
   }
   SECTION("a loss log that cannot be written") {
     args.insert(args.end(), {"--loss-log", "/nonexistent/file"});
+    text = "/nonexistent/file: No such file or directory";
+    exit_code = 73;
+  }
+  SECTION("a metrics file that cannot be written") {
+    args.insert(args.end(), {"--metrics-file", "/nonexistent/file"});
     text = "/nonexistent/file: No such file or directory";
     exit_code = 73;
   }

@@ -134,7 +134,11 @@ po::options_description describe(TrainOptions& to, Given& given, std::int64_t& s
                                                  po::value(&to.resume)->value_name("FILE"),
                                                  "go on from a checkpoint, of any number of ranks")(
       "loss-log", po::value(&to.loss_log)->value_name("FILE"),
-      "write the loss of every step, averaged over the ranks, one per line")("help,h", "this text");
+      "write the loss of every step, averaged over the ranks, one per line")(
+      "metrics-file", po::value(&to.metrics_file)->value_name("FILE"),
+      "write a line of JSON for every epoch; a resumed run goes on in it")(
+      "log-dir", po::value(&to.log_dir)->value_name("DIR"),
+      "write the same as an event file for TensorBoard")("help,h", "this text");
   return all;
 }
 

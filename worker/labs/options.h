@@ -20,6 +20,8 @@ struct TrainOptions {
   std::string checkpoint;      // empty: none is written
   std::string resume;
   std::string loss_log;
+  std::string metrics_file;
+  std::string log_dir;
   bool describe = false;  // print the model instead of training it
 };
 

@@ -11,15 +11,9 @@
 #include "worker/labs/image_batches.h"
 #include "worker/labs/models/model.h"
 #include "worker/labs/sampler.h"
+#include "worker/labs/score.h"
 
 namespace hvdrun {
-
-// Over all ranks.
-struct Score {
-  double loss = 0;      // mean
-  double accuracy = 0;  // 0 to 1
-  std::size_t images = 0;
-};
 
 class Trainer {
  public:

@@ -17,6 +17,7 @@
 #include "worker/labs/agreement.h"
 #include "worker/labs/checkpoint.h"
 #include "worker/labs/describe.h"
+#include "worker/labs/epoch_records.h"
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/optimizers.h"
 #include "worker/labs/trainer.h"
@@ -61,6 +62,7 @@ class TrainingRun {
     if (!options_.resume.empty()) resume();
     make_schedules(static_cast<int>(train.size() / global_batch));
     open_loss_log();
+    open_records();
     print_header(train.size(), test.size());
 
     Trainer trainer(model_, *optimizer_);
@@ -93,7 +95,8 @@ class TrainingRun {
          {recipe_.epochs, recipe_.batch_size, recipe_.warmup_epochs, recipe_.patience,
           options_.shape.depth, options_.shape.width, options_.max_steps,
           static_cast<std::int64_t>(options_.seed), std::int64_t{!options_.checkpoint.empty()},
-          std::int64_t{!options_.resume.empty()}, std::int64_t{!options_.loss_log.empty()}}) {
+          std::int64_t{!options_.resume.empty()}, std::int64_t{!options_.loss_log.empty()},
+          std::int64_t{records_wanted()}}) {
       text.append(" ").append(std::to_string(value));
     }
     for (const double value :
@@ -151,6 +154,20 @@ class TrainingRun {
       if (auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&group.options()))
         sgd->momentum(recipe_.momentum);
     }
+  }
+
+  double rate() const { return optimizer_->param_groups().front().options().get_lr(); }
+
+  bool records_wanted() const {
+    return !options_.metrics_file.empty() || !options_.log_dir.empty();
+  }
+
+  void open_records() {
+    if (!records_wanted()) return;
+    std::string error;
+    if (hvd::rank() == 0)
+      records_.open(options_.metrics_file, options_.log_dir, !options_.resume.empty(), error);
+    agree(error, exit_cannot_create);
   }
 
   void open_loss_log() {
@@ -223,29 +240,36 @@ class TrainingRun {
                   static_cast<long long>(number), static_cast<long long>(recipe_.epochs),
                   score.loss, 100 * score.accuracy,
                   static_cast<double>(score.images) / seconds.count());
-      if (!schedules_.empty())
-        std::printf("  lr %g", optimizer_->param_groups().front().options().get_lr());
+      if (!schedules_.empty()) std::printf("  lr %g", rate());
       std::printf("\n");
       std::fflush(stdout);
     }
     const auto whole = static_cast<std::int64_t>(order.steps(batch_size(), hvd::size()));
     if (progress_.steps - before < whole) return;  // --max-steps cut it short
     ++progress_.epochs;
-    if (recipe_.target_accuracy > 0) validate(trainer, test);
+    EpochResult result{progress_.epochs, progress_.steps, score,
+                       seconds.count(),  rate(),          std::nullopt};
+    if (recipe_.target_accuracy > 0) result.validation = validate(trainer, test);
+    if (records_wanted()) {
+      std::string error;
+      if (hvd::rank() == 0) records_.add(result, error);
+      agree(error, exit_cannot_create);
+    }
     if (!options_.checkpoint.empty()) save();
   }
 
   // All ranks have the same score, so all end in the same epoch.
-  void validate(Trainer& trainer, const ImageBatches& test) {
+  Score validate(Trainer& trainer, const ImageBatches& test) {
     const Score score = trainer.evaluate(test);
     progress_.on_target = score.accuracy > recipe_.target_accuracy ? progress_.on_target + 1 : 0;
-    if (hvd::rank() != 0) return;
+    if (hvd::rank() != 0) return score;
     std::printf("validation loss %.4f  accuracy %.2f %%\n", score.loss, 100 * score.accuracy);
     if (on_target())
       std::printf("accuracy above %g %% for %lld %s in a row: done\n",
                   100 * recipe_.target_accuracy, static_cast<long long>(progress_.on_target),
                   progress_.on_target == 1 ? "epoch" : "epochs");
     std::fflush(stdout);
+    return score;
   }
 
   void before_step(std::size_t step) {
@@ -281,6 +305,7 @@ class TrainingRun {
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<hvd::LearningRateSchedule> schedules_;
   File loss_log_;
+  EpochRecords records_;  // of rank 0
 };
 
 void complain(const std::string& text) {

@@ -58,7 +58,11 @@ TEST_CASE("every option is read", "[options]") {
                              "--resume",
                              "r",
                              "--loss-log",
-                             "l"});
+                             "l",
+                             "--metrics-file",
+                             "m",
+                             "--log-dir",
+                             "t"});
   INFO(parsed.text);
   REQUIRE(parsed.options);
   CHECK(parsed.options->model == "mnist-linear");
@@ -76,17 +80,20 @@ TEST_CASE("every option is read", "[options]") {
   CHECK(parsed.options->checkpoint == "c");
   CHECK(parsed.options->resume == "r");
   CHECK(parsed.options->loss_log == "l");
+  CHECK(parsed.options->metrics_file == "m");
+  CHECK(parsed.options->log_dir == "t");
 }
 
 TEST_CASE("help is no error and names every option", "[options]") {
   const auto parsed = parse({"--help"});
   CHECK_FALSE(parsed.options);
   CHECK(parsed.exit_code == exit_ok);
-  for (const char* name : {"--model",           "--list",       "--describe",  "--data-dir",
-                           "--epochs",          "--batch-size", "--lr",        "--momentum",
-                           "--dropout",         "--seed",       "--optimizer", "--max-steps",
-                           "--checkpoint",      "--resume",     "--loss-log",  "--warmup-epochs",
-                           "--target-accuracy", "--patience",   "--depth",     "--width"}) {
+  for (const char* name :
+       {"--model",      "--list",         "--describe",      "--data-dir",        "--epochs",
+        "--batch-size", "--lr",           "--momentum",      "--dropout",         "--seed",
+        "--optimizer",  "--metrics-file", "--log-dir",       "--max-steps",       "--checkpoint",
+        "--resume",     "--loss-log",     "--warmup-epochs", "--target-accuracy", "--patience",
+        "--depth",      "--width"}) {
     CHECK_THAT(parsed.text, Catch::Matchers::Contains(name));
   }
 }
