@@ -25,14 +25,17 @@ void append_count(std::string& json, const char* key, std::int64_t value) {
 }
 
 // Protocol buffers: a key of field number and kind, then the value.
-enum Kind : unsigned { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+constexpr unsigned kVarint = 0;
+constexpr unsigned kFixed64 = 1;
+constexpr unsigned kBytes = 2;
+constexpr unsigned kFixed32 = 5;
 
 void put_varint(std::string& to, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80U);
   to += static_cast<char>(value);
 }
 
-void put_key(std::string& to, unsigned field, Kind kind) { put_varint(to, field << 3 | kind); }
+void put_key(std::string& to, unsigned field, unsigned kind) { put_varint(to, field << 3 | kind); }
 
 void put_bytes(std::string& to, unsigned field, std::string_view bytes) {
   put_key(to, field, kBytes);
