@@ -1,5 +1,6 @@
 #include "worker/data/svhn_files.h"
 
+#include <unistd.h>
 #include <utility>
 
 #include "worker/data/mat_file.h"
@@ -42,6 +43,10 @@ std::string svhn_name(Split split) {
 
 std::optional<ImageSet> read_svhn(const std::string& directory, Split split, std::string& error) {
   const std::string path = directory + "/" + svhn_name(split);
+  if (::access(path.c_str(), F_OK) != 0) {
+    error = path + ": not found; make a set with scripts/make-dataset svhn";
+    return std::nullopt;
+  }
   const auto bytes = read_whole_file(path, kMaxMatBytes, error);
   if (!bytes) return std::nullopt;
   const auto arrays = parse_mat(path, *bytes, error);

@@ -103,7 +103,7 @@ po::options_description describe(TrainOptions& to, Given& given, std::int64_t& s
       "Trains a model, alone or with other ranks. --list names the models; what some of them are\n"
       "fed with cannot be read yet, but --describe shows their layers. scripts/make-dataset makes\n"
       "a set where the real one is not at hand. Numbers in brackets are those of mnist-cnn; every\n"
-      "model has its own (docs/models.md).\n\nOptions");
+      "model has its own (docs/labs).\n\nOptions");
   all.add_options()("model", po::value(&to.model)->value_name("NAME"),
                     "mnist-cnn (default) or another of --list")(
       "list", "name the models with their parameters, data and source")(
