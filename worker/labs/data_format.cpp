@@ -3,7 +3,9 @@
 #include <cmath>
 #include <utility>
 
+#include "worker/data/mnist_files.h"
 #include "worker/data/svhn_files.h"
+#include "worker/labs/image_batches.h"
 
 namespace hvdrun {
 namespace {
@@ -14,6 +16,24 @@ std::optional<ImageSet> read_grey_images(const std::string& directory, Split spl
   if (!data) return std::nullopt;
   return ImageSet{1, data->images.rows, data->images.columns, std::move(data->images.pixels),
                   std::move(data->labels)};
+}
+
+using ReadImages = std::optional<ImageSet> (*)(const std::string& directory, Split split,
+                                               std::string& error);
+
+// Without a scaling that of the training images.
+std::optional<DataSets> open_images(ReadImages read, const DataRequest& request,
+                                    std::optional<Scaling> scaling,
+                                    const Augmentation& augmentation, std::string& error) {
+  std::optional<ImageSet> train = read(request.directory, Split::train, error);
+  if (!train) return std::nullopt;
+  std::optional<ImageSet> test = read(request.directory, Split::test, error);
+  if (!test) return std::nullopt;
+  if (!scaling) scaling = scaling_of(*train);
+  DataSets sets;
+  sets.train = std::make_unique<ImageBatches>(std::move(*train), *scaling, augmentation);
+  sets.test = std::make_unique<ImageBatches>(std::move(*test), *scaling);
+  return sets;
 }
 
 }  // namespace
@@ -45,27 +65,30 @@ Scaling scaling_of(const ImageSet& images) {
 }
 
 DataFormat mnist_files() {
-  return {"MNIST files", read_grey_images, "data/mnist", Scaling{{0.1307}, {0.3081}}, {}};
+  return {"MNIST files", "images", "data/mnist",
+          [](const DataRequest& request, std::string& error) {
+            return open_images(read_grey_images, request, kMnistScaling, {}, error);
+          }};
 }
 
 DataFormat fashion_mnist_files() {
-  return {"Fashion-MNIST, shifted and flipped",
-          read_grey_images,
-          "data/fashion-mnist",
-          std::nullopt,
-          {0.2, true}};
+  return {"Fashion-MNIST, shifted and flipped", "images", "data/fashion-mnist",
+          [](const DataRequest& request, std::string& error) {
+            return open_images(read_grey_images, request, std::nullopt, {0.2, true}, error);
+          }};
 }
 
 DataFormat svhn_files() {
-  return {"SVHN, cropped digits", read_svhn, "data/svhn", std::nullopt, {}};
+  return {"SVHN, cropped digits", "images", "data/svhn",
+          [](const DataRequest& request, std::string& error) {
+            return open_images(read_svhn, request, std::nullopt, {}, error);
+          }};
 }
 
-DataFormat imagenet_records() {
-  return {"ImageNet, crops of 224x224", nullptr, "", std::nullopt, {}};
-}
+DataFormat imagenet_records() { return {"ImageNet, crops of 224x224", "images", "", nullptr}; }
 
 DataFormat labelled_text() {
-  return {"sentences with a label of 0 or 1", nullptr, "", std::nullopt, {}};
+  return {"sentences with a label of 0 or 1", "sentences", "", nullptr};
 }
 
 }  // namespace hvdrun

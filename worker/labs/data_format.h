@@ -8,7 +8,6 @@
 #include <string>
 
 #include "worker/data/image_set.h"
-#include "worker/data/mnist_files.h"
 
 namespace hvdrun {
 
@@ -28,16 +27,24 @@ struct Scaling {
 // Those of the channels of `images` themselves.
 Scaling scaling_of(const ImageSet& images);
 
-struct DataFormat {
-  const char* name;
-  // Null: there is none yet.
-  std::optional<ImageSet> (*read)(const std::string& directory, Split split, std::string& error);
-  const char* directory;           // unless --data-dir names another
-  std::optional<Scaling> scaling;  // none: that of the training images
-  Augmentation augmentation;
+struct DataSets;
+
+// What the command line says of the data.
+struct DataRequest {
+  std::string directory;
 };
 
-// The scaling is that of MNIST's training images, as everybody writes it.
+struct DataFormat {
+  const char* name;
+  const char* samples;    // what one of them is called, in the plural
+  const char* directory;  // unless --data-dir names another
+  // None, and `error` names the file. Null: there is no reader yet.
+  std::optional<DataSets> (*open)(const DataRequest& request, std::string& error);
+};
+
+// MNIST's, as everybody writes it.
+inline constexpr Scaling kMnistScaling{{0.1307}, {0.3081}};
+
 DataFormat mnist_files();
 // The same files; the tutorial centres and scales them by their own numbers, shifts and flips them.
 DataFormat fashion_mnist_files();

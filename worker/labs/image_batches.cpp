@@ -17,10 +17,15 @@ ImageBatches::ImageBatches(ImageSet data, const Scaling& scaling, const Augmenta
       value_of_.at(channel).at(i) =
           static_cast<float>((static_cast<double>(i) / 255 - scaling.mean.at(channel)) /
                              scaling.deviation.at(channel));
+  for (const std::uint8_t label : data_.labels)
+    classes_ = std::max<std::int64_t>(classes_, label + 1);
 }
 
-void ImageBatches::begin_epoch(std::uint64_t seed, std::uint64_t epoch) {
-  stream_ = SplitMix(seed, ~epoch).next();
+void ImageBatches::begin(Pass pass) {
+  pass_ = std::move(pass);
+  batch_ = 0;
+  sample_ = 0;
+  stream_ = SplitMix(pass_.seed, ~pass_.epoch).next();
 }
 
 Batch ImageBatches::make(std::size_t count) const {
@@ -34,7 +39,7 @@ Batch ImageBatches::make(std::size_t count) const {
 
 float* ImageBatches::image_at(Batch& batch, std::size_t place, std::size_t index) const {
   batch.labels.data_ptr<std::int64_t>()[place] = data_.labels[index];
-  return batch.images.data_ptr<float>() + place * data_.image_size();
+  return batch.inputs.data_ptr<float>() + place * data_.image_size();
 }
 
 void ImageBatches::put(Batch& batch, std::size_t place, std::size_t index) const {
@@ -73,13 +78,17 @@ void ImageBatches::put_augmented(Batch& batch, std::size_t place, std::size_t in
   }
 }
 
-Batch ImageBatches::gather(const std::uint32_t* indices, std::size_t count) const {
+std::optional<Batch> ImageBatches::next() {
+  if (batch_ == pass_.batch_sizes.size()) return std::nullopt;
+  const std::size_t count = pass_.batch_sizes[batch_++];
+  const bool augments = pass_.augment && (augmentation_.shift > 0 || augmentation_.flip);
   Batch batch = make(count);
   for (std::size_t i = 0; i < count; ++i) {
-    if (augments())
-      put_augmented(batch, i, indices[i]);
+    const std::uint32_t index = pass_.samples.at(sample_++);
+    if (augments)
+      put_augmented(batch, i, index);
     else
-      put(batch, i, indices[i]);
+      put(batch, i, index);
   }
   return batch;
 }

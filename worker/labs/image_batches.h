@@ -4,43 +4,39 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-
-#include <ATen/ATen.h>
+#include <optional>
 
 #include "worker/labs/data_format.h"
+#include "worker/labs/dataset.h"
 
 namespace hvdrun {
 
-struct Batch {
-  at::Tensor images;  // float [n, channels, rows, columns]
-  at::Tensor labels;  // int64 [n]
-};
-
-class ImageBatches {
+class ImageBatches : public Dataset {
  public:
   ImageBatches(ImageSet data, const Scaling& scaling, const Augmentation& augmentation = {});
 
-  std::size_t size() const { return data_.size(); }
-  // From now on images are augmented as in this epoch. What happens to an image follows from
-  // (seed, epoch, its index) alone, whichever rank has it.
-  void begin_epoch(std::uint64_t seed, std::uint64_t epoch);
-  // For training: augmented.
-  Batch gather(const std::uint32_t* indices, std::size_t count) const;
-  // As they are.
+  std::size_t size() const override { return data_.size(); }
+  std::int64_t classes() const override { return classes_; }
+  std::uint32_t checksum() const override;
+  // Batches are float [n, channels, rows, columns].
+  void begin(Pass pass) override;
+  std::optional<Batch> next() override;
+  // Images `begin` to `end` as they are.
   Batch range(std::size_t begin, std::size_t end) const;
-  // Of the content; ranks with different files must not train together.
-  std::uint32_t checksum() const;
 
  private:
   Batch make(std::size_t count) const;
   void put(Batch& batch, std::size_t place, std::size_t index) const;
   void put_augmented(Batch& batch, std::size_t place, std::size_t index) const;
   float* image_at(Batch& batch, std::size_t place, std::size_t index) const;
-  bool augments() const { return augmentation_.shift > 0 || augmentation_.flip; }
 
   ImageSet data_;
+  std::int64_t classes_ = 0;
   Augmentation augmentation_;
-  std::uint64_t stream_ = 0;                          // of the epoch
+  Pass pass_;
+  std::size_t batch_ = 0;                             // of the pass
+  std::size_t sample_ = 0;                            // of the pass
+  std::uint64_t stream_ = 0;                          // of the pass's epoch
   std::array<std::array<float, 256>, 3> value_of_{};  // of each channel's pixels
 };
 

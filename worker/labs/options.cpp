@@ -70,7 +70,7 @@ struct Given {
   std::optional<std::string> data_dir, optimizer;
 
   void put_into(TrainOptions& options, const ModelInfo& model) const {
-    options.data_dir = data_dir.value_or(model.data.directory);
+    options.data.directory = data_dir.value_or(model.data.directory);
     options.shape = {dropout.value_or(model.shape.dropout), depth.value_or(model.shape.depth),
                      width.value_or(model.shape.width)};
     Recipe& recipe = options.recipe;
@@ -183,7 +183,7 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
     given.put_into(options, model);
     check(options);
     check_shape(model, options.shape);
-    if (!options.describe && model.data.read == nullptr) {
+    if (!options.describe && model.data.open == nullptr) {
       // No line about --help: nothing that it lists would help.
       return {std::nullopt, exit_usage,
               "train: " + options.model +

@@ -12,7 +12,7 @@ namespace hvdrun {
 struct TrainOptions {
   std::string model = "mnist-cnn";
   // These three are the model's own where the command line says nothing.
-  std::string data_dir;
+  DataRequest data;
   ModelShape shape;
   Recipe recipe;
   std::uint64_t seed = 1;

@@ -1,5 +1,6 @@
 #include "worker/labs/sampler.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -8,27 +9,55 @@
 namespace hvdrun {
 
 // Fisher and Yates with our own generator: std::shuffle may differ from one library to the next.
-EpochSampler::EpochSampler(std::size_t images, std::uint64_t seed, std::uint64_t epoch)
-    : order_(images) {
+EpochSampler::EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch)
+    : order_(samples), seed_(seed), epoch_(epoch) {
   std::iota(order_.begin(), order_.end(), 0U);
   SplitMix random(seed, epoch);
-  for (std::size_t i = images; i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
+  for (std::size_t i = samples; i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
 }
 
 std::size_t EpochSampler::steps(std::size_t batch_size, int size) const {
   return order_.size() / (batch_size * static_cast<std::size_t>(size));
 }
 
-const std::uint32_t* EpochSampler::batch(std::size_t step, std::size_t batch_size, int rank,
-                                         int size) const {
-  const std::size_t global = step * static_cast<std::size_t>(size) + static_cast<std::size_t>(rank);
-  return order_.data() + global * batch_size;
+IndexRange EpochSampler::step(std::size_t step, std::size_t batch_size, int size) const {
+  const std::size_t all = steps(batch_size, size);
+  return {order_.size() * step / all, order_.size() * (step + 1) / all};
+}
+
+IndexRange EpochSampler::part(std::size_t step, std::size_t batch_size, int rank, int size) const {
+  const IndexRange global = this->step(step, batch_size, size);
+  const IndexRange mine = shard(global.size(), rank, size);
+  return {global.begin + mine.begin, global.begin + mine.end};
+}
+
+Pass EpochSampler::pass(std::size_t batch_size, std::size_t max_steps, int rank, int size) const {
+  Pass pass{{}, {}, true, seed_, epoch_};
+  const std::size_t count = std::min(steps(batch_size, size), max_steps);
+  for (std::size_t step = 0; step < count; ++step) {
+    const IndexRange mine = part(step, batch_size, rank, size);
+    pass.batch_sizes.push_back(mine.size());
+    for (std::size_t i = mine.begin; i < mine.end; ++i) pass.samples.push_back(order_[i]);
+  }
+  return pass;
 }
 
 IndexRange shard(std::size_t count, int rank, int size) {
   const auto ranks = static_cast<std::size_t>(size);
   const auto r = static_cast<std::size_t>(rank);
   return {count * r / ranks, count * (r + 1) / ranks};
+}
+
+Pass shard_pass(std::size_t samples, std::size_t batch_size, int rank, int size) {
+  const IndexRange mine = shard(samples, rank, size);
+  Pass pass;
+  for (std::size_t i = mine.begin; i < mine.end; ++i)
+    pass.samples.push_back(static_cast<std::uint32_t>(i));
+  for (std::size_t left = mine.size(); left > 0;) {
+    pass.batch_sizes.push_back(std::min(left, batch_size));
+    left -= pass.batch_sizes.back();
+  }
+  return pass;
 }
 
 }  // namespace hvdrun

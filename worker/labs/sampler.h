@@ -3,11 +3,17 @@
 // The order of an epoch follows from (seed, epoch) alone, and step k takes the k-th global batch of
 // it, of which every rank takes its contiguous part. So the same global batch size gives the same
 // global batches, whatever the number of ranks.
+//
+// Every sample has its turn in every epoch. What is left when the samples are divided by the global
+// batch is spread over the steps: they grow by one sample here and there, and no rank ever has less
+// than it asked for, nor none.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "worker/labs/pass.h"
 
 namespace hvdrun {
 
@@ -20,18 +26,26 @@ struct IndexRange {
 
 class EpochSampler {
  public:
-  EpochSampler(std::size_t images, std::uint64_t seed, std::uint64_t epoch);
+  EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch);
 
-  // The last, incomplete global batch is left out.
+  // With `batch_size` samples of each rank; 0 when there are fewer than one step takes.
   std::size_t steps(std::size_t batch_size, int size) const;
-  // The images of one rank at one step.
-  const std::uint32_t* batch(std::size_t step, std::size_t batch_size, int rank, int size) const;
+  // The samples of all ranks at one step, as positions in the order.
+  IndexRange step(std::size_t step, std::size_t batch_size, int size) const;
+  // What one rank has of them.
+  IndexRange part(std::size_t step, std::size_t batch_size, int rank, int size) const;
+  // One rank's way through the first `max_steps` steps, augmented.
+  Pass pass(std::size_t batch_size, std::size_t max_steps, int rank, int size) const;
 
  private:
   std::vector<std::uint32_t> order_;
+  std::uint64_t seed_;
+  std::uint64_t epoch_;
 };
 
 // The part of `count` things that belongs to one rank; sizes differ by one at most.
 IndexRange shard(std::size_t count, int rank, int size);
+// One rank's share of a test: as the samples are, in batches of at most `batch_size`.
+Pass shard_pass(std::size_t samples, std::size_t batch_size, int rank, int size);
 
 }  // namespace hvdrun

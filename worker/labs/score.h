@@ -1,4 +1,4 @@
-// How well a model does on some images, over all ranks.
+// How well a model does on some samples, over all ranks.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace hvdrun {
 struct Score {
   double loss = 0;      // mean
   double accuracy = 0;  // 0 to 1
-  std::size_t images = 0;
+  std::size_t samples = 0;
 };
 
 }  // namespace hvdrun

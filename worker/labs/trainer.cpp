@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 namespace hvdrun {
@@ -11,15 +12,15 @@ constexpr std::size_t kEvaluationBatch = 256;
 
 class Sums {
  public:
-  void add(double loss, const at::Tensor& output, const at::Tensor& labels) {
-    const auto images = static_cast<double>(labels.size(0));
-    loss_ += loss * images;
-    correct_ += output.argmax(1).eq(labels).sum().item<double>();
-    images_ += images;
+  void add(double loss, const at::Tensor& predicted, const at::Tensor& labels) {
+    const auto samples = static_cast<double>(labels.size(0));
+    loss_ += loss * samples;
+    correct_ += predicted.eq(labels).sum().item<double>();
+    samples_ += samples;
   }
 
   Score over_all_ranks() const {
-    std::array<double, 3> sums{loss_, correct_, images_};
+    std::array<double, 3> sums{loss_, correct_, samples_};
     hvd::allreduce(sums.data(), sums.data(), sums.size(), hvd::ReduceOp::sum);
     if (sums[2] == 0) return {};
     return {sums[0] / sums[2], sums[1] / sums[2], static_cast<std::size_t>(sums[2])};
@@ -28,7 +29,7 @@ class Sums {
  private:
   double loss_ = 0;
   double correct_ = 0;
-  double images_ = 0;
+  double samples_ = 0;
 };
 
 }  // namespace
@@ -36,25 +37,33 @@ class Sums {
 Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optimizer)
     : model_(std::move(model)), optimizer_(optimizer) {}
 
-Score Trainer::train_epoch(const ImageBatches& data, const EpochSampler& order,
-                           std::size_t batch_size, std::size_t max_steps,
-                           const StepCallbacks& callbacks) {
+torch::Tensor Trainer::weights_of(const Dataset& data) const {
+  const std::vector<double> weights = data.class_weights();
+  return weights.empty() ? torch::Tensor() : torch::tensor(weights, torch::kFloat);
+}
+
+Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
+                           std::size_t max_steps, const StepCallbacks& callbacks) {
   model_->train();
   Sums sums;
   const std::size_t steps = std::min(order.steps(batch_size, hvd::size()), max_steps);
+  const torch::Tensor weights = weights_of(data);
+  data.begin(order.pass(batch_size, max_steps, hvd::rank(), hvd::size()));
   for (std::size_t step = 0; step < steps; ++step) {
     if (callbacks.before) callbacks.before(step);
-    const Batch batch =
-        data.gather(order.batch(step, batch_size, hvd::rank(), hvd::size()), batch_size);
+    const Batch batch = data.next().value();
     optimizer_.zero_grad();
-    const torch::Tensor output = model_->forward(batch.images);
-    const torch::Tensor loss = torch::nll_loss(output, batch.labels);
+    const torch::Tensor output = model_->forward(batch.inputs);
+    const torch::Tensor loss = model_->loss(output, batch.labels, weights);
+    const double share = static_cast<double>(batch.labels.size(0)) * hvd::size() /
+                         static_cast<double>(order.step(step, batch_size, hvd::size()).size());
+    const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
-    (penalty.defined() ? loss + penalty : loss).backward();
+    (penalty.defined() ? shared + penalty : shared).backward();
     optimizer_.step();
     const auto value = loss.item<double>();
-    sums.add(value, output.detach(), batch.labels);
-    if (callbacks.after) callbacks.after(value);
+    sums.add(value, model_->predict(output.detach()), batch.labels);
+    if (callbacks.after) callbacks.after(value * share);
   }
   average_buffers();
   return sums.over_all_ranks();
@@ -70,15 +79,16 @@ void Trainer::average_buffers() {
   for (std::size_t i = 0; i < running.size(); ++i) running[i].copy_(averages[i]);
 }
 
-Score Trainer::evaluate(const ImageBatches& data) {
+Score Trainer::evaluate(Dataset& data) {
   const torch::NoGradGuard no_grad;
   model_->eval();
   Sums sums;
-  const IndexRange mine = shard(data.size(), hvd::rank(), hvd::size());
-  for (std::size_t begin = mine.begin; begin < mine.end; begin += kEvaluationBatch) {
-    const Batch batch = data.range(begin, std::min(begin + kEvaluationBatch, mine.end));
-    const torch::Tensor output = model_->forward(batch.images);
-    sums.add(torch::nll_loss(output, batch.labels).item<double>(), output, batch.labels);
+  const torch::Tensor weights = weights_of(data);
+  data.begin(shard_pass(data.size(), kEvaluationBatch, hvd::rank(), hvd::size()));
+  while (const std::optional<Batch> batch = data.next()) {
+    const torch::Tensor output = model_->forward(batch->inputs);
+    sums.add(model_->loss(output, batch->labels, weights).item<double>(), model_->predict(output),
+             batch->labels);
   }
   return sums.over_all_ranks();
 }

@@ -8,7 +8,7 @@
 
 #include <hvd/torch.h>
 
-#include "worker/labs/image_batches.h"
+#include "worker/labs/dataset.h"
 #include "worker/labs/models/model.h"
 #include "worker/labs/sampler.h"
 #include "worker/labs/score.h"
@@ -22,17 +22,19 @@ class Trainer {
 
   struct StepCallbacks {
     std::function<void(std::size_t step)> before;  // in this epoch, from 0
-    std::function<void(double loss)> after;        // this rank's, without the penalty
+    std::function<void(double loss)> after;  // this rank's part of the step's, without the penalty
   };
-  // At most `max_steps` steps. Afterwards all ranks have the same buffers: the averages of what
-  // they have seen, running means and variances that is.
-  Score train_epoch(const ImageBatches& data, const EpochSampler& order, std::size_t batch_size,
+  // At most `max_steps` steps. A rank's loss counts by its share of a step's samples, so gradients
+  // are those of the mean over all of them. Afterwards all ranks have the same buffers: the
+  // averages of what they have seen, running means and variances that is.
+  Score train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
                     std::size_t max_steps, const StepCallbacks& callbacks);
   // Every rank takes its share.
-  Score evaluate(const ImageBatches& data);
+  Score evaluate(Dataset& data);
 
  private:
   void average_buffers();
+  torch::Tensor weights_of(const Dataset& data) const;
 
   std::shared_ptr<LabModel> model_;
   hvd::DistributedOptimizer optimizer_;

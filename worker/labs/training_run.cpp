@@ -16,6 +16,7 @@
 #include "worker/data/whole_file.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/checkpoint.h"
+#include "worker/labs/dataset.h"
 #include "worker/labs/describe.h"
 #include "worker/labs/epoch_records.h"
 #include "worker/labs/exit_codes.h"
@@ -39,16 +40,16 @@ class TrainingRun {
 
   void run() {
     require_same_options();
-    ImageSet train_images = read(Split::train);
-    const Scaling scaling = info_.data.scaling ? *info_.data.scaling : scaling_of(train_images);
-    ImageBatches train(std::move(train_images), scaling, info_.data.augmentation);
-    const ImageBatches test(read(Split::test), scaling);
-    require_same_images(train, Split::train);
-    require_same_images(test, Split::test);
+    const DataSets data = open_data();
+    Dataset& train = *data.train;
+    Dataset& test = *data.test;
+    require_same_data(train, "training");
+    require_same_data(test, "test");
     const std::size_t global_batch = batch_size() * static_cast<std::size_t>(hvd::size());
     agree(train.size() < global_batch
-              ? std::to_string(train.size()) + " training images are fewer than one step takes (" +
-                    std::to_string(global_batch) + "); lower --batch-size"
+              ? std::to_string(train.size()) + " training " + info_.data.samples +
+                    " are fewer than one step takes (" + std::to_string(global_batch) +
+                    "); lower --batch-size"
               : "",
           exit_usage);
 
@@ -108,18 +109,18 @@ class TrainingRun {
                  "the options", exit_usage);
   }
 
-  ImageSet read(Split split) const {
+  DataSets open_data() const {
     std::string error;
-    auto images = info_.data.read(options_.data_dir, split, error);
+    std::optional<DataSets> data = info_.data.open(options_.data, error);
     agree(error, exit_no_input);
-    return std::move(*images);
+    return std::move(*data);
   }
 
-  void require_same_images(const ImageBatches& images, Split split) const {
-    require_same(images.checksum(),
-                 std::string("the ") + (split == Split::train ? "training" : "test") +
-                     " images in " + options_.data_dir,
-                 exit_no_input);
+  void require_same_data(const Dataset& data, const char* which) const {
+    require_same(
+        data.checksum(),
+        std::string("the ") + which + " " + info_.data.samples + " in " + options_.data.directory,
+        exit_no_input);
   }
 
   // After a resumed checkpoint has been read: the first batch of an epoch sets the rate.
@@ -190,7 +191,7 @@ class TrainingRun {
     agree(error, exit_cannot_create);
   }
 
-  void print_header(std::size_t train_images, std::size_t test_images) const {
+  void print_header(std::size_t train_samples, std::size_t test_samples) const {
     if (hvd::rank() != 0) return;
     const std::int64_t global = recipe_.batch_size * hvd::size();
     std::int64_t parameters = 0;
@@ -198,9 +199,10 @@ class TrainingRun {
     std::printf("%s: %lld parameters, dropout %g, seed %llu\n", options_.model.c_str(),
                 static_cast<long long>(parameters), options_.shape.dropout,
                 static_cast<unsigned long long>(progress_.seed));
-    std::printf("%d %s x %lld = %lld images per step; %zu training, %zu test images\n", hvd::size(),
+    std::printf("%d %s x %lld = %lld %s per step; %zu training, %zu test %s\n", hvd::size(),
                 hvd::size() == 1 ? "rank" : "ranks", static_cast<long long>(recipe_.batch_size),
-                static_cast<long long>(global), train_images, test_images);
+                static_cast<long long>(global), info_.data.samples, train_samples, test_samples,
+                info_.data.samples);
     std::printf("%s, lr %g x %d = %g",
                 recipe_.optimizer == "sgd" ? "SGD" : recipe_.optimizer.c_str(), recipe_.lr,
                 hvd::size(), lr_);
@@ -219,13 +221,12 @@ class TrainingRun {
     std::fflush(stdout);
   }
 
-  void train_epoch(Trainer& trainer, ImageBatches& train, const ImageBatches& test) {
+  void train_epoch(Trainer& trainer, Dataset& train, Dataset& test) {
     // A stream of its own per epoch and rank, so a resumed run drops what an unbroken one does.
     const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
     const auto rank = static_cast<std::uint64_t>(hvd::rank());
     torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | rank).next());
     const EpochSampler order(train.size(), progress_.seed, epoch);
-    train.begin_epoch(progress_.seed, epoch);
     for (hvd::LearningRateSchedule& schedule : schedules_)
       schedule.on_epoch_begin(static_cast<int>(epoch));
     const auto before = progress_.steps;
@@ -236,10 +237,10 @@ class TrainingRun {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (hvd::rank() == 0) {
       const std::int64_t number = progress_.epochs + 1;
-      std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f images/s",
+      std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f %s/s",
                   static_cast<long long>(number), static_cast<long long>(recipe_.epochs),
                   score.loss, 100 * score.accuracy,
-                  static_cast<double>(score.images) / seconds.count());
+                  static_cast<double>(score.samples) / seconds.count(), info_.data.samples);
       if (!schedules_.empty()) std::printf("  lr %g", rate());
       std::printf("\n");
       std::fflush(stdout);
@@ -259,7 +260,7 @@ class TrainingRun {
   }
 
   // All ranks have the same score, so all end in the same epoch.
-  Score validate(Trainer& trainer, const ImageBatches& test) {
+  Score validate(Trainer& trainer, Dataset& test) {
     const Score score = trainer.evaluate(test);
     progress_.on_target = score.accuracy > recipe_.target_accuracy ? progress_.on_target + 1 : 0;
     if (hvd::rank() != 0) return score;

@@ -17,13 +17,22 @@ ImageSet counting_image(std::size_t side) {
   return set;
 }
 
+// The first batch of a pass over `samples`, augmented.
+Batch first_batch(ImageBatches& batches, std::vector<std::uint32_t> samples, std::uint64_t seed,
+                  std::uint64_t epoch) {
+  const std::size_t count = samples.size();
+  batches.begin({std::move(samples), {count}, true, seed, epoch});
+  return batches.next().value();
+}
+
 TEST_CASE("batches are scaled images with their labels", "[batches]") {
   ImageSet data{1, 1, 2, {0, 255, 128, 0}, {7, 3}};
-  const ImageBatches batches(data, one_scaling(0.5, 0.25));
-  const std::uint32_t order[] = {1, 0};
-  const Batch batch = batches.gather(order, 2);
-  CHECK(batch.images.sizes() == torch::IntArrayRef({2, 1, 1, 2}));
-  CHECK(batch.images.flatten().allclose(
+  ImageBatches batches(data, one_scaling(0.5, 0.25));
+  CHECK(batches.classes() == 8);
+  const Batch batch = first_batch(batches, {1, 0}, 1, 0);
+  CHECK_FALSE(batches.next());
+  CHECK(batch.inputs.sizes() == torch::IntArrayRef({2, 1, 1, 2}));
+  CHECK(batch.inputs.flatten().allclose(
       torch::tensor({(128.0F / 255 - 0.5F) / 0.25F, -2.0F, -2.0F, 2.0F}), 1e-5, 1e-5));
   CHECK(batch.labels.equal(torch::tensor({3, 7}, torch::kLong)));
   CHECK(batches.range(1, 2).labels.equal(torch::tensor({3}, torch::kLong)));
@@ -34,7 +43,7 @@ TEST_CASE("batches are scaled images with their labels", "[batches]") {
 TEST_CASE("every channel has a scaling of its own", "[batches]") {
   const ImageSet images = synthetic_numbers(Split::train, 60, 3);
   const ImageBatches batches(images, scaling_of(images));
-  const torch::Tensor all = batches.range(0, 60).images;
+  const torch::Tensor all = batches.range(0, 60).inputs;
   CHECK(all.sizes() == torch::IntArrayRef({60, 3, 32, 32}));
   CHECK(all.mean({0, 2, 3}).allclose(torch::zeros({3}), 0, 1e-5));
   CHECK(all.std({0, 2, 3}, false).allclose(torch::ones({3}), 1e-4));
@@ -53,12 +62,10 @@ TEST_CASE("every channel has a scaling of its own", "[batches]") {
 TEST_CASE("a shift moves an image by whole pixels and repeats its edge", "[batches]") {
   constexpr std::int64_t kSide = 10;
   ImageBatches batches(counting_image(kSide), one_scaling(0, 1.0 / 255), {0.2, false});
-  const torch::Tensor original = batches.range(0, 1).images[0][0];
-  const std::uint32_t first = 0;
+  const torch::Tensor original = batches.range(0, 1).inputs[0][0];
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
   for (std::uint64_t epoch = 0; epoch < 300; ++epoch) {
-    batches.begin_epoch(1, epoch);
-    const torch::Tensor image = batches.gather(&first, 1).images[0][0];
+    const torch::Tensor image = first_batch(batches, {0}, 1, epoch).inputs[0][0];
     std::int64_t down = 9;
     std::int64_t right = 9;
     for (std::int64_t y = -2; y <= 2; ++y) {
@@ -77,14 +84,26 @@ TEST_CASE("a shift moves an image by whole pixels and repeats its edge", "[batch
   CHECK(seen.size() == 25);  // all there are
 }
 
+TEST_CASE("a pass gives its batches in order, and a test's images as they are", "[batches]") {
+  ImageBatches batches(counting_image(4), one_scaling(0, 1.0 / 255), {0.5, true});
+  batches.begin({{0, 0, 0}, {2, 1}, true, 1, 0});
+  CHECK(batches.next()->labels.size(0) == 2);
+  batches.begin({{0, 0, 0}, {1, 2}, false, 1, 0});
+  for (const std::int64_t count : {1, 2}) {
+    const std::optional<Batch> batch = batches.next();
+    REQUIRE(batch);
+    CHECK(batch->inputs.size(0) == count);
+    CHECK(batch->inputs[0].equal(batches.range(0, 1).inputs[0]));
+  }
+  CHECK_FALSE(batches.next());
+}
+
 TEST_CASE("half of the images are mirrored", "[batches]") {
   ImageBatches batches(counting_image(8), one_scaling(0, 1.0 / 255), {0, true});
-  const torch::Tensor original = batches.range(0, 1).images[0][0];
-  const std::uint32_t first = 0;
+  const torch::Tensor original = batches.range(0, 1).inputs[0][0];
   int mirrored = 0;
   for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
-    batches.begin_epoch(1, epoch);
-    const torch::Tensor image = batches.gather(&first, 1).images[0][0];
+    const torch::Tensor image = first_batch(batches, {0}, 1, epoch).inputs[0][0];
     const bool as_it_is = image.equal(original);
     CHECK((as_it_is || image.equal(original.flip(1))));
     mirrored += as_it_is ? 0 : 1;
@@ -99,8 +118,7 @@ TEST_CASE("what becomes of an image depends on seed, epoch and image alone", "[b
   const auto image_of = [&](std::uint64_t seed, std::uint64_t epoch,
                             std::vector<std::uint32_t> order, std::int64_t place) {
     ImageBatches batches(images, scaling_of(images), augmentation);
-    batches.begin_epoch(seed, epoch);
-    return batches.gather(order.data(), order.size()).images[place];
+    return first_batch(batches, std::move(order), seed, epoch).inputs[place];
   };
   const torch::Tensor image = image_of(1, 2, {9}, 0);
   CHECK(image.equal(image_of(1, 2, {4, 30, 9, 1}, 2)));

@@ -21,7 +21,7 @@ TEST_CASE("options have the defaults of the example", "[options]") {
   CHECK(parsed.options->recipe.lr == 0.01);
   CHECK(parsed.options->recipe.momentum == 0.5);
   CHECK(parsed.options->checkpoint.empty());
-  CHECK(parsed.options->data_dir == "data/mnist");
+  CHECK(parsed.options->data.directory == "data/mnist");
   CHECK(parsed.options->recipe.epochs == 3);
   CHECK(parsed.options->recipe.target_accuracy == 0);
   CHECK(parsed.options->recipe.optimizer == "sgd");
@@ -66,7 +66,7 @@ TEST_CASE("every option is read", "[options]") {
   INFO(parsed.text);
   REQUIRE(parsed.options);
   CHECK(parsed.options->model == "mnist-linear");
-  CHECK(parsed.options->data_dir == "d");
+  CHECK(parsed.options->data.directory == "d");
   CHECK(parsed.options->recipe.epochs == 7);
   CHECK(parsed.options->recipe.batch_size == 16);
   CHECK(parsed.options->recipe.lr == 0.5);
@@ -132,7 +132,7 @@ TEST_CASE("a model whose data cannot be read yet is only described", "[options]"
 TEST_CASE("a model has a recipe of its own, and what is given goes before", "[options]") {
   const auto own = parse({"--model", "wrn-16-10"});
   REQUIRE(own.options);
-  CHECK(own.options->data_dir == "data/fashion-mnist");
+  CHECK(own.options->data.directory == "data/fashion-mnist");
   CHECK(own.options->shape.depth == 16);
   CHECK(own.options->shape.width == 10);
   const Recipe& recipe = own.options->recipe;
@@ -155,7 +155,7 @@ TEST_CASE("a model has a recipe of its own, and what is given goes before", "[op
   CHECK(given.options->recipe.epochs == 2);
   CHECK(given.options->recipe.target_accuracy == 0);
   CHECK(given.options->recipe.warmup_epochs == 5);
-  CHECK(given.options->data_dir == "d");
+  CHECK(given.options->data.directory == "d");
 }
 
 TEST_CASE("a model has a dropout of its own", "[options]") {

@@ -11,12 +11,16 @@ namespace {
 
 std::vector<std::uint32_t> global_batch(const EpochSampler& sampler, std::size_t step,
                                         std::size_t batch_size, int size) {
-  std::vector<std::uint32_t> images;
+  std::vector<std::uint32_t> samples;
   for (int rank = 0; rank < size; ++rank) {
-    const std::uint32_t* part = sampler.batch(step, batch_size, rank, size);
-    images.insert(images.end(), part, part + batch_size);
+    const Pass pass = sampler.pass(batch_size, 1'000'000, rank, size);
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < step; ++i) begin += pass.batch_sizes.at(i);
+    const auto part = pass.samples.begin() + static_cast<std::ptrdiff_t>(begin);
+    samples.insert(samples.end(), part,
+                   part + static_cast<std::ptrdiff_t>(pass.batch_sizes.at(step)));
   }
-  return images;
+  return samples;
 }
 
 TEST_CASE("an epoch is a permutation that follows from seed and epoch", "[sampler]") {
@@ -41,6 +45,41 @@ TEST_CASE("equal global batch sizes give equal global batches", "[sampler]") {
   }
   CHECK(sampler.steps(1000, 1) == 1);
   CHECK(sampler.steps(251, 4) == 0);
+  CHECK(sampler.pass(251, 9, 0, 4).batch_sizes.empty());
+}
+
+TEST_CASE("an epoch has every sample once, whatever the division leaves", "[sampler]") {
+  for (const std::size_t samples : {64U, 100U, 127U, 1000U, 1003U}) {
+    for (const int size : {1, 2, 3, 4, 7}) {
+      const EpochSampler sampler(samples, 1, 5);
+      const std::size_t batch_size = 3;
+      std::vector<int> seen(samples);
+      for (int rank = 0; rank < size; ++rank) {
+        const Pass pass = sampler.pass(batch_size, 1'000'000, rank, size);
+        CHECK(pass.augment);
+        CHECK(pass.epoch == 5);
+        CHECK(pass.batch_sizes.size() == sampler.steps(batch_size, size));
+        std::size_t sum = 0;
+        for (std::size_t step = 0; step < pass.batch_sizes.size(); ++step) {
+          CHECK(pass.batch_sizes[step] >= batch_size);
+          CHECK(pass.batch_sizes[step] == sampler.part(step, batch_size, rank, size).size());
+          sum += pass.batch_sizes[step];
+        }
+        CHECK(sum == pass.samples.size());
+        for (const std::uint32_t sample : pass.samples) ++seen.at(sample);
+      }
+      CHECK(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+    }
+  }
+  CHECK(EpochSampler(100, 1, 0).pass(10, 3, 0, 2).batch_sizes.size() == 3);
+}
+
+TEST_CASE("a share of a test is in order and as it is", "[sampler]") {
+  const Pass pass = shard_pass(10, 2, 1, 2);
+  CHECK(pass.samples == std::vector<std::uint32_t>{5, 6, 7, 8, 9});
+  CHECK(pass.batch_sizes == std::vector<std::size_t>{2, 2, 1});
+  CHECK_FALSE(pass.augment);
+  CHECK(shard_pass(1, 2, 0, 2).batch_sizes.empty());
 }
 
 TEST_CASE("shards cover everything once", "[sampler]") {

@@ -19,11 +19,11 @@ ImageBatches digit_batches(Split split, std::size_t count) {
   LabelledImages digits = synthetic_digits(split, count, 1);
   return {ImageSet{1, kMnistSide, kMnistSide, std::move(digits.images.pixels),
                    std::move(digits.labels)},
-          *mnist_files().scaling};
+          kMnistScaling};
 }
 
 // The way of `train`, in small: one rank, dropout streams by epoch.
-Score train(const std::shared_ptr<LabModel>& model, SGD& sgd, const ImageBatches& data,
+Score train(const std::shared_ptr<LabModel>& model, SGD& sgd, ImageBatches& data,
             std::uint64_t first_epoch, std::uint64_t last_epoch) {
   Trainer trainer(model, sgd);
   Score score;
@@ -36,15 +36,15 @@ Score train(const std::shared_ptr<LabModel>& model, SGD& sgd, const ImageBatches
 
 TEST_CASE("the net beats a linear model on the synthetic digits by far", "[learning]") {
   hvd::init();
-  const ImageBatches digits = digit_batches(Split::train, 8000);
-  const ImageBatches unseen = digit_batches(Split::test, 1000);
+  ImageBatches digits = digit_batches(Split::train, 8000);
+  ImageBatches unseen = digit_batches(Split::test, 1000);
   const auto accuracy = [&](const std::string& name, const SGDOptions& options) {
     torch::manual_seed(1);
     const auto model = make_model(name, 0.25);
     SGD sgd(model->parameters(), options);
     train(model, sgd, digits, 0, 2);
     const Score score = Trainer(model, sgd).evaluate(unseen);
-    CHECK(score.images == 1000);
+    CHECK(score.samples == 1000);
     return score.accuracy;
   };
   const double linear = accuracy("mnist-linear", SGDOptions(0.01).momentum(0.5));
@@ -67,7 +67,7 @@ TEST_CASE("a linear model hardly learns the made-up house numbers", "[learning]"
   SGD sgd(linear->parameters(), SGDOptions(0.01).momentum(0.5));
   for (int epoch = 0; epoch < 10; ++epoch) {
     for (std::int64_t begin = 0; begin < 2000; begin += 50) {
-      const torch::Tensor images = known.images.slice(0, begin, begin + 50).flatten(1);
+      const torch::Tensor images = known.inputs.slice(0, begin, begin + 50).flatten(1);
       sgd.zero_grad();
       torch::nll_loss(torch::log_softmax(linear(images), 1),
                       known.labels.slice(0, begin, begin + 50))
@@ -76,7 +76,7 @@ TEST_CASE("a linear model hardly learns the made-up house numbers", "[learning]"
     }
   }
   const auto accuracy =
-      linear(unseen.images.flatten(1)).argmax(1).eq(unseen.labels).to(torch::kDouble).mean();
+      linear(unseen.inputs.flatten(1)).argmax(1).eq(unseen.labels).to(torch::kDouble).mean();
   CHECK(accuracy.item<double>() < 0.3);
 }
 
@@ -96,7 +96,7 @@ class Decaying final : public LabModel {
 
 TEST_CASE("a penalty moves the weights and is no part of the loss", "[training]") {
   hvd::init();
-  const ImageBatches digits = digit_batches(Split::train, 32);
+  ImageBatches digits = digit_batches(Split::train, 32);
   const auto model = std::make_shared<Decaying>();
   SGD sgd(model->parameters(), SGDOptions(0.25));
   const Score score = train(model, sgd, digits, 0, 0);
@@ -133,7 +133,7 @@ TEST_CASE("a checkpoint without the count of epochs on target is one with 0", "[
 
 TEST_CASE("a run that goes on from a checkpoint is the run that was not broken", "[checkpoint]") {
   hvd::init();
-  const ImageBatches digits = digit_batches(Split::train, 400);
+  ImageBatches digits = digit_batches(Split::train, 400);
   const SGDOptions options = SGDOptions(0.05).momentum(0.9);
   torch::manual_seed(1);
   const auto model = make_model("mnist-cnn");

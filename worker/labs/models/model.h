@@ -14,6 +14,17 @@ class LabModel : public torch::nn::Module {
   // A batch [n, ...] as example() has it; gives log-probabilities [n, classes], or for yes and no
   // one logit [n, 1].
   virtual torch::Tensor forward(const torch::Tensor& batch) = 0;
+  // Of what forward() gave, the mean over the batch. With `class_weights` (float [classes], or
+  // undefined) each sample counts so much, and the sum is still divided by their number: so the
+  // mean of the ranks' losses is that of all their samples.
+  virtual torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels,
+                             const torch::Tensor& class_weights = {}) const {
+    if (!class_weights.defined()) return torch::nll_loss(output, labels);
+    return torch::nll_loss(output, labels, class_weights, at::Reduction::Sum) /
+           static_cast<double>(labels.size(0));
+  }
+  // The class of each sample, int64 [n].
+  virtual torch::Tensor predict(const torch::Tensor& output) const { return output.argmax(1); }
   // What the recipe adds to the loss, L2 on weights say; undefined: nothing.
   virtual torch::Tensor penalty() const { return {}; }
   // Some batch of `n`: the shape and type that forward() takes.

@@ -43,7 +43,7 @@ std::string list_models() {
   std::vector<Columns> lines = {{"model", "parameters", "trains", "data", "source"}};
   for (const ModelInfo& model : models()) {
     lines.push_back({model.name, std::to_string(model.parameters),
-                     model.data.read != nullptr ? "yes" : "not yet", model.data.name,
+                     model.data.open != nullptr ? "yes" : "not yet", model.data.name,
                      model.source});
   }
   std::array<std::size_t, 5> widths{};

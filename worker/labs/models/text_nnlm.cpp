@@ -36,6 +36,18 @@ class TextNnlm final : public LabModel {
     return fc3_(x);
   }
 
+  torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels,
+                     const torch::Tensor& class_weights) const override {
+    const torch::Tensor weights =
+        class_weights.defined() ? class_weights.index_select(0, labels) : torch::Tensor();
+    return torch::binary_cross_entropy_with_logits(output.squeeze(1), labels.to(output.dtype()),
+                                                   weights);
+  }
+
+  torch::Tensor predict(const torch::Tensor& output) const override {
+    return output.squeeze(1).gt(0).to(torch::kLong);
+  }
+
   torch::Tensor example(std::int64_t n) const override {
     return torch::ones({n, kExampleWords}, torch::kLong);
   }

@@ -1,0 +1,50 @@
+// What a model is trained on or tested with: samples by number, given out as batches. The trainer
+// knows no more of them, be they images in memory, files that are decoded meanwhile, or sentences.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "worker/labs/pass.h"
+
+namespace hvdrun {
+
+struct Batch {
+  at::Tensor inputs;  // [n, ...], as the model's example() has it
+  at::Tensor labels;  // int64 [n]
+};
+
+// One thread uses it. What goes wrong in the middle of a pass is thrown as std::runtime_error that
+// names the file.
+class Dataset {
+ public:
+  Dataset() = default;
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+  virtual ~Dataset() = default;
+
+  virtual std::size_t size() const = 0;
+  // Labels are below it; of yes and no, 2.
+  virtual std::int64_t classes() const = 0;
+  // Of the content; ranks with different data must not train together.
+  virtual std::uint32_t checksum() const = 0;
+  // What a sample of each class counts in the loss; empty: all alike.
+  virtual std::vector<double> class_weights() const { return {}; }
+
+  // From now on next() gives the batches of this pass; what is left of the one before is dropped.
+  virtual void begin(Pass pass) = 0;
+  // None after the last batch.
+  virtual std::optional<Batch> next() = 0;
+};
+
+struct DataSets {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> test;
+};
+
+}  // namespace hvdrun

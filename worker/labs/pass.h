@@ -1,0 +1,20 @@
+// Once over some samples of a data set, in an order. No LibTorch in here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hvdrun {
+
+struct Pass {
+  std::vector<std::uint32_t> samples;    // of this rank
+  std::vector<std::size_t> batch_sizes;  // one after the other they make up the samples
+  bool augment = false;
+  // What happens to an augmented sample follows from these two and its number alone, whichever rank
+  // has it.
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+};
+
+}  // namespace hvdrun
