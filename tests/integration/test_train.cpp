@@ -71,19 +71,19 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
-// Sums in another order: rounding of float32, grown over 50 steps.
+// Sums in another order: rounding of float32, grown over 40 steps; where the loss falls fast it grows fast.
 constexpr double kTolerance = 1e-4;
 
 TEST_CASE("four ranks with a quarter of the batch compute what one process does", "[train]") {
-  const auto alone = losses("1", "64", 50);
-  const auto together = losses("4", "16", 50);
+  const auto alone = losses("1", "64", 40);
+  const auto together = losses("4", "16", 40);
   CAPTURE(largest_difference(alone, together));
   CHECK(largest_difference(alone, together) < kTolerance);
   CHECK(alone.back() < 0.9 * alone.front());
 
   // The same comparison with one allreduce left out: were it still within tolerance, the check
   // above would prove nothing.
-  const auto skipped = losses("4", "16", 50, {.env = {{"HVD_FAULT_SKIP_ALLREDUCE", "10"}}});
+  const auto skipped = losses("4", "16", 40, {.env = {{"HVD_FAULT_SKIP_ALLREDUCE", "10"}}});
   CAPTURE(largest_difference(alone, skipped));
   CHECK(largest_difference(alone, skipped) > 10 * kTolerance);
 }
