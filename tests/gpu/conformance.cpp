@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "tests/unit/comm/adasum_reference.h"
 #include "worker/comm/communicator.h"
 
 namespace hvdrun::test {
@@ -111,6 +112,7 @@ class Suite {
         }
       }
     scaled();
+    if (have_kernels_) adaptive_sums();
     ++cases_;
     rank_.communicator.barrier(rank_.call);
     return cases_;
@@ -298,6 +300,53 @@ class Suite {
           scatter({type, op, 2, 0.5}, 1000, true, true);
         }
       }
+  }
+
+  // Three vectors one behind the other, and one of a single number.
+  void adaptive_sums() {
+    for (const DataType type :
+         {DataType::float32, DataType::float64, DataType::float16, DataType::bfloat16})
+      for (const double factor : {1.0, 0.5})
+        for (const bool in_place : {false, true}) {
+          adaptive_sum_of(type, {largest_, 0, 7, 2 * largest_}, factor, in_place);
+          adaptive_sum_of(type, {1}, factor, in_place);
+        }
+  }
+
+  void adaptive_sum_of(DataType type, const Counts& parts, double factor, bool in_place) {
+    const std::size_t width = element_size(type);
+    const std::size_t total = sum_of(parts.data(), parts.size());
+    std::vector<Vector> rows;
+    for (int r = 0; r < size_; ++r) {
+      const Bytes theirs = elements(type, total, r);
+      rows.emplace_back();
+      for (std::size_t i = 0; i < total; ++i) rows.back().push_back(number_at(theirs, type, i));
+    }
+    const Vector wanted = adaptive_sum(rows, parts, factor, factor);
+    const Bytes data = elements(type, total, own_);
+    const DeviceBytes input(rank_.device, data.size());
+    const DeviceBytes output(rank_.device, data.size());
+    rank_.upload(input, data);
+    std::vector<BufferPart> buffers;
+    std::size_t begin = 0;
+    for (const std::size_t count : parts) {
+      std::byte* const from = input.at(begin * width);
+      buffers.push_back({from, in_place ? from : output.at(begin * width), count});
+      begin += count;
+    }
+    rank_.communicator.allreduce(buffers, {type, ReduceOp::adasum, factor, factor}, rank_.call);
+    const Bytes got = rank_.download(in_place ? input : output);
+    ++cases_;
+    const double precision = width == 8                  ? 1e-12
+                             : width == 4                ? 1e-6
+                             : type == DataType::float16 ? 1e-3
+                                                         : 8e-3;
+    for (std::size_t i = 0; i < total; ++i) {
+      const double value = number_at(got, type, i);
+      expect(std::abs(value - wanted[i]) <= precision * std::max(1.0, std::abs(wanted[i])),
+             words("adasum", type, total, in_place) + ", element " + std::to_string(i) + ": " +
+                 std::to_string(value) + ", not " + std::to_string(wanted[i]));
+    }
   }
 
   GpuRank& rank_;

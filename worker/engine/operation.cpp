@@ -80,14 +80,13 @@ void check_reduction(const Operation& operation) {
   }
   if (op == hvd::ReduceOp::adasum) {
     if (operation.kind != OpKind::allreduce) invalid(operation, "adasum is for allreduce only");
-    if (operation.device) invalid(operation, "there is no adasum on a GPU yet");
     if (!is_floating_point(operation.reduction.type))
       invalid(operation, "adasum is for float16, bfloat16, float32 and float64 only");
   }
   if (std::isnan(operation.reduction.prescale) || std::isnan(operation.reduction.postscale))
     invalid(operation, "a scale factor is not a number");
   // Throws for what NCCL cannot do.
-  if (operation.device) plan_reduction(operation.reduction, 1);
+  if (operation.device && op != hvd::ReduceOp::adasum) plan_reduction(operation.reduction, 1);
 }
 
 // In place is the same buffer (for an allgather: the input at its place in the output); any other

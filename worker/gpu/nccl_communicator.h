@@ -162,11 +162,19 @@ class NcclCommunicator {
   template <class Before, class Group, class After>
   GpuTicket run(const Descriptor& what, const GpuCall& call, Before&& before, Group&& group,
                 After&& after);
+  // With several groups, one after the other on the stream: group(comm, round), after(round).
+  template <class Before, class Group, class After>
+  GpuTicket run_rounds(std::size_t rounds, const Descriptor& what, const GpuCall& call,
+                       Before&& before, Group&& group, After&& after);
+  // Each part is a vector of its own.
+  GpuTicket adasum(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                   const GpuCall& call);
   void enter(const Descriptor& what, const GpuCall& call);
   void leave(cuda::Event event);
   // Forgets what has ended. The device must be current.
   void retire();
   std::optional<hvd::Error> find_trouble(TimePoint now);
+  void copy_on_stream(void* to, const void* from, std::size_t bytes) const;
   void check_kernel(int result, const char* what) const;
   const GpuKernels& kernels(const char* what) const;
   nccl::RedOp begin_op(const NcclReduction& plan, nccl::Comm comm, nccl::Result& result) const;

@@ -6,12 +6,10 @@
 
 #include "worker/comm/communicator.h"
 #include "worker/gpu/gpu_error.h"
-#include "worker/gpu/nccl_communicator.h"
+#include "worker/gpu/nccl_run.h"
 
 namespace hvdrun {
 namespace {
-
-using std::chrono::steady_clock;
 
 const std::byte* at(const void* memory, std::size_t elements, hvd::DataType type) {
   return static_cast<const std::byte*>(memory) + elements * element_size(type);
@@ -24,99 +22,9 @@ bool all_equal(const std::size_t* counts, std::size_t ranks) {
   return std::adjacent_find(counts, counts + ranks, std::not_equal_to<>()) == counts + ranks;
 }
 
-// The first result that is no success, of calls within a group. "In progress" is one.
-class FirstBad {
- public:
-  explicit FirstBad(nccl::Result result = nccl::success) { add(result); }
-  void add(nccl::Result result) {
-    if (result_ == nccl::success && result != nccl::in_progress) result_ = result;
-  }
-  nccl::Result get() const { return result_; }
-
- private:
-  nccl::Result result_ = nccl::success;
-};
-
 constexpr auto kNothing = [] {};
 
 }  // namespace
-
-// Memory of the GPU for one operation, taken and given back in the order of the stream. The device
-// must be current.
-class NcclCommunicator::Scratch {
- public:
-  explicit Scratch(const NcclCommunicator& owner) : owner_(owner) {}
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    if (memory_ == 0) return;
-    const cuda::Api& driver = owner_.parts_.device->api();
-    if (driver.context_push(owner_.parts_.device->context()) != cuda::kSuccess) return;
-    driver.memory_free_async(memory_, owner_.stream_.get());
-    cuda::Context popped = nullptr;
-    driver.context_pop(&popped);
-  }
-  void* take(std::size_t bytes) {
-    check_cuda(
-        owner_.parts_.device->api(),
-        owner_.parts_.device->api().memory_alloc_async(&memory_, bytes, owner_.stream_.get()),
-        "cuMemAllocAsync of " + std::to_string(bytes) + " bytes");
-    return get();
-  }
-  void fill(const void* from, std::size_t bytes) const {
-    const cuda::Api& driver = owner_.parts_.device->api();
-    check_cuda(
-        driver,
-        driver.copy_on_device(memory_, cuda::device_pointer(from), bytes, owner_.stream_.get()),
-        "cuMemcpyDtoDAsync");
-  }
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has its addresses as numbers
-  void* get() const { return reinterpret_cast<void*>(memory_); }
-
- private:
-  const NcclCommunicator& owner_;
-  cuda::DevicePointer memory_ = 0;
-};
-
-template <class Before, class Group, class After>
-GpuTicket NcclCommunicator::run(const Descriptor& what, const GpuCall& call, Before&& before,
-                                Group&& group, After&& after) {
-  const CurrentDevice current(*parts_.device);
-  enter(what, call);
-  const TimePoint deadline = steady_clock::now() + call.timeout;
-  try {
-    if (call.after == nullptr)
-      stream_.follow(call.stream);
-    else
-      for (cuda::Event event : *call.after) stream_.follow(event);
-    before();
-    FirstBad result;
-    bool gone = false;
-    {
-      const NcclHandle::Use use(*handle_, kCallPatience);
-      gone = use.comm() == nullptr;
-      if (!gone) {
-        result.add(api().group_start());
-        result.add(group(use.comm()));
-        // Also after an error: the group is the thread's, and must be closed.
-        result.add(api().group_end());
-      }
-    }
-    if (gone) no_communicator(describe(what));
-    if (result.get() != nccl::success) fail(result.get(), nullptr, describe(what));
-    // A communicator that does not block queues its kernels from a thread of NCCL's, so that an
-    // event recorded before it has would say nothing. It waits for no GPU.
-    settle(describe(what), deadline, call.timeout);
-    after();
-    cuda::Event event = stream_.lead(call.after == nullptr ? call.stream : stream_.get());
-    leave(event);
-  } catch (const hvd::Error& error) {
-    if (failure()) throw;
-    fail(hvd::Error(error.code(), who() + ": " + describe(what) + ": " + error.what()));
-  }
-  const MutexLock lock(mutex_);
-  return submitted_;
-}
 
 const GpuKernels& NcclCommunicator::kernels(const char* what) const {
   if (parts_.kernels == nullptr)
@@ -130,6 +38,14 @@ void NcclCommunicator::check_kernel(int result, const char* what) const {
   const char* const text = parts_.kernels->error_text(result);
   throw hvd::Error(hvd::ErrorCode::unavailable,
                    std::string(what) + ": " + (text != nullptr ? one_line(text) : "failed"));
+}
+
+void NcclCommunicator::copy_on_stream(void* to, const void* from, std::size_t bytes) const {
+  const cuda::Api& driver = parts_.device->api();
+  check_cuda(driver,
+             driver.copy_on_device(cuda::device_pointer(to), cuda::device_pointer(from), bytes,
+                                   stream_.get()),
+             "cuMemcpyDtoDAsync");
 }
 
 nccl::RedOp NcclCommunicator::begin_op(const NcclReduction& plan, nccl::Comm comm,
@@ -164,6 +80,7 @@ GpuTicket NcclCommunicator::allreduce(const void* input, void* output, std::size
 
 GpuTicket NcclCommunicator::allreduce(const std::vector<BufferPart>& parts,
                                       const Reduction& reduction, const GpuCall& call) {
+  if (reduction.op == hvd::ReduceOp::adasum) return adasum(parts, reduction, call);
   const NcclReduction plan = plan_reduction(reduction, size_);
   if (plan.needs_kernels()) kernels("scale factors and booleans");
   Descriptor what;
@@ -281,7 +198,7 @@ GpuTicket NcclCommunicator::reducescatter(const void* input, void* output,
       [&] {
         if (plan.before == 1 && !overlaps) return;
         source = copy.take(bytes);
-        if (plan.before == 1) return copy.fill(input, bytes);
+        if (plan.before == 1) return copy_on_stream(copy.get(), input, bytes);
         check_kernel(parts_.kernels->scale(input, copy.get(), total, static_cast<int>(type),
                                            plan.before, stream_.get()),
                      "scale");
@@ -319,7 +236,7 @@ GpuTicket NcclCommunicator::alltoall(const void* input, const std::size_t* send_
         // NCCL's receives overwrite what its sends have not read yet.
         if (input != output || bytes == 0) return;
         source = copy.take(bytes);
-        copy.fill(input, bytes);
+        copy_on_stream(copy.get(), input, bytes);
       },
       [&](nccl::Comm comm) {
         FirstBad result;

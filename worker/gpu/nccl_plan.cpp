@@ -1,6 +1,8 @@
 #include "worker/gpu/nccl_plan.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "worker/comm/communicator.h"
 #include "worker/comm/descriptor.h"
@@ -108,6 +110,29 @@ NcclReduction plan_reduction(const Reduction& reduction, int ranks) {
     plan.before = reduction.prescale;
   }
   return plan;
+}
+
+std::vector<AdasumRound> adasum_rounds(int rank, int size) {
+  std::vector<AdasumRound> rounds;
+  for (int distance = 1; distance < size; distance *= 2) {
+    AdasumRound round;
+    const int base = rank / (2 * distance) * (2 * distance);
+    const int second = base + distance;  // where the other group begins
+    round.first = rank < second;
+    if (second >= size) {
+      round.from = rank;
+    } else {
+      const int seconds = std::min(distance, size - second);
+      round.from = round.first ? second + (rank - base) % seconds : rank - distance;
+      if (!round.first) {
+        for (int peer = rank - distance; peer < second; peer += seconds) round.to.push_back(peer);
+      } else if (rank - base < seconds) {
+        round.to.push_back(rank + distance);
+      }
+    }
+    rounds.push_back(std::move(round));
+  }
+  return rounds;
 }
 
 nccl::DataType moved_type(DataType type, std::size_t& count) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <vector>
 
 #include <hvd/hvd.h>
 
@@ -26,6 +27,16 @@ struct NcclReduction {
 
 // Throws Error(invalid_argument) for 16-bit integers, which NCCL cannot reduce.
 NcclReduction plan_reduction(const Reduction& reduction, int ranks);
+
+// Who a rank exchanges its vector with in a round of the adaptive sum. The ranks are combined in
+// pairs, then the pairs in pairs and so on, in the order of the ranks (worker/comm/adasum.h); a
+// round joins two neighbouring groups, and everybody of both has the same sum after it.
+struct AdasumRound {
+  int from = -1;        // whose vector comes; this rank itself: its group waits for a later round
+  std::vector<int> to;  // who gets this rank's; several where the other group is the larger one
+  bool first = true;    // this rank's group is the one of lower ranks
+};
+std::vector<AdasumRound> adasum_rounds(int rank, int size);
 
 // What only moves goes as numbers of the same size or as bytes: `count` becomes NCCL's.
 nccl::DataType moved_type(hvd::DataType type, std::size_t& count);

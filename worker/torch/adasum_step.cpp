@@ -26,11 +26,7 @@ const hvd::DistributedOptimizerOptions& checked_for_adasum(
 AdasumStep::AdasumStep(std::vector<at::Tensor> parameters,
                        const hvd::DistributedOptimizerOptions& options)
     : parameters_(std::move(parameters)), options_(checked_for_adasum(options)) {
-  for (const at::Tensor& parameter : parameters_) {
-    check_tensor("DistributedOptimizer", parameter);
-    if (parameter.is_cuda())
-      invalid_tensor("DistributedOptimizer: op adasum is for parameters on the CPU only");
-  }
+  for (const at::Tensor& parameter : parameters_) check_tensor("DistributedOptimizer", parameter);
 }
 
 at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer) {

@@ -4,10 +4,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <vector>
 
 #include <hvd/hvd.h>
 
 #include "tests/unit/gpu/fake_gpu.h"
+#include "tests/unit/gpu/fake_meeting.h"
 #include "tests/unit/gpu/fake_stream.h"
 #include "worker/comm/reduce.h"
 #include "worker/gpu/cuda_api.h"
@@ -251,12 +254,67 @@ FAKE int hvd_cuda_normalise_boolean(void* data, std::size_t count, void* stream)
   });
   return 0;
 }
-FAKE int hvd_cuda_compress(const void*, void*, std::size_t, int, void*) { return 1; }
-FAKE int hvd_cuda_decompress(const void*, void*, std::size_t, int, void*) { return 1; }
-FAKE int hvd_cuda_adasum_dots(const void*, const void*, std::size_t, int, double*, void*) {
-  return 1;
+namespace {
+
+// As the CPU's reduction rounds: one number at a time, between float64 and a type of the stream's.
+std::vector<double> numbers(const void* data, std::size_t count, int type) {
+  std::vector<double> result(count);
+  for (std::size_t i = 0; i < count; ++i)
+    result[i] = decode(
+        static_cast<const std::byte*>(data) + i * hvd::size_of(static_cast<hvd::DataType>(type)),
+        nccl_type(type));
+  return result;
 }
-FAKE int hvd_cuda_adasum_combine(const void*, const void*, void*, std::size_t, int, const double*,
-                                 void*) {
-  return 1;
+// `value` is a float32: its bits are rounded to the 16-bit type by the CPU's own sum of one.
+void put_number(void* data, std::size_t i, int type, double value) {
+  const auto as = static_cast<hvd::DataType>(type);
+  auto* const place = static_cast<std::byte*>(data) + i * hvd::size_of(as);
+  const auto put = [&](auto number) { std::memcpy(place, &number, sizeof(number)); };
+  if (as == hvd::DataType::float64) return put(value);
+  if (as == hvd::DataType::float32) return put(static_cast<float>(value));
+  const auto accumulator = static_cast<float>(value);
+  std::byte* output = place;
+  reduce(nullptr, 0, 1, {as, hvd::ReduceOp::sum, 1, 1}, &output, 1,
+         {.prefix = reinterpret_cast<const std::byte*>(&accumulator), .ranks = 1});
+}
+
+int convert(const void* input, int from, void* output, int to, std::size_t count, void* stream) {
+  fake_stream(stream).push([=] {
+    const std::vector<double> values = numbers(input, count, from);
+    for (std::size_t i = 0; i < count; ++i) put_number(output, i, to, values[i]);
+  });
+  return 0;
+}
+
+}  // namespace
+
+FAKE int hvd_cuda_compress(const void* input, void* output, std::size_t count, int type,
+                           void* stream) {
+  return convert(input, static_cast<int>(hvd::DataType::float32), output, type, count, stream);
+}
+FAKE int hvd_cuda_decompress(const void* input, void* output, std::size_t count, int type,
+                             void* stream) {
+  return convert(input, type, output, static_cast<int>(hvd::DataType::float32), count, stream);
+}
+FAKE int hvd_cuda_adasum_dots(const void* a, const void* b, std::size_t count, int type,
+                              double* scratch, void* stream) {
+  fake_stream(stream).push([=] {
+    const std::vector<double> x = numbers(a, count, type);
+    const std::vector<double> y = numbers(b, count, type);
+    scratch[0] = std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+    scratch[1] = std::inner_product(x.begin(), x.end(), x.begin(), 0.0);
+    scratch[2] = std::inner_product(y.begin(), y.end(), y.begin(), 0.0);
+  });
+  return 0;
+}
+FAKE int hvd_cuda_adasum_combine(const void* a, const void* b, void* output, std::size_t count,
+                                 int type, const double* dots, void* stream) {
+  fake_stream(stream).push([=] {
+    const double of_a = dots[1] == 0 ? 1 : 1 - dots[0] / (2 * dots[1]);
+    const double of_b = dots[2] == 0 ? 1 : 1 - dots[0] / (2 * dots[2]);
+    const std::vector<double> x = numbers(a, count, type);
+    const std::vector<double> y = numbers(b, count, type);
+    for (std::size_t i = 0; i < count; ++i) put_number(output, i, type, of_a * x[i] + of_b * y[i]);
+  });
+  return 0;
 }

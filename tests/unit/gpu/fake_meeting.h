@@ -63,6 +63,19 @@ inline hvd::DataType hvd_type(nccl::DataType type) {
   }
 }
 
+inline nccl::DataType nccl_type(int type) {
+  switch (static_cast<hvd::DataType>(type)) {
+    case hvd::DataType::float16:
+      return nccl::float16;
+    case hvd::DataType::bfloat16:
+      return nccl::bfloat16;
+    case hvd::DataType::float64:
+      return nccl::float64;
+    default:
+      return nccl::float32;
+  }
+}
+
 inline hvd::ReduceOp hvd_op(nccl::RedOp op) {
   switch (op) {
     case nccl::prod:

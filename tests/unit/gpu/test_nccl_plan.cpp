@@ -1,5 +1,8 @@
 // What a reduction of hvd's becomes for NCCL and our kernels.
+#include <algorithm>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -78,4 +81,43 @@ TEST_CASE("NCCL reduces no 16-bit integers, but moves them", "[gpu][plan]") {
   CHECK(moved_type(DataType::float32, count) == nccl::int32);
   CHECK(moved_type(DataType::boolean, count) == nccl::uint8);
   CHECK(count == 5);
+}
+
+TEST_CASE("after the rounds of an adaptive sum every rank has met every other once",
+          "[gpu][plan]") {
+  for (int size = 1; size <= 33; ++size) {
+    const auto count = static_cast<std::size_t>(size);
+    std::vector<std::vector<AdasumRound>> all;
+    // What each rank's vector is made of, in the order in which it was combined.
+    std::vector<std::string> sums;
+    for (int rank = 0; rank < size; ++rank) {
+      all.push_back(adasum_rounds(rank, size));
+      sums.push_back(std::to_string(rank));
+    }
+    for (std::size_t round = 0; round < all.front().size(); ++round) {
+      std::vector<std::string> next = sums;
+      for (std::size_t rank = 0; rank < count; ++rank) {
+        const AdasumRound& own = all[rank][round];
+        const auto from = static_cast<std::size_t>(own.from);
+        if (from == rank) {
+          CHECK(own.to.empty());
+          continue;
+        }
+        // Who it comes from sends it here, once.
+        const std::vector<int>& to = all[from][round].to;
+        CHECK(std::count(to.begin(), to.end(), static_cast<int>(rank)) == 1);
+        CHECK(own.first == (rank < from));
+        next[rank] = own.first ? "(" + sums[rank] + " " + sums[from] + ")"
+                               : "(" + sums[from] + " " + sums[rank] + ")";
+      }
+      // Nobody gets what it does not wait for.
+      for (std::size_t rank = 0; rank < count; ++rank)
+        for (const int to : all[rank][round].to)
+          CHECK(all[static_cast<std::size_t>(to)][round].from == static_cast<int>(rank));
+      sums = next;
+    }
+    CHECK(std::all_of(sums.begin(), sums.end(), [&](const auto& sum) { return sum == sums[0]; }));
+    if (size == 5) CHECK(sums[0] == "(((0 1) (2 3)) 4)");
+    if (size == 7) CHECK(sums[6] == "(((0 1) (2 3)) ((4 5) 6))");
+  }
 }

@@ -1,0 +1,107 @@
+// What every operation of a communicator on GPUs does. For the sources of NcclCommunicator only.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+#include "worker/gpu/gpu_error.h"
+#include "worker/gpu/nccl_communicator.h"
+
+namespace hvdrun {
+
+// The first result that is no success, of calls within a group. "In progress" is one.
+class FirstBad {
+ public:
+  explicit FirstBad(nccl::Result result = nccl::success) { add(result); }
+  void add(nccl::Result result) {
+    if (result_ == nccl::success && result != nccl::in_progress) result_ = result;
+  }
+  nccl::Result get() const { return result_; }
+
+ private:
+  nccl::Result result_ = nccl::success;
+};
+
+// Memory of the GPU for one operation, taken and given back in the order of the stream. The device
+// must be current.
+class NcclCommunicator::Scratch {
+ public:
+  explicit Scratch(const NcclCommunicator& owner) : owner_(owner) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    if (memory_ == 0) return;
+    const cuda::Api& driver = owner_.parts_.device->api();
+    if (driver.context_push(owner_.parts_.device->context()) != cuda::kSuccess) return;
+    driver.memory_free_async(memory_, owner_.stream_.get());
+    cuda::Context popped = nullptr;
+    driver.context_pop(&popped);
+  }
+  void* take(std::size_t bytes) {
+    check_cuda(
+        owner_.parts_.device->api(),
+        owner_.parts_.device->api().memory_alloc_async(&memory_, bytes, owner_.stream_.get()),
+        "cuMemAllocAsync of " + std::to_string(bytes) + " bytes");
+    return get();
+  }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has its addresses as numbers
+  void* get() const { return reinterpret_cast<void*>(memory_); }
+
+ private:
+  const NcclCommunicator& owner_;
+  cuda::DevicePointer memory_ = 0;
+};
+
+template <class Before, class Group, class After>
+GpuTicket NcclCommunicator::run_rounds(std::size_t rounds, const Descriptor& what,
+                                       const GpuCall& call, Before&& before, Group&& group,
+                                       After&& after) {
+  const CurrentDevice current(*parts_.device);
+  enter(what, call);
+  const TimePoint deadline = std::chrono::steady_clock::now() + call.timeout;
+  try {
+    if (call.after == nullptr)
+      stream_.follow(call.stream);
+    else
+      for (cuda::Event event : *call.after) stream_.follow(event);
+    before();
+    for (std::size_t round = 0; round < rounds; ++round) {
+      FirstBad result;
+      bool gone = false;
+      {
+        const NcclHandle::Use use(*handle_, kCallPatience);
+        gone = use.comm() == nullptr;
+        if (!gone) {
+          result.add(api().group_start());
+          result.add(group(use.comm(), round));
+          // Also after an error: the group is the thread's, and must be closed.
+          result.add(api().group_end());
+        }
+      }
+      if (gone) no_communicator(describe(what));
+      if (result.get() != nccl::success) fail(result.get(), nullptr, describe(what));
+      // A communicator that does not block queues its kernels from a thread of NCCL's, so that an
+      // event recorded before it has would say nothing. It waits for no GPU.
+      settle(describe(what), deadline, call.timeout);
+      after(round);
+    }
+    cuda::Event event = stream_.lead(call.after == nullptr ? call.stream : stream_.get());
+    leave(event);
+  } catch (const hvd::Error& error) {
+    if (failure()) throw;
+    fail(hvd::Error(error.code(), who() + ": " + describe(what) + ": " + error.what()));
+  }
+  const MutexLock lock(mutex_);
+  return submitted_;
+}
+
+template <class Before, class Group, class After>
+GpuTicket NcclCommunicator::run(const Descriptor& what, const GpuCall& call, Before&& before,
+                                Group&& group, After&& after) {
+  return run_rounds(
+      1, what, call, before, [&](nccl::Comm comm, std::size_t) { return group(comm); },
+      [&](std::size_t) { after(); });
+}
+
+}  // namespace hvdrun
