@@ -36,8 +36,11 @@ struct BucketLayout {
 
 // Parameters in the order in which the optimizer knows them; `order`: their indices as backward
 // produces gradients, each once, or nothing. A bucket without a group is closed when the next
-// gradient would take it over `bucket_bytes`; a larger gradient has one for itself. The buckets
-// come in the order in which backward completes them.
+// gradient would take it over its size; a larger gradient has one for itself. The size is
+// `bucket_bytes` in the middle of backward. At both ends it is less, but kSmallestBucket if that is
+// less than `bucket_bytes`: the first bucket is to travel soon, and what backward produces last has
+// no backward to hide behind. The buckets come in the order in which backward completes them.
+inline constexpr std::size_t kSmallestBucket = std::size_t{512} << 10;
 std::vector<BucketLayout> plan_buckets(const std::vector<ParameterSize>& parameters,
                                        std::size_t bucket_bytes,
                                        const std::vector<std::size_t>& order = {});

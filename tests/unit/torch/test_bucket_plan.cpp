@@ -35,6 +35,30 @@ TEST_CASE("a bucket is closed before it grows over its size", "[plan]") {
   CHECK(plan_buckets({}, 128).empty());
 }
 
+TEST_CASE("buckets are small where backward begins and where it ends", "[plan]") {
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  const std::vector<ParameterSize> parameters(256, {kFloat, 32768});  // 128 KiB each
+  const auto bytes = [](const BucketLayout& bucket) { return bucket.elements * sizeof(float); };
+  const auto buckets = plan_buckets(parameters, 4 * kMiB);
+  std::size_t sum = 0;
+  for (const BucketLayout& bucket : buckets) {
+    CHECK(bytes(bucket) <= 4 * kMiB);
+    sum += bytes(bucket);
+  }
+  CHECK(sum == 32 * kMiB);
+  CHECK(bytes(buckets.front()) == kSmallestBucket);
+  CHECK(bytes(buckets.back()) <= kSmallestBucket);
+  CHECK(bytes(buckets[buckets.size() / 2]) == 4 * kMiB);
+  CHECK(buckets.size() < 18);
+  // It goes by the place in backward's order, not by the parameter.
+  std::vector<std::size_t> order(parameters.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = (i + 100) % order.size();
+  const auto turned = plan_buckets(parameters, 4 * kMiB, order);
+  CHECK(bytes(turned.front()) == kSmallestBucket);
+  CHECK(turned.front().slots[0].parameter == 100);
+  CHECK(turned.back().slots.back().parameter == 99);
+}
+
 TEST_CASE("every dtype has buckets of its own, ordered by the moment they are complete", "[plan]") {
   // Backward goes 4, 3, 2, 1, 0: the doubles (3, 1) are complete before the floats (4, 2, 0).
   const auto buckets =

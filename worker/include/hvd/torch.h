@@ -96,7 +96,8 @@ struct DistributedOptimizerOptions {
   // has done to each parameter, as in Horovod; compression is of that, and .grad stays this rank's.
   // Groups and gradient_predivide_factor are Error(invalid_argument) then.
   ReduceOp op = ReduceOp::average;
-  // Gradients travel in flat buckets of about this size; one is reduced as soon as backward has
+  // Gradients travel in flat buckets of about this size, smaller where backward begins and where it
+  // ends; one is reduced as soon as backward has
   // produced all its gradients, while backward goes on with the next. Which gradients share one
   // follows the order in which the first backward has produced them.
   std::size_t bucket_bytes = std::size_t{4} << 20;
