@@ -21,6 +21,7 @@
 #include "worker/labs/epoch_records.h"
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/optimizers.h"
+#include "worker/labs/option_rows.h"
 #include "worker/labs/trainer.h"
 
 namespace hvdrun {
@@ -91,19 +92,7 @@ class TrainingRun {
 
   // Whether a file is written or read decides which collectives a rank calls.
   void require_same_options() const {
-    std::string text = options_.model + " " + recipe_.optimizer;
-    for (const std::int64_t value :
-         {recipe_.epochs, recipe_.batch_size, recipe_.warmup_epochs, recipe_.patience,
-          options_.shape.depth, options_.shape.width, options_.max_steps,
-          static_cast<std::int64_t>(options_.seed), std::int64_t{!options_.checkpoint.empty()},
-          std::int64_t{!options_.resume.empty()}, std::int64_t{!options_.loss_log.empty()},
-          std::int64_t{records_wanted()}}) {
-      text.append(" ").append(std::to_string(value));
-    }
-    for (const double value :
-         {recipe_.lr, recipe_.momentum, recipe_.target_accuracy, options_.shape.dropout}) {
-      text.append(" ").append(std::to_string(value));
-    }
+    const std::string text = agreed_options(options_);
     require_same(static_cast<std::int64_t>(
                      crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size())),
                  "the options", exit_usage);

@@ -4,6 +4,7 @@
 
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/models/registry.h"
+#include "worker/labs/option_rows.h"
 #include "worker/labs/options.h"
 
 namespace hvdrun {
@@ -82,6 +83,29 @@ TEST_CASE("every option is read", "[options]") {
   CHECK(parsed.options->loss_log == "l");
   CHECK(parsed.options->metrics_file == "m");
   CHECK(parsed.options->log_dir == "t");
+}
+
+TEST_CASE("underscores are hyphens in names of options, not in values", "[options]") {
+  const auto parsed = parse({"--data_dir", "a_b", "--batch_size=8", "--loss_log=c_d"});
+  INFO(parsed.text);
+  REQUIRE(parsed.options);
+  CHECK(parsed.options->data.directory == "a_b");
+  CHECK(parsed.options->recipe.batch_size == 8);
+  CHECK(parsed.options->loss_log == "c_d");
+}
+
+TEST_CASE("ranks must agree in what they compute and in which files there are", "[options]") {
+  const auto agreed = [](std::vector<const char*> arguments) {
+    return agreed_options(*parse(std::move(arguments)).options);
+  };
+  const std::string usual = agreed({});
+  CHECK(agreed({"--lr", "0.01", "--data-dir", "elsewhere"}) == usual);
+  CHECK(agreed({"--lr", "0.02"}) != usual);
+  CHECK(agreed({"--seed", "2"}) != usual);
+  CHECK(agreed({"--model", "mnist-linear"}) != usual);
+  CHECK(agreed({"--checkpoint", "a"}) != usual);
+  CHECK(agreed({"--checkpoint", "a"}) == agreed({"--checkpoint", "b"}));
+  CHECK(agreed({"--checkpoint", "a"}) != agreed({"--loss-log", "a"}));
 }
 
 TEST_CASE("help is no error and names every option", "[options]") {
@@ -174,6 +198,8 @@ TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[option
       {{"--epochs", "0"}, "--epochs takes 1 to 1000000, not 0"},
       {{"--batch-size", "-4"}, "--batch-size takes 1 to 1000000, not -4"},
       {{"--batch-size", "99999999999999999999"}, "'--batch-size' is invalid"},
+      {{"--lr", "1", "--lr", "2"}, "option '--lr' cannot be specified more than once"},
+      {{"--lr", "1x"}, "the argument ('1x') for option '--lr' is invalid"},
       {{"--lr", "0"}, "--lr takes a number above 0, not 0"},
       {{"--lr", "nan"}, "--lr takes a number above 0, not nan"},
       {{"--lr", "inf"}, "--lr takes a number above 0, not inf"},

@@ -1,0 +1,186 @@
+#include "worker/labs/option_rows.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <iomanip>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+// The member that an option is written to.
+template <typename T>
+using Member = T& (*)(TrainOptions& of);
+
+std::string shown(double value, int digits = 6) {
+  std::ostringstream text;
+  text << std::setprecision(digits) << value;
+  return text.str();
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& takes,
+                         const std::string& value) {
+  throw std::invalid_argument("--" + name + " takes " + takes + ", not " + value);
+}
+
+template <typename T>
+T number(const char* name, const std::string& word) {
+  T value{};
+  const char* const end = word.data() + word.size();
+  const auto [stop, trouble] = std::from_chars(word.data(), end, value);
+  if (trouble == std::errc() && stop == end && !word.empty()) return value;
+  throw std::invalid_argument("the argument ('" + word + "') for option '--" + name +
+                              "' is invalid");
+}
+
+template <typename T>
+const T& value_of(Member<T> member, const TrainOptions& options) {
+  // Members are named once, by functions that give them for writing.
+  return member(const_cast<TrainOptions&>(options));
+}
+
+// From `low` to `high`.
+OptionRow whole(const char* name, Member<std::int64_t> to, std::int64_t low, std::int64_t high,
+                std::string help) {
+  return {name, "N", std::move(help),
+          [=](TrainOptions& options, const std::string& word) {
+            const auto value = number<std::int64_t>(name, word);
+            if (value < low || value > high)
+              refuse(name, std::to_string(low) + " to " + std::to_string(high),
+                     std::to_string(value));
+            to(options) = value;
+          },
+          [=](const TrainOptions& options) { return std::to_string(value_of(to, options)); }};
+}
+
+OptionRow real(const char* name, const char* value_name, Member<double> to, bool (*fits)(double),
+               const char* takes, std::string help) {
+  return {name, value_name, std::move(help),
+          [=](TrainOptions& options, const std::string& word) {
+            const auto value = number<double>(name, word);
+            if (!fits(value)) refuse(name, takes, shown(value));
+            to(options) = value;
+          },
+          [=](const TrainOptions& options) { return shown(value_of(to, options), 17); }};
+}
+
+OptionRow fraction(const char* name, const char* value_name, Member<double> to, std::string help) {
+  return real(
+      name, value_name, to, [](double value) { return value >= 0 && value < 1; },
+      "a number from 0 to below 1", std::move(help));
+}
+
+// One of a few words.
+OptionRow choice(const char* name, Member<std::string> to, const std::vector<std::string>& words,
+                 std::string help) {
+  return {name, "NAME", std::move(help),
+          [=](TrainOptions& options, const std::string& word) {
+            if (std::find(words.begin(), words.end(), word) == words.end()) {
+              std::string text = std::string("unknown ") + name + " '" + word + "'; there is: ";
+              for (const std::string& known : words)
+                text.append(&known == &words.front() ? "" : ", ").append(known);
+              throw std::invalid_argument(text);
+            }
+            to(options) = word;
+          },
+          [=](const TrainOptions& options) { return value_of(to, options); }};
+}
+
+// The name of something that is written or read: ranks agree in whether it is, not in its name.
+OptionRow file(const char* name, const char* value_name, Member<std::string> to, std::string help) {
+  return {name, value_name, std::move(help),
+          [=](TrainOptions& options, const std::string& word) { to(options) = word; },
+          [=](const TrainOptions& options) -> std::string {
+            return value_of(to, options).empty() ? "-" : "+";
+          }};
+}
+
+constexpr std::int64_t kMany = 1'000'000;
+
+}  // namespace
+
+const std::vector<OptionRow>& option_rows() {
+  using To = TrainOptions;
+  static const std::vector<OptionRow> rows = {
+      // parse_train_options has found the model before any row is put.
+      {"model", "NAME", "mnist-cnn (default) or another of --list", [](To&, const std::string&) {},
+       nullptr},
+      {"describe", nullptr, "show the layers of the model, what each gives, and its parameters",
+       [](To& to, const std::string&) { to.describe = true; }, nullptr},
+      {"data-dir", "DIR", "folder of the files (data/mnist)",
+       [](To& to, const std::string& word) { to.data.directory = word; }, nullptr},
+      whole(
+          "epochs", [](To & to) -> auto& { return to.recipe.epochs; }, 1, kMany,
+          "passes over the training set in all, those of a resumed checkpoint included (3)"),
+      whole(
+          "batch-size", [](To & to) -> auto& { return to.recipe.batch_size; }, 1, kMany,
+          "images per rank and step (32)"),
+      real(
+          "lr", "X", [](To & to) -> auto& { return to.recipe.lr; },
+          [](double value) { return std::isfinite(value) && value > 0; }, "a number above 0",
+          "learning rate of one rank; it is multiplied by the number of ranks (0.01)"),
+      choice(
+          "optimizer", [](To & to) -> auto& { return to.recipe.optimizer; }, optimizer_names(),
+          "sgd (default), adam, novograd or lamb"),
+      fraction(
+          "momentum", "X", [](To & to) -> auto& { return to.recipe.momentum; }, "of sgd (0.5)"),
+      whole(
+          "warmup-epochs", [](To & to) -> auto& { return to.recipe.warmup_epochs; }, 0, kMany,
+          "from the rate of one rank to that of all in a straight line over N epochs (0)"),
+      fraction(
+          "target-accuracy", "X", [](To & to) -> auto& { return to.recipe.target_accuracy; },
+          "stop when the test images' accuracy, from 0 to 1, is above X; 0: never (0)"),
+      whole(
+          "patience", [](To & to) -> auto& { return to.recipe.patience; }, 1, kMany,
+          "after so many epochs in a row (2)"),
+      fraction(
+          "dropout", "P", [](To & to) -> auto& { return to.shape.dropout; },
+          "probability, 0 turns it off (0.5)"),
+      whole(
+          "depth", [](To & to) -> auto& { return to.shape.depth; }, 1, 1000,
+          "layers of wrn-16-10: 10, 16, 22 and so on"),
+      whole(
+          "width", [](To & to) -> auto& { return to.shape.width; }, 1, 1000,
+          "factor of its channels"),
+      {"seed", "N",
+       "of initial weights, order of images and dropout (1); a resumed checkpoint brings its own",
+       [](To& to, const std::string& word) {
+         const auto value = number<std::int64_t>("seed", word);
+         if (value < 0) refuse("seed", "a number from 0", std::to_string(value));
+         to.seed = static_cast<std::uint64_t>(value);
+       },
+       [](const To& from) { return std::to_string(from.seed); }},
+      whole(
+          "max-steps", [](To & to) -> auto& { return to.max_steps; }, 0, 1'000'000'000'000,
+          "stop after N steps in all"),
+      file(
+          "checkpoint", "FILE", [](To & to) -> auto& { return to.checkpoint; },
+          "write this file after every whole epoch"),
+      file(
+          "resume", "FILE", [](To & to) -> auto& { return to.resume; },
+          "go on from a checkpoint, of any number of ranks"),
+      file(
+          "loss-log", "FILE", [](To & to) -> auto& { return to.loss_log; },
+          "write the loss of every step, averaged over the ranks, one per line"),
+      file(
+          "metrics-file", "FILE", [](To & to) -> auto& { return to.metrics_file; },
+          "write a line of JSON for every epoch; a resumed run goes on in it"),
+      file(
+          "log-dir", "DIR", [](To & to) -> auto& { return to.log_dir; },
+          "write the same as an event file for TensorBoard"),
+  };
+  return rows;
+}
+
+std::string agreed_options(const TrainOptions& options) {
+  std::string text = options.model;
+  for (const OptionRow& row : option_rows())
+    if (row.agreed) text.append(" ").append(row.agreed(options));
+  return text;
+}
+
+}  // namespace hvdrun
