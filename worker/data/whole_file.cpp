@@ -29,6 +29,28 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+// A file without a name: a writer that is killed leaves nothing. None where the file system cannot.
+UniqueFd unnamed_file(const std::string& folder) {
+  return UniqueFd(::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666));
+}
+
+// False with errno. A link replaces nothing, so a file that is there already is replaced by way of
+// a second name, which is there from the link to the rename only.
+bool put_in_place(int fd, bool named, const std::string& temporary, const std::string& path) {
+  if (!named) {
+    const std::string self = "/proc/self/fd/" + std::to_string(fd);
+    const auto link_as = [&](const std::string& name) {
+      return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    };
+    if (link_as(path)) return true;
+    if (errno != EEXIST) return false;
+    // One of another process that had our number.
+    if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) return false;
+    if (!link_as(temporary)) return false;
+  }
+  return ::rename(temporary.c_str(), path.c_str()) == 0;
+}
+
 }  // namespace
 
 std::optional<std::string> read_whole_file(const std::string& path, std::uint64_t limit,
@@ -68,21 +90,27 @@ std::optional<std::string> read_whole_file(const std::string& path, std::uint64_
 bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error) {
   // The process id keeps two programs that write the same file apart.
   const std::string temporary = path + ".tmp." + std::to_string(::getpid());
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  const std::string folder = folder_of(path);
+  bool named = false;
+  UniqueFd fd = unnamed_file(folder);
   if (!fd) {
-    error = path + ": " + system_error_text(errno);
-    return false;
+    fd = UniqueFd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    named = true;
   }
-  if (!write_all(fd.get(), bytes) || ::fsync(fd.get()) != 0 || ::close(fd.release()) != 0 ||
-      ::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (!fd || !write_all(fd.get(), bytes) || ::fsync(fd.get()) != 0 ||
+      !put_in_place(fd.get(), named, temporary, path)) {
     error = path + ": " + system_error_text(errno);
     ::unlink(temporary.c_str());
     return false;
   }
+  if (::close(fd.release()) != 0) {
+    error = path + ": " + system_error_text(errno);
+    return false;
+  }
   // Without this a power failure could take the rename back. Some file systems refuse it; the data
   // is complete either way.
-  const UniqueFd folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) ::fsync(folder.get());
+  const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened) ::fsync(opened.get());
   return true;
 }
 

@@ -13,7 +13,8 @@ std::optional<std::string> read_whole_file(const std::string& path, std::uint64_
                                            std::string& error);
 
 // A reader, and a crash at any moment, sees the old file or the new one, never a part: written
-// beside it, synced, renamed over it.
+// in the same folder, synced, renamed over it. A writer that is killed leaves nothing else there,
+// but where the file system knows no files without a name, or between the last two steps.
 bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error);
 
 }  // namespace hvdrun
