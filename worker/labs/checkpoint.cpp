@@ -45,7 +45,11 @@ bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
   if (!content) return false;
   try {
     torch::serialize::InputArchive archive;
-    archive.load_from(content->data(), content->size());
+    // To where the model is, wherever it was when it was saved.
+    const auto parameters = model.parameters();
+    archive.load_from(
+        content->data(), content->size(),
+        parameters.empty() ? torch::Device(torch::kCPU) : parameters.front().device());
     const std::int64_t format = read_int(archive, "format");
     if (format != kFormat) {
       error = "a checkpoint of format " + std::to_string(format) + ", " + std::to_string(kFormat) +

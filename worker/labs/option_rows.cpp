@@ -99,6 +99,16 @@ OptionRow file(const char* name, const char* value_name, Member<std::string> to,
           }};
 }
 
+// `is_on` is null where another option's row has the value.
+OptionRow flag(const char* name, std::string help, void (*turn_on)(TrainOptions&),
+               bool (*is_on)(const TrainOptions&)) {
+  OptionRow row{name, nullptr, std::move(help),
+                [=](TrainOptions& options, const std::string&) { turn_on(options); }, nullptr};
+  if (is_on != nullptr)
+    row.agreed = [=](const TrainOptions& options) { return is_on(options) ? "+" : "-"; };
+  return row;
+}
+
 constexpr std::int64_t kMany = 1'000'000;
 
 }  // namespace
@@ -109,8 +119,9 @@ const std::vector<OptionRow>& option_rows() {
       // parse_train_options has found the model before any row is put.
       {"model", "NAME", "mnist-cnn (default) or another of --list", [](To&, const std::string&) {},
        nullptr},
-      {"describe", nullptr, "show the layers of the model, what each gives, and its parameters",
-       [](To& to, const std::string&) { to.describe = true; }, nullptr},
+      flag(
+          "describe", "show the layers of the model, what each gives, and its parameters",
+          [](To& to) { to.describe = true; }, nullptr),
       {"data-dir", "DIR", "folder of the files (data/mnist)",
        [](To& to, const std::string& word) { to.data.directory = word; }, nullptr},
       whole(
@@ -159,10 +170,38 @@ const std::vector<OptionRow>& option_rows() {
           "stop after N steps in all"),
       file(
           "checkpoint", "FILE", [](To & to) -> auto& { return to.checkpoint; },
-          "write this file after every whole epoch"),
+          "write this file after every whole epoch, over the one of before"),
       file(
-          "resume", "FILE", [](To & to) -> auto& { return to.resume; },
-          "go on from a checkpoint, of any number of ranks"),
+          "checkpoint-dir", "DIR", [](To & to) -> auto& { return to.checkpoint_dir; },
+          "write a checkpoint of its own there after every whole epoch"),
+      whole(
+          "keep", [](To & to) -> auto& { return to.keep; }, 1, kMany,
+          "keep the newest N in --checkpoint-dir (5)"),
+      file(
+          "resume", "PATH", [](To & to) -> auto& { return to.resume; },
+          "go on from a checkpoint, of any number of ranks, or from the newest of a folder"),
+      whole(
+          "test-batch-size", [](To & to) -> auto& { return to.test_batch_size; }, 1, kMany,
+          "test images per rank and step (256)"),
+      whole(
+          "log-interval", [](To & to) -> auto& { return to.log_interval; }, 0, kMany,
+          "print rank 0's loss every N steps; 0: after epochs only (0)"),
+      choice(
+          "device", [](To & to) -> auto& { return to.device; }, device_names(),
+          "auto (default): the GPU where LibTorch can use one; cpu or cuda"),
+      flag(
+          "no-cuda", "the same as --device cpu", [](To& to) { to.device = "cpu"; }, nullptr),
+      flag(
+          "synthetic", "random numbers instead of files, to measure speed",
+          [](To& to) { to.synthetic = true; }, [](const To& from) { return from.synthetic; }),
+      flag(
+          "fp16-allreduce", "gradients travel as 16 bits", [](To& to) { to.fp16_allreduce = true; },
+          [](const To& from) { return from.fp16_allreduce; }),
+      flag(
+          "use-adasum",
+          "combine what the ranks' steps have changed adaptively; --lr is then not multiplied by "
+          "the ranks, on GPUs by those of a host",
+          [](To& to) { to.use_adasum = true; }, [](const To& from) { return from.use_adasum; }),
       file(
           "loss-log", "FILE", [](To & to) -> auto& { return to.loss_log; },
           "write the loss of every step, averaged over the ranks, one per line"),
@@ -172,6 +211,9 @@ const std::vector<OptionRow>& option_rows() {
       file(
           "log-dir", "DIR", [](To & to) -> auto& { return to.log_dir; },
           "write the same as an event file for TensorBoard"),
+      file(
+          "plot", "FILE.svg", [](To & to) -> auto& { return to.plot; },
+          "draw loss and accuracy of this run's epochs, on training and test images"),
   };
   return rows;
 }

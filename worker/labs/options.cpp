@@ -72,12 +72,17 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
   const std::string& optimizer = options.recipe.optimizer;
   require(given.count("momentum") == 0 || optimizer == "sgd",
           "--momentum is that of sgd; " + optimizer + " has its own");
+  require(given.count("no-cuda") == 0 || given.count("device") == 0,
+          "--no-cuda is --device cpu; give one of them");
+  require(given.count("keep") == 0 || !options.checkpoint_dir.empty(),
+          "--keep is of --checkpoint-dir, which is not given");
 }
 
 // What the model says itself, below what the command line says.
 TrainOptions of_model(const std::string& name) {
   const ModelInfo* const model = find_model(name);
-  require(model != nullptr, "unknown model '" + name + "'; there is: " + model_names());
+  if (model == nullptr)
+    throw std::invalid_argument("unknown model '" + name + "'; there is: " + model_names());
   TrainOptions options;
   options.model = name;
   options.data.directory = model->data.directory;
@@ -132,7 +137,8 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
     require(rest.empty(), "unexpected argument '" + (rest.empty() ? "" : rest.front()) + "'");
     TrainOptions options = put_together(
         parsed, values.count("model") != 0 ? values["model"].as<std::string>() : "mnist-cnn");
-    if (!options.describe && find_model(options.model)->data.open == nullptr) {
+    if (!options.describe && !options.synthetic &&
+        find_model(options.model)->data.open == nullptr) {
       // No line about --help: nothing that it lists would help.
       return {std::nullopt, exit_usage,
               "train: " + options.model +

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "worker/labs/models/registry.h"
 
@@ -17,13 +18,27 @@ struct TrainOptions {
   Recipe recipe;
   std::uint64_t seed = 1;
   std::int64_t max_steps = 0;  // 0: no limit
-  std::string checkpoint;      // empty: none is written
+  std::int64_t test_batch_size = 256;
+  std::int64_t log_interval = 0;  // in steps; 0: no line but that of the epoch
+  std::string device = "auto";
+  bool synthetic = false;  // no files are read
+  bool use_adasum = false;
+  bool fp16_allreduce = false;
+  std::string checkpoint;  // empty: none is written
+  std::string checkpoint_dir;
+  std::int64_t keep = 5;  // checkpoints in checkpoint_dir
   std::string resume;
+  std::string plot;
   std::string loss_log;
   std::string metrics_file;
   std::string log_dir;
   bool describe = false;  // print the model instead of training it
 };
+
+inline const std::vector<std::string>& device_names() {
+  static const std::vector<std::string> names = {"auto", "cpu", "cuda"};
+  return names;
+}
 
 struct ParsedOptions {
   std::optional<TrainOptions> options;  // nothing: print `text` and leave with `exit_code`

@@ -8,8 +8,6 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::size_t kEvaluationBatch = 256;
-
 class Sums {
  public:
   void add(double loss, const at::Tensor& predicted, const at::Tensor& labels) {
@@ -34,12 +32,20 @@ class Sums {
 
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optimizer)
-    : model_(std::move(model)), optimizer_(optimizer) {}
+Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optimizer,
+                 const TrainerOptions& options)
+    : model_(std::move(model)), options_(options), optimizer_(optimizer, options.reduction) {}
+
+std::optional<Batch> Trainer::next(Dataset& data) const {
+  std::optional<Batch> batch = data.next();
+  if (!batch || options_.device.is_cpu()) return batch;
+  return Batch{batch->inputs.to(options_.device), batch->labels.to(options_.device)};
+}
 
 torch::Tensor Trainer::weights_of(const Dataset& data) const {
   const std::vector<double> weights = data.class_weights();
-  return weights.empty() ? torch::Tensor() : torch::tensor(weights, torch::kFloat);
+  return weights.empty() ? torch::Tensor()
+                         : torch::tensor(weights, torch::kFloat).to(options_.device);
 }
 
 Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
@@ -51,19 +57,20 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
   data.begin(order.pass(batch_size, max_steps, hvd::rank(), hvd::size()));
   for (std::size_t step = 0; step < steps; ++step) {
     if (callbacks.before) callbacks.before(step);
-    const Batch batch = data.next().value();
+    const Batch batch = next(data).value();
     optimizer_.zero_grad();
     const torch::Tensor output = model_->forward(batch.inputs);
     const torch::Tensor loss = model_->loss(output, batch.labels, weights);
-    const double share = static_cast<double>(batch.labels.size(0)) * hvd::size() /
-                         static_cast<double>(order.step(step, batch_size, hvd::size()).size());
+    const std::size_t of_all = order.step(step, batch_size, hvd::size()).size();
+    const double share =
+        static_cast<double>(batch.labels.size(0)) * hvd::size() / static_cast<double>(of_all);
     const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
     (penalty.defined() ? shared + penalty : shared).backward();
     optimizer_.step();
     const auto value = loss.item<double>();
     sums.add(value, model_->predict(output.detach()), batch.labels);
-    if (callbacks.after) callbacks.after(value * share);
+    if (callbacks.after) callbacks.after({step, value * share, of_all});
   }
   average_buffers();
   return sums.over_all_ranks();
@@ -84,8 +91,8 @@ Score Trainer::evaluate(Dataset& data) {
   model_->eval();
   Sums sums;
   const torch::Tensor weights = weights_of(data);
-  data.begin(shard_pass(data.size(), kEvaluationBatch, hvd::rank(), hvd::size()));
-  while (const std::optional<Batch> batch = data.next()) {
+  data.begin(shard_pass(data.size(), options_.test_batch_size, hvd::rank(), hvd::size()));
+  while (const std::optional<Batch> batch = next(data)) {
     const torch::Tensor output = model_->forward(batch->inputs);
     sums.add(model_->loss(output, batch->labels, weights).item<double>(), model_->predict(output),
              batch->labels);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include <hvd/torch.h>
 
@@ -15,14 +16,26 @@
 
 namespace hvdrun {
 
+struct TrainerOptions {
+  at::Device device = at::kCPU;  // where the model is; batches are moved there
+  std::size_t test_batch_size = 256;
+  hvd::DistributedOptimizerOptions reduction = {};
+};
+
 class Trainer {
  public:
   // `optimizer` trains the parameters of `model`. hvd::init() has been called.
-  Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optimizer);
+  Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optimizer,
+          const TrainerOptions& options = {});
 
+  struct StepResult {
+    std::size_t step;     // in this epoch, from 0
+    double loss;          // this rank's part of the step's, without the penalty
+    std::size_t samples;  // of all ranks
+  };
   struct StepCallbacks {
-    std::function<void(std::size_t step)> before;  // in this epoch, from 0
-    std::function<void(double loss)> after;  // this rank's part of the step's, without the penalty
+    std::function<void(std::size_t step)> before;
+    std::function<void(const StepResult& result)> after;
   };
   // At most `max_steps` steps. A rank's loss counts by its share of a step's samples, so gradients
   // are those of the mean over all of them. Afterwards all ranks have the same buffers: the
@@ -34,9 +47,12 @@ class Trainer {
 
  private:
   void average_buffers();
+  // On the device.
+  std::optional<Batch> next(Dataset& data) const;
   torch::Tensor weights_of(const Dataset& data) const;
 
   std::shared_ptr<LabModel> model_;
+  TrainerOptions options_;
   hvd::DistributedOptimizer optimizer_;
 };
 

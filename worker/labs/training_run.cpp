@@ -1,55 +1,55 @@
 #include "worker/labs/training_run.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <limits>
 #include <memory>
-#include <system_error>
 #include <utility>
 #include <vector>
 #include <zlib.h>
 
 #include "worker/data/split_mix.h"
-#include "worker/data/whole_file.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/checkpoint.h"
+#include "worker/labs/checkpoint_folder.h"
+#include "worker/labs/console.h"
 #include "worker/labs/dataset.h"
 #include "worker/labs/describe.h"
-#include "worker/labs/epoch_records.h"
+#include "worker/labs/device.h"
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/optimizers.h"
 #include "worker/labs/option_rows.h"
+#include "worker/labs/run_outputs.h"
+#include "worker/labs/synthetic_batches.h"
 #include "worker/labs/trainer.h"
 
 namespace hvdrun {
 namespace {
 
-constexpr std::uint64_t kMaxCheckpoint = std::uint64_t{4} << 30;
-
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, FileCloser>;
+constexpr std::size_t kSyntheticSteps = 100;  // of an epoch
 
 class TrainingRun {
  public:
   explicit TrainingRun(const TrainOptions& options)
-      : options_(options), recipe_(options.recipe), info_(*find_model(options.model)) {}
+      : options_(options),
+        recipe_(options.recipe),
+        info_(*find_model(options.model)),
+        console_(options, hvd::rank() != 0),
+        outputs_(options) {}
 
   void run() {
     require_same_options();
+    device_ = agreed_device();
     const DataSets data = open_data();
     Dataset& train = *data.train;
     Dataset& test = *data.test;
     require_same_data(train, "training");
     require_same_data(test, "test");
-    const std::size_t global_batch = batch_size() * static_cast<std::size_t>(hvd::size());
-    agree(train.size() < global_batch
+    agree(train.size() < global_batch()
               ? std::to_string(train.size()) + " training " + info_.data.samples +
-                    " are fewer than one step takes (" + std::to_string(global_batch) +
+                    " are fewer than one step takes (" + std::to_string(global_batch()) +
                     "); lower --batch-size"
               : "",
           exit_usage);
@@ -58,30 +58,45 @@ class TrainingRun {
     torch::manual_seed(options_.seed);
     model_ = info_.make(options_.shape);
     hvd::broadcast_parameters(*model_);
-    lr_ = recipe_.lr * hvd::size();
+    model_->to(device_);
+    lr_ = recipe_.lr * lr_factor();
     optimizer_ = make_optimizer(recipe_.optimizer, model_->parameters(), lr_, recipe_.momentum);
     progress_.seed = options_.seed;
-    if (!options_.resume.empty()) resume();
-    make_schedules(static_cast<int>(train.size() / global_batch));
-    open_loss_log();
-    open_records();
-    print_header(train.size(), test.size());
+    std::string resumed_from;
+    if (!options_.resume.empty()) resumed_from = resume();
+    make_schedules(static_cast<int>(train.size() / global_batch()));
+    outputs_.open();
+    print_header(train.size(), test.size(), resumed_from);
 
-    Trainer trainer(model_, *optimizer_);
+    Trainer trainer(model_, *optimizer_, trainer_options());
     while (progress_.epochs < recipe_.epochs && steps_left() > 0 && !on_target()) {
       train_epoch(trainer, train, test);
     }
-    const Score score = trainer.evaluate(test);
-    if (hvd::rank() == 0) {
-      std::printf("test accuracy %.2f %% (loss %.4f)\n", 100 * score.accuracy, score.loss);
-    }
-    close_loss_log();
+    console_.test(trainer.evaluate(test));
+    outputs_.close();
   }
 
  private:
   std::size_t batch_size() const { return static_cast<std::size_t>(recipe_.batch_size); }
+  std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(hvd::size()); }
   bool on_target() const {
     return recipe_.target_accuracy > 0 && progress_.on_target >= recipe_.patience;
+  }
+
+  // The rule of Horovod's example: Adasum finds out itself how far the ranks' steps add up. Its
+  // Adasum on GPUs adds within a host, hence the factor there.
+  double lr_factor() const {
+    if (!options_.use_adasum) return hvd::size();
+    return device_.is_cuda() ? hvd::local_size() : 1;
+  }
+
+  TrainerOptions trainer_options() const {
+    TrainerOptions options;
+    options.device = device_;
+    options.test_batch_size = static_cast<std::size_t>(options_.test_batch_size);
+    if (options_.use_adasum) options.reduction.op = hvd::ReduceOp::adasum;
+    if (options_.fp16_allreduce) options.reduction.compression = hvd::Compression::fp16;
+    return options;
   }
 
   std::size_t steps_left() const {
@@ -98,11 +113,30 @@ class TrainingRun {
                  "the options", exit_usage);
   }
 
+  at::Device agreed_device() const {
+    std::string error;
+    const at::Device device = choose_device(options_.device, error);
+    agree(error, exit_usage);
+    require_same(std::int64_t{device.is_cuda()}, "the devices (CPU, GPU)", exit_usage);
+    return device;
+  }
+
   DataSets open_data() const {
+    if (options_.synthetic) return synthetic_data();
     std::string error;
     std::optional<DataSets> data = info_.data.open(options_.data, error);
     agree(error, exit_no_input);
     return std::move(*data);
+  }
+
+  DataSets synthetic_data() const {
+    torch::manual_seed(options_.seed);
+    const std::shared_ptr<LabModel> model = info_.make(options_.shape);
+    DataSets data;
+    data.train =
+        std::make_unique<SyntheticBatches>(*model, kSyntheticSteps * global_batch(), batch_size());
+    data.test = std::make_unique<SyntheticBatches>(*model, global_batch(), batch_size());
+    return data;
   }
 
   void require_same_data(const Dataset& data, const char* which) const {
@@ -125,17 +159,22 @@ class TrainingRun {
   }
 
   // Rank 0 reads; the bytes go to everybody, and with them momentum and all that is kept besides.
-  void resume() {
-    std::string bytes;
+  // Gives the file's name, on rank 0.
+  std::string resume() {
+    FoundCheckpoint found;
     std::string error;
     if (hvd::rank() == 0) {
-      bytes = read_whole_file(options_.resume, kMaxCheckpoint, error).value_or("");
+      found = find_checkpoint(options_.resume, error).value_or(FoundCheckpoint{});
+      if (!found.path.empty())
+        for (const std::string& damage : found.damaged)
+          console_.warn(damage + "; going on from " + found.path);
     }
-    agree(error, exit_no_input);
-    broadcast_bytes(bytes);
-    if (!decode_checkpoint(bytes, {options_.model, recipe_.optimizer}, *model_, *optimizer_,
+    agree(found.path.empty() ? error : "", exit_no_input);
+    broadcast_bytes(found.bytes);
+    error.clear();
+    if (!decode_checkpoint(found.bytes, {options_.model, recipe_.optimizer}, *model_, *optimizer_,
                            progress_, error)) {
-      error.insert(0, options_.resume + ": ");
+      error.insert(0, found.path + ": ");
     }
     agree(error, exit_no_input);
     // The checkpoint holds the options of its own run, perhaps of another number of ranks.
@@ -144,70 +183,21 @@ class TrainingRun {
       if (auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&group.options()))
         sgd->momentum(recipe_.momentum);
     }
+    return found.path;
   }
 
   double rate() const { return optimizer_->param_groups().front().options().get_lr(); }
 
-  bool records_wanted() const {
-    return !options_.metrics_file.empty() || !options_.log_dir.empty();
-  }
-
-  void open_records() {
-    if (!records_wanted()) return;
-    std::string error;
-    if (hvd::rank() == 0)
-      records_.open(options_.metrics_file, options_.log_dir, !options_.resume.empty(), error);
-    agree(error, exit_cannot_create);
-  }
-
-  void open_loss_log() {
-    if (options_.loss_log.empty()) return;
-    std::string error;
-    if (hvd::rank() == 0) {
-      loss_log_.reset(std::fopen(options_.loss_log.c_str(), "we"));
-      if (!loss_log_) error = options_.loss_log + ": " + std::system_category().message(errno);
-    }
-    agree(error, exit_cannot_create);
-  }
-
-  void close_loss_log() {
-    if (options_.loss_log.empty()) return;
-    std::string error;
-    if (loss_log_ && std::ferror(loss_log_.get()) != 0) error = options_.loss_log + ": write error";
-    if (loss_log_ && std::fclose(loss_log_.release()) != 0 && error.empty()) {
-      error = options_.loss_log + ": " + std::system_category().message(errno);
-    }
-    agree(error, exit_cannot_create);
-  }
-
-  void print_header(std::size_t train_samples, std::size_t test_samples) const {
-    if (hvd::rank() != 0) return;
-    const std::int64_t global = recipe_.batch_size * hvd::size();
-    std::int64_t parameters = 0;
-    for (const auto& parameter : model_->parameters()) parameters += parameter.numel();
-    std::printf("%s: %lld parameters, dropout %g, seed %llu\n", options_.model.c_str(),
-                static_cast<long long>(parameters), options_.shape.dropout,
-                static_cast<unsigned long long>(progress_.seed));
-    std::printf("%d %s x %lld = %lld %s per step; %zu training, %zu test %s\n", hvd::size(),
-                hvd::size() == 1 ? "rank" : "ranks", static_cast<long long>(recipe_.batch_size),
-                static_cast<long long>(global), info_.data.samples, train_samples, test_samples,
-                info_.data.samples);
-    std::printf("%s, lr %g x %d = %g",
-                recipe_.optimizer == "sgd" ? "SGD" : recipe_.optimizer.c_str(), recipe_.lr,
-                hvd::size(), lr_);
-    if (recipe_.optimizer == "sgd") std::printf(", momentum %g", recipe_.momentum);
-    std::printf("\n");
-    if (recipe_.warmup_epochs > 0)
-      std::printf("warm-up over %lld epochs\n", static_cast<long long>(recipe_.warmup_epochs));
-    for (const LearningRateDrop& drop : recipe_.drops)
-      std::printf("lr %g after %lld epochs\n", lr_ * drop.factor,
-                  static_cast<long long>(drop.epoch));
-    if (!options_.resume.empty()) {
-      std::printf("resumed from %s after %lld epochs, %lld steps\n", options_.resume.c_str(),
-                  static_cast<long long>(progress_.epochs),
-                  static_cast<long long>(progress_.steps));
-    }
-    std::fflush(stdout);
+  void print_header(std::size_t train_samples, std::size_t test_samples,
+                    const std::string& resumed_from) {
+    RunFacts facts;
+    facts.ranks = hvd::size();
+    for (const auto& parameter : model_->parameters()) facts.parameters += parameter.numel();
+    facts.train_samples = train_samples;
+    facts.test_samples = test_samples;
+    facts.lr_factor = lr_factor();
+    facts.on_gpu = device_.is_cuda();
+    console_.header(facts, progress_, resumed_from);
   }
 
   void train_epoch(Trainer& trainer, Dataset& train, Dataset& test) {
@@ -216,49 +206,40 @@ class TrainingRun {
     const auto rank = static_cast<std::uint64_t>(hvd::rank());
     torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | rank).next());
     const EpochSampler order(train.size(), progress_.seed, epoch);
+    const std::size_t whole = order.steps(batch_size(), hvd::size());
     for (hvd::LearningRateSchedule& schedule : schedules_)
       schedule.on_epoch_begin(static_cast<int>(epoch));
     const auto before = progress_.steps;
+    console_.begin_epoch(progress_.epochs + 1, std::min(whole, steps_left()));
     const auto start = std::chrono::steady_clock::now();
-    const Score score = trainer.train_epoch(train, order, batch_size(), steps_left(),
-                                            {[this](std::size_t step) { before_step(step); },
-                                             [this](double loss) { after_step(loss); }});
+    const Score score =
+        trainer.train_epoch(train, order, batch_size(), steps_left(),
+                            {[this](std::size_t step) { before_step(step); },
+                             [this](const Trainer::StepResult& result) { after_step(result); }});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    if (hvd::rank() == 0) {
-      const std::int64_t number = progress_.epochs + 1;
-      std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f %s/s",
-                  static_cast<long long>(number), static_cast<long long>(recipe_.epochs),
-                  score.loss, 100 * score.accuracy,
-                  static_cast<double>(score.samples) / seconds.count(), info_.data.samples);
-      if (!schedules_.empty()) std::printf("  lr %g", rate());
-      std::printf("\n");
-      std::fflush(stdout);
-    }
-    const auto whole = static_cast<std::int64_t>(order.steps(batch_size(), hvd::size()));
-    if (progress_.steps - before < whole) return;  // --max-steps cut it short
+    console_.end_epoch(score, seconds.count(),
+                       schedules_.empty() ? std::nullopt : std::optional<double>(rate()));
+    // --max-steps cut it short
+    if (progress_.steps - before < static_cast<std::int64_t>(whole)) return;
     ++progress_.epochs;
     EpochResult result{progress_.epochs, progress_.steps, score,
                        seconds.count(),  rate(),          std::nullopt};
-    if (recipe_.target_accuracy > 0) result.validation = validate(trainer, test);
-    if (records_wanted()) {
-      std::string error;
-      if (hvd::rank() == 0) records_.add(result, error);
-      agree(error, exit_cannot_create);
-    }
-    if (!options_.checkpoint.empty()) save();
+    if (recipe_.target_accuracy > 0 || outputs_.wants_validation())
+      result.validation = validate(trainer, test);
+    outputs_.add_epoch(result);
+    outputs_.save(progress_.epochs, [this] {
+      return encode_checkpoint({options_.model, recipe_.optimizer}, *model_, *optimizer_,
+                               progress_);
+    });
   }
 
   // All ranks have the same score, so all end in the same epoch.
   Score validate(Trainer& trainer, Dataset& test) {
     const Score score = trainer.evaluate(test);
+    console_.validation(score);
+    if (recipe_.target_accuracy <= 0) return score;
     progress_.on_target = score.accuracy > recipe_.target_accuracy ? progress_.on_target + 1 : 0;
-    if (hvd::rank() != 0) return score;
-    std::printf("validation loss %.4f  accuracy %.2f %%\n", score.loss, 100 * score.accuracy);
-    if (on_target())
-      std::printf("accuracy above %g %% for %lld %s in a row: done\n",
-                  100 * recipe_.target_accuracy, static_cast<long long>(progress_.on_target),
-                  progress_.on_target == 1 ? "epoch" : "epochs");
-    std::fflush(stdout);
+    if (on_target()) console_.target_reached(progress_.on_target);
     return score;
   }
 
@@ -267,35 +248,24 @@ class TrainingRun {
       schedule.on_batch_begin(static_cast<int>(step));
   }
 
-  void after_step(double loss) {
+  void after_step(const Trainer::StepResult& result) {
     for (hvd::LearningRateSchedule& schedule : schedules_) schedule.on_batch_end();
     ++progress_.steps;
-    if (options_.loss_log.empty()) return;
-    const double mean = hvd::metric_average(loss);
-    if (loss_log_) std::fprintf(loss_log_.get(), "%.9g\n", mean);
-  }
-
-  void save() const {
-    std::string error;
-    if (hvd::rank() == 0) {
-      write_whole_file(
-          options_.checkpoint,
-          encode_checkpoint({options_.model, recipe_.optimizer}, *model_, *optimizer_, progress_),
-          error);
-    }
-    agree(error, exit_cannot_create);
+    console_.step(result.step + 1, result.loss, result.samples);
+    if (outputs_.wants_losses()) outputs_.add_loss(hvd::metric_average(result.loss));
   }
 
   const TrainOptions& options_;
   const Recipe& recipe_;
   const ModelInfo& info_;
+  Console console_;
+  RunOutputs outputs_;
+  at::Device device_ = at::kCPU;
   std::shared_ptr<LabModel> model_;
   Progress progress_;
   double lr_ = 0;  // of all ranks
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<hvd::LearningRateSchedule> schedules_;
-  File loss_log_;
-  EpochRecords records_;  // of rank 0
 };
 
 void complain(const std::string& text) {

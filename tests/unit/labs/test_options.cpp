@@ -94,6 +94,31 @@ TEST_CASE("underscores are hyphens in names of options, not in values", "[option
   CHECK(parsed.options->loss_log == "c_d");
 }
 
+TEST_CASE("the switches of the MNIST example, and what belongs together", "[options]") {
+  const auto parsed =
+      parse({"--test-batch-size", "100", "--log-interval", "10", "--no-cuda", "--fp16-allreduce",
+             "--use-adasum", "--synthetic", "--checkpoint-dir", "c", "--keep", "3", "--plot", "p"});
+  INFO(parsed.text);
+  REQUIRE(parsed.options);
+  CHECK(parsed.options->test_batch_size == 100);
+  CHECK(parsed.options->log_interval == 10);
+  CHECK(parsed.options->device == "cpu");
+  CHECK(parsed.options->fp16_allreduce);
+  CHECK(parsed.options->use_adasum);
+  CHECK(parsed.options->synthetic);
+  CHECK(parsed.options->checkpoint_dir == "c");
+  CHECK(parsed.options->keep == 3);
+  CHECK(parsed.options->plot == "p");
+  const auto usual = parse({});
+  CHECK(usual.options->device == "auto");
+  CHECK(usual.options->log_interval == 0);
+  CHECK(usual.options->keep == 5);
+  CHECK_FALSE(usual.options->use_adasum);
+  CHECK_FALSE(usual.options->synthetic);
+  // Without files every model runs.
+  CHECK(parse({"--model", "resnet50", "--synthetic"}).options);
+}
+
 TEST_CASE("ranks must agree in what they compute and in which files there are", "[options]") {
   const auto agreed = [](std::vector<const char*> arguments) {
     return agreed_options(*parse(std::move(arguments)).options);
@@ -104,6 +129,8 @@ TEST_CASE("ranks must agree in what they compute and in which files there are", 
   CHECK(agreed({"--seed", "2"}) != usual);
   CHECK(agreed({"--model", "mnist-linear"}) != usual);
   CHECK(agreed({"--checkpoint", "a"}) != usual);
+  CHECK(agreed({"--use-adasum"}) != agreed({"--fp16-allreduce"}));
+  CHECK(agreed({"--no-cuda"}) == agreed({"--device", "cpu"}));
   CHECK(agreed({"--checkpoint", "a"}) == agreed({"--checkpoint", "b"}));
   CHECK(agreed({"--checkpoint", "a"}) != agreed({"--loss-log", "a"}));
 }
@@ -199,6 +226,13 @@ TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[option
       {{"--batch-size", "-4"}, "--batch-size takes 1 to 1000000, not -4"},
       {{"--batch-size", "99999999999999999999"}, "'--batch-size' is invalid"},
       {{"--lr", "1", "--lr", "2"}, "option '--lr' cannot be specified more than once"},
+      {{"--device", "tpu"}, "unknown device 'tpu'; there is: auto, cpu, cuda"},
+      {{"--no-cuda", "--device", "cuda"}, "--no-cuda is --device cpu; give one of them"},
+      {{"--keep", "3"}, "--keep is of --checkpoint-dir, which is not given"},
+      {{"--checkpoint-dir", "d", "--keep", "0"}, "--keep takes 1 to 1000000, not 0"},
+      {{"--test-batch-size", "0"}, "--test-batch-size takes 1 to 1000000, not 0"},
+      {{"--log-interval", "-1"}, "--log-interval takes 0 to 1000000, not -1"},
+      {{"--use-adasum=yes"}, "option '--use-adasum' does not take any arguments"},
       {{"--lr", "1x"}, "the argument ('1x') for option '--lr' is invalid"},
       {{"--lr", "0"}, "--lr takes a number above 0, not 0"},
       {{"--lr", "nan"}, "--lr takes a number above 0, not nan"},

@@ -1,0 +1,214 @@
+// What a run of train leaves and shows: checkpoints in a folder, a plot, lines of steps, a bar.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+#include "tests/soak.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string& few_digits() {
+  static const TempFolder folder;
+  static const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "mnist",
+                                              folder.path(), "--train", "640", "--test", "64"}});
+  REQUIRE(made.exit_code == 0);
+  return folder.path();
+}
+
+std::vector<std::string> train_command(std::vector<std::string> args) {
+  std::vector<std::string> all = {build_path("train"), "--data-dir", few_digits()};
+  all.insert(all.end(), args.begin(), args.end());
+  return all;
+}
+
+RunResult train_on_few(const std::string& np, std::vector<std::string> args) {
+  std::vector<std::string> all = {"-np", np};
+  for (std::string& word : train_command(std::move(args))) all.push_back(std::move(word));
+  return hvdrun(all, {.env = {{"OMP_NUM_THREADS", "1"}}, .limit = 120s});
+}
+
+std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.insert(entry.path().filename().string());
+  return names;
+}
+
+TEST_CASE("a folder of checkpoints is gone on from, past a damaged one", "[train]") {
+  const TempFolder files;
+  const std::string folder = files.path() + "/states";
+  const auto losses_of = [&](std::vector<std::string> args) {
+    const std::string file = files.path() + "/losses";
+    args.insert(args.end(), {"--loss-log", file});
+    const RunResult result = train_on_few("2", args);
+    INFO(result.out << result.err);
+    REQUIRE(result.exit_code == 0);
+    std::ifstream in(file);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  const auto all = losses_of({"--epochs", "4", "--checkpoint-dir", folder, "--keep", "2"});
+  REQUIRE(all.size() == 40);
+  CHECK(names_in(folder) == std::set<std::string>{"epoch-000003.ckpt", "epoch-000004.ckpt"});
+  std::filesystem::resize_file(folder + "/epoch-000004.ckpt", 5000);
+  const std::string losses = files.path() + "/resumed";
+  const RunResult result =
+      train_on_few("2", {"--epochs", "4", "--checkpoint-dir", folder, "--resume", folder,
+                         "--loss-log", losses, "--keep", "2"});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK_THAT(result.out, Catch::Contains("resumed from " + folder +
+                                         "/epoch-000003.ckpt after 3 epochs, 30 steps"));
+  CHECK_THAT(result.err, Catch::Contains("epoch-000004.ckpt: not a checkpoint of train, or cut "
+                                         "short; going on from " +
+                                         folder + "/epoch-000003.ckpt"));
+  // Bit for bit the run that was not broken.
+  std::ifstream in(losses);
+  CHECK(std::vector<std::string>(std::istream_iterator<std::string>(in), {}) ==
+        std::vector<std::string>(all.end() - 10, all.end()));
+  CHECK(std::filesystem::file_size(folder + "/epoch-000004.ckpt") > 5000);
+  // Another run's.
+  const RunResult other = train_on_few("2", {"--epochs", "1", "--checkpoint-dir", folder});
+  CHECK(other.exit_code == 73);
+  CHECK_THAT(other.err, Catch::Contains("has the checkpoints of a run already"));
+  const RunResult empty = train_on_few("2", {"--epochs", "1", "--resume", files.path()});
+  CHECK(empty.exit_code == 66);
+  CHECK_THAT(empty.err, Catch::Contains("no checkpoint in it"));
+}
+
+TEST_CASE("a job that is killed at any moment goes on from a whole checkpoint", "[train]") {
+  const TempFolder files;
+  const std::string folder = files.path() + "/states";
+  std::mt19937 random(static_cast<unsigned>(soak_seed("a killed job")));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::string> args = {"--epochs",     "100000", "--checkpoint-dir", folder,
+                                     "--batch-size", "320",    "--keep",           "2"};
+    if (round > 0) args.insert(args.end(), {"--resume", folder});
+    Background job({.args = train_command(args), .env = {{"OMP_NUM_THREADS", "1"}}});
+    job.wait_for_output("epoch " + std::to_string(7 * round + 5) + "/", 60s);
+    // An epoch takes longer than this: while it computes, or writes.
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(std::uniform_int_distribution<int>(0, 60'000)(random)));
+    REQUIRE(::kill(job.pid(), SIGKILL) == 0);
+    CHECK(job.wait(20s) == 128 + SIGKILL);
+    const auto names = names_in(folder);
+    CAPTURE(round, names);
+    CHECK(names.size() >= 2);
+    CHECK(names.size() <= static_cast<std::size_t>(3 + round));  // each kill may leave one more
+    for (const std::string& name : names) CHECK_THAT(name, Catch::EndsWith(".ckpt"));
+  }
+}
+
+TEST_CASE("a plot is XML with both curves of each epoch", "[train]") {
+  const TempFolder files;
+  const std::string plot = files.path() + "/plot.svg";
+  const RunResult result =
+      train_on_few("2", {"--epochs", "3", "--plot", plot, "--log-interval", "4", "--no-cuda"});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  const RunResult parsed = run({.args = {"/usr/bin/python3", "-c", R"(
+import sys, xml.etree.ElementTree as tree
+svg = "{http://www.w3.org/2000/svg}"
+root = tree.parse(sys.argv[1]).getroot()
+lines = root.findall(svg + "polyline")
+texts = [text.text for text in root.findall(svg + "text")]
+print(root.tag == svg + "svg", len(lines), [len(line.get("points").split()) for line in lines],
+      len(root.findall(svg + "circle")), texts.count("train"), texts.count("validation"),
+      texts.count("epoch"), all(tick in texts for tick in "123"))
+)",
+                                         plot}});
+  CHECK(parsed.out + parsed.err == "True 4 [3, 3, 3, 3] 12 2 2 2 True\n");
+  // Ten steps an epoch. No terminal, no bar.
+  for (const char* text : {"epoch 1  step 4/10  loss ", "epoch 3  step 8/10  loss "})
+    CHECK_THAT(result.out, Catch::Contains(text));
+  CHECK_THAT(result.out, !Catch::Contains("step 5/10") && !Catch::Contains("\r") &&
+                             !Catch::Contains("[1]<stdout>"));
+  const RunResult nowhere = train_on_few("1", {"--epochs", "1", "--plot", "/nonexistent/plot"});
+  CHECK(nowhere.exit_code == 73);
+  CHECK_THAT(nowhere.err, Catch::Contains("/nonexistent/plot: No such file or directory"));
+}
+
+TEST_CASE("on a terminal there is a bar, and it is gone at the end", "[train]") {
+  std::string command = "exec";
+  for (const std::string& word : train_command({"--epochs", "1"})) command += " '" + word + "'";
+  // A pseudo-terminal of 70 columns; what is written to it comes out here.
+  const RunResult result = run({.args = {"/usr/bin/python3", "-c", R"(
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv("/bin/sh", ["sh", "-c", "stty cols 70; " + sys.argv[1]])
+shown = b""
+while True:
+    try:
+        data = os.read(fd, 65536)
+    except OSError:
+        break
+    if not data:
+        break
+    shown += data
+sys.stdout.write(repr(shown.decode()) + "\n")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+)",
+                                         command},
+                                .env = {{"OMP_NUM_THREADS", "1"}, {"TERM", "xterm"}},
+                                .limit = 60s});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out,
+             Catch::Contains(R"(\repoch 1/1 [#.............................] 1/20  loss )"));
+  CHECK_THAT(result.out, Catch::Contains(R"(\r\x1b[Kepoch 1/1  loss )"));
+}
+
+TEST_CASE("every model runs on synthetic data, on two ranks", "[train]") {
+  const std::string model = GENERATE("text-nnlm", "wrn-16-10", "svhn-cnn");
+  std::vector<std::string> args = {
+      "--model", model, "--synthetic", "--batch-size", "2", "--max-steps", "3", "--epochs", "1"};
+  if (model == "wrn-16-10") args.insert(args.end(), {"--depth", "10", "--width", "1"});
+  const RunResult result = train_on_few("2", args);
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Catch::Contains("synthetic data") && Catch::Contains("test accuracy "));
+}
+
+TEST_CASE("Adasum leaves the rate, 16 bits change the losses a little", "[train]") {
+  const TempFolder files;
+  const auto losses_of = [&](std::vector<std::string> more, const std::string& rate) {
+    const std::string file = files.path() + "/losses";
+    std::vector<std::string> args = {"--epochs", "1", "--dropout", "0", "--loss-log", file};
+    args.insert(args.end(), more.begin(), more.end());
+    const RunResult result = train_on_few("2", args);
+    INFO(result.out << result.err);
+    REQUIRE(result.exit_code == 0);
+    CHECK_THAT(result.out, Catch::Contains(rate));
+    std::ifstream in(file);
+    return std::vector<double>(std::istream_iterator<double>(in), {});
+  };
+  const auto usual = losses_of({}, "lr 0.01 x 2 = 0.02, momentum 0.5\n");
+  const auto adasum = losses_of({"--use-adasum"}, "lr 0.01 x 1 = 0.01, momentum 0.5, Adasum\n");
+  const auto half = losses_of({"--fp16-allreduce"}, "momentum 0.5, gradients travel as fp16\n");
+  REQUIRE(usual.size() == 10);
+  CHECK(adasum.front() == usual.front());
+  CHECK(adasum != usual);
+  CHECK(half != usual);
+  for (std::size_t i = 0; i < usual.size(); ++i) CHECK(half[i] == Approx(usual[i]).epsilon(1e-2));
+}
+
+TEST_CASE("a GPU that is not there is one line", "[train]") {
+  if (std::filesystem::exists("/dev/nvidia0")) return;
+  const RunResult result = train_on_few("1", {"--device", "cuda"});
+  CHECK(result.exit_code == 64);
+  CHECK_THAT(result.err, Catch::Contains("train: --device cuda: this rank has no GPU"));
+}
+
+}  // namespace
+}  // namespace hvdrun::test

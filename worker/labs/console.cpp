@@ -1,0 +1,133 @@
+#include "worker/labs/console.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+// None where stdout is no terminal, or one that cannot go back in a line.
+std::optional<ProgressBar> bar_for_stdout() {
+  const char* const term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  if (::isatty(STDOUT_FILENO) != 1 || term == nullptr || std::strcmp(term, "dumb") == 0)
+    return std::nullopt;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return ProgressBar(known ? size.ws_col : 80);
+}
+
+long long wide(std::int64_t value) { return value; }
+
+}  // namespace
+
+Console::Console(const TrainOptions& options, bool silent)
+    : options_(options), samples_(find_model(options.model)->data.samples), silent_(silent) {
+  if (!silent) bar_ = bar_for_stdout();
+}
+
+Console::~Console() { clear_bar(); }
+
+void Console::clear_bar() {
+  if (!bar_) return;
+  std::fputs(bar_->clear().c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void Console::header(const RunFacts& facts, const Progress& progress,
+                     const std::string& resumed_from) {
+  if (silent_) return;
+  const Recipe& recipe = options_.recipe;
+  std::printf("%s: %lld parameters, dropout %g, seed %llu%s%s\n", options_.model.c_str(),
+              wide(facts.parameters), options_.shape.dropout,
+              static_cast<unsigned long long>(progress.seed), facts.on_gpu ? ", on the GPU" : "",
+              options_.synthetic ? ", synthetic data" : "");
+  std::printf("%d %s x %lld = %lld %s per step; %zu training, %zu test %s\n", facts.ranks,
+              facts.ranks == 1 ? "rank" : "ranks", wide(recipe.batch_size),
+              wide(recipe.batch_size * facts.ranks), samples_, facts.train_samples,
+              facts.test_samples, samples_);
+  std::printf("%s, lr %g x %g = %g", recipe.optimizer == "sgd" ? "SGD" : recipe.optimizer.c_str(),
+              recipe.lr, facts.lr_factor, recipe.lr * facts.lr_factor);
+  if (recipe.optimizer == "sgd") std::printf(", momentum %g", recipe.momentum);
+  if (options_.use_adasum) std::printf(", Adasum");
+  if (options_.fp16_allreduce) std::printf(", gradients travel as fp16");
+  std::printf("\n");
+  if (recipe.warmup_epochs > 0)
+    std::printf("warm-up over %lld epochs\n", wide(recipe.warmup_epochs));
+  for (const LearningRateDrop& drop : recipe.drops)
+    std::printf("lr %g after %lld epochs\n", recipe.lr * facts.lr_factor * drop.factor,
+                wide(drop.epoch));
+  if (!resumed_from.empty())
+    std::printf("resumed from %s after %lld epochs, %lld steps\n", resumed_from.c_str(),
+                wide(progress.epochs), wide(progress.steps));
+  std::fflush(stdout);
+}
+
+void Console::begin_epoch(std::int64_t epoch, std::size_t steps) {
+  epoch_ = epoch;
+  steps_ = steps;
+  seen_ = 0;
+  began_ = std::chrono::steady_clock::now();
+}
+
+void Console::step(std::size_t done, double loss, std::size_t samples_of_all_ranks) {
+  if (silent_) return;
+  seen_ += samples_of_all_ranks;
+  const auto now = std::chrono::steady_clock::now();
+  const auto interval = static_cast<std::size_t>(options_.log_interval);
+  if (interval > 0 && done % interval == 0) {
+    clear_bar();
+    const double seconds = std::chrono::duration<double>(now - began_).count();
+    std::printf("epoch %lld  step %zu/%zu  loss %.4f  %.0f %s/s\n", wide(epoch_), done, steps_,
+                loss, static_cast<double>(seen_) / seconds, samples_);
+    std::fflush(stdout);
+  }
+  if (!bar_) return;
+  const std::string text =
+      bar_->draw("epoch " + std::to_string(epoch_) + "/" + std::to_string(options_.recipe.epochs),
+                 done, steps_, loss, now);
+  if (text.empty()) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void Console::end_epoch(const Score& score, double seconds, std::optional<double> lr) {
+  if (silent_) return;
+  clear_bar();
+  std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f %s/s", wide(epoch_),
+              wide(options_.recipe.epochs), score.loss, 100 * score.accuracy,
+              static_cast<double>(score.samples) / seconds, samples_);
+  if (lr) std::printf("  lr %g", *lr);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void Console::validation(const Score& score) {
+  if (silent_) return;
+  std::printf("validation loss %.4f  accuracy %.2f %%\n", score.loss, 100 * score.accuracy);
+  std::fflush(stdout);
+}
+
+void Console::target_reached(std::int64_t epochs_in_a_row) {
+  if (silent_) return;
+  std::printf("accuracy above %g %% for %lld %s in a row: done\n",
+              100 * options_.recipe.target_accuracy, wide(epochs_in_a_row),
+              epochs_in_a_row == 1 ? "epoch" : "epochs");
+  std::fflush(stdout);
+}
+
+void Console::test(const Score& score) {
+  if (silent_) return;
+  std::printf("test accuracy %.2f %% (loss %.4f)\n", 100 * score.accuracy, score.loss);
+  std::fflush(stdout);
+}
+
+void Console::warn(const std::string& text) {
+  if (silent_) return;
+  clear_bar();
+  std::fprintf(stderr, "train: %s\n", text.c_str());
+}
+
+}  // namespace hvdrun

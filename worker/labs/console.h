@@ -1,0 +1,62 @@
+// What a run prints: rank 0's, on stdout, with a progress bar where that is a terminal. The other
+// ranks print nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "worker/labs/checkpoint.h"
+#include "worker/labs/options.h"
+#include "worker/labs/progress_bar.h"
+#include "worker/labs/score.h"
+
+namespace hvdrun {
+
+// What print_header() needs beside the options.
+struct RunFacts {
+  int ranks = 1;
+  std::int64_t parameters = 0;
+  std::size_t train_samples = 0;
+  std::size_t test_samples = 0;
+  double lr_factor = 1;  // what the rate of one rank is multiplied by
+  bool on_gpu = false;
+};
+
+class Console {
+ public:
+  // With `silent` it prints nothing at all.
+  Console(const TrainOptions& options, bool silent);
+  // Takes the bar away, so that an error stands on a line of its own.
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  // `resumed_from` is empty for a run from the start.
+  void header(const RunFacts& facts, const Progress& progress, const std::string& resumed_from);
+  void begin_epoch(std::int64_t epoch, std::size_t steps);
+  // After each step, with rank 0's loss: the bar, and a line every --log-interval steps.
+  void step(std::size_t done, double loss, std::size_t samples_of_all_ranks);
+  // `lr` where it changes in the course of the training.
+  void end_epoch(const Score& score, double seconds, std::optional<double> lr);
+  void validation(const Score& score);
+  void target_reached(std::int64_t epochs_in_a_row);
+  void test(const Score& score);
+  // A line on stderr.
+  void warn(const std::string& text);
+
+ private:
+  void clear_bar();
+
+  const TrainOptions& options_;
+  const char* samples_;  // what they are called
+  bool silent_;
+  std::optional<ProgressBar> bar_;
+  std::int64_t epoch_ = 0;
+  std::size_t steps_ = 0;
+  std::size_t seen_ = 0;  // samples of this epoch
+  ProgressBar::Time began_{};
+};
+
+}  // namespace hvdrun

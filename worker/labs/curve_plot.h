@@ -1,0 +1,29 @@
+// Curves as a picture in SVG: loss and accuracy by epoch, for --plot. No LibTorch in here.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hvdrun {
+
+struct Curve {
+  std::string name;
+  // x and y, by rising x. What is not a number leaves a gap.
+  std::vector<std::pair<double, double>> points;
+};
+
+// A system of axes with its curves.
+struct Panel {
+  std::string title;
+  std::vector<Curve> curves;
+};
+
+// Round numbers from at or below `low` to at or above `high`, at most about `count` of them.
+std::vector<double> axis_ticks(double low, double high, int count);
+
+// A whole SVG file: the panels side by side over a common title for x, with ticks, grid and names.
+std::string svg_plot(const std::string& title, const std::string& x_title,
+                     const std::vector<Panel>& panels);
+
+}  // namespace hvdrun

@@ -1,0 +1,87 @@
+#include "worker/labs/run_outputs.h"
+
+#include <cerrno>
+#include <system_error>
+
+#include <hvd/hvd.h>
+
+#include "worker/data/whole_file.h"
+#include "worker/labs/agreement.h"
+#include "worker/labs/checkpoint_folder.h"
+#include "worker/labs/curve_plot.h"
+#include "worker/labs/exit_codes.h"
+
+namespace hvdrun {
+namespace {
+
+std::string reason() { return std::generic_category().message(errno); }
+
+}  // namespace
+
+void RunOutputs::open() {
+  std::string error;
+  if (hvd::rank() == 0) {
+    if (wants_losses()) {
+      loss_log_.reset(std::fopen(options_.loss_log.c_str(), "we"));
+      if (!loss_log_) error = options_.loss_log + ": " + reason();
+    }
+    if (error.empty())
+      records_.open(options_.metrics_file, options_.log_dir, !options_.resume.empty(), error);
+    if (error.empty() && !options_.checkpoint_dir.empty())
+      CheckpointFolder(options_.checkpoint_dir, options_.keep).prepare(options_.resume, error);
+    if (error.empty()) write_plot(error);
+  }
+  agree(error, exit_cannot_create);
+}
+
+void RunOutputs::add_loss(double mean) {
+  if (loss_log_) std::fprintf(loss_log_.get(), "%.9g\n", mean);
+}
+
+void RunOutputs::add_epoch(const EpochResult& result) {
+  std::string error;
+  if (hvd::rank() == 0) {
+    history_.push_back(result);
+    if (records_.add(result, error)) write_plot(error);
+  }
+  agree(error, exit_cannot_create);
+}
+
+bool RunOutputs::write_plot(std::string& error) const {
+  if (options_.plot.empty()) return true;
+  Panel loss{"loss", {{"train", {}}, {"validation", {}}}};
+  Panel accuracy{"accuracy (%)", {{"train", {}}, {"validation", {}}}};
+  for (const EpochResult& result : history_) {
+    const auto epoch = static_cast<double>(result.epoch);
+    loss.curves[0].points.emplace_back(epoch, result.train.loss);
+    accuracy.curves[0].points.emplace_back(epoch, 100 * result.train.accuracy);
+    if (!result.validation) continue;
+    loss.curves[1].points.emplace_back(epoch, result.validation->loss);
+    accuracy.curves[1].points.emplace_back(epoch, 100 * result.validation->accuracy);
+  }
+  const std::string ranks = std::to_string(hvd::size()) + (hvd::size() == 1 ? " rank" : " ranks");
+  return write_whole_file(
+      options_.plot, svg_plot(options_.model + ", " + ranks, "epoch", {loss, accuracy}), error);
+}
+
+void RunOutputs::save(std::int64_t epoch, const std::function<std::string()>& encode) const {
+  if (options_.checkpoint.empty() && options_.checkpoint_dir.empty()) return;
+  std::string error;
+  if (hvd::rank() == 0) {
+    const std::string bytes = encode();
+    if (!options_.checkpoint.empty()) write_whole_file(options_.checkpoint, bytes, error);
+    if (error.empty() && !options_.checkpoint_dir.empty())
+      CheckpointFolder(options_.checkpoint_dir, options_.keep).write(epoch, bytes, error);
+  }
+  agree(error, exit_cannot_create);
+}
+
+void RunOutputs::close() {
+  std::string error;
+  if (loss_log_ && std::ferror(loss_log_.get()) != 0) error = options_.loss_log + ": write error";
+  if (loss_log_ && std::fclose(loss_log_.release()) != 0 && error.empty())
+    error = options_.loss_log + ": " + reason();
+  agree(error, exit_cannot_create);
+}
+
+}  // namespace hvdrun

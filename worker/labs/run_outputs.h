@@ -1,0 +1,46 @@
+// The files that a run leaves: losses, metrics, events, plot, checkpoints. Rank 0 writes them; what
+// cannot be written ends the run on all ranks, so all functions are collectives.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/labs/epoch_records.h"
+#include "worker/labs/options.h"
+
+namespace hvdrun {
+
+class RunOutputs {
+ public:
+  // `options` outlives it.
+  explicit RunOutputs(const TrainOptions& options) : options_(options) {}
+
+  // Says at once what could only fail at the end.
+  void open();
+  bool wants_losses() const { return !options_.loss_log.empty(); }
+  bool wants_validation() const { return !options_.plot.empty(); }
+  // The mean over the ranks.
+  void add_loss(double mean);
+  void add_epoch(const EpochResult& result);
+  // `encode` gives the bytes of a checkpoint; rank 0 calls it, when one is wanted.
+  void save(std::int64_t epoch, const std::function<std::string()>& encode) const;
+  void close();
+
+ private:
+  struct FileCloser {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  bool write_plot(std::string& error) const;
+
+  const TrainOptions& options_;
+  std::unique_ptr<std::FILE, FileCloser> loss_log_;
+  EpochRecords records_;
+  std::vector<EpochResult> history_;  // of this run
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,44 @@
+#include "worker/labs/synthetic_batches.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+// Words are numbers; every vocabulary has these. 0 is no word.
+constexpr std::int64_t kWords = 1000;
+
+std::int64_t classes_of(LabModel& model) {
+  const torch::NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  const std::int64_t outputs = model.forward(model.example(1)).size(1);
+  model.train(was_training);
+  return outputs == 1 ? 2 : outputs;  // one logit: yes or no
+}
+
+}  // namespace
+
+SyntheticBatches::SyntheticBatches(LabModel& model, std::size_t samples, std::size_t largest_batch)
+    : samples_(samples), classes_(classes_of(model)) {
+  const auto count = static_cast<std::int64_t>(largest_batch);
+  const torch::Tensor example = model.example(count);
+  all_.inputs = example.is_floating_point() ? torch::randn_like(example)
+                                            : torch::randint_like(example, 1, kWords);
+  all_.labels = torch::randint(classes_, {count}, torch::kLong);
+}
+
+void SyntheticBatches::begin(Pass pass) {
+  pass_ = std::move(pass);
+  batch_ = 0;
+}
+
+std::optional<Batch> SyntheticBatches::next() {
+  if (batch_ == pass_.batch_sizes.size()) return std::nullopt;
+  const auto count = static_cast<std::int64_t>(pass_.batch_sizes[batch_++]);
+  if (count > all_.labels.size(0)) throw std::runtime_error("a batch larger than was announced");
+  return Batch{all_.inputs.slice(0, 0, count), all_.labels.slice(0, 0, count)};
+}
+
+}  // namespace hvdrun

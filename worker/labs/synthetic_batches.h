@@ -1,0 +1,31 @@
+// Random numbers in the shape of a model's input, to measure speed without files: the same batch
+// again and again, so that it costs nothing to make. Labels are random, so there is nothing to
+// learn.
+#pragma once
+
+#include "worker/labs/dataset.h"
+#include "worker/labs/models/model.h"
+
+namespace hvdrun {
+
+class SyntheticBatches : public Dataset {
+ public:
+  // `samples` of them, given out in batches of at most `largest_batch` (longer ones are an error).
+  // What `model` takes and gives decides about shapes and classes.
+  SyntheticBatches(LabModel& model, std::size_t samples, std::size_t largest_batch);
+
+  std::size_t size() const override { return samples_; }
+  std::int64_t classes() const override { return classes_; }
+  std::uint32_t checksum() const override { return 0; }
+  void begin(Pass pass) override;
+  std::optional<Batch> next() override;
+
+ private:
+  std::size_t samples_;
+  std::int64_t classes_;
+  Batch all_;
+  Pass pass_;
+  std::size_t batch_ = 0;  // of the pass
+};
+
+}  // namespace hvdrun
