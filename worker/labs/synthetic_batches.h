@@ -1,6 +1,6 @@
 // Random numbers in the shape of a model's input, to measure speed without files: the same batch
-// again and again, so that it costs nothing to make. Labels are random, so there is nothing to
-// learn.
+// again and again, so that it costs nothing to make. Labels are random: a model learns them by
+// heart, and its scores mean nothing.
 #pragma once
 
 #include "worker/labs/dataset.h"
