@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "worker/data/csv.h"
+#include "worker/data/sentences.h"
+#include "worker/data/synthetic_sentences.h"
+
+namespace hvdrun {
+namespace {
+
+TEST_CASE("words are found whatever stands between them", "[sentences]") {
+  CHECK(word_numbers("Don't   PANIC!") == word_numbers("dont\n\"panic\""));
+  CHECK(word_numbers("caf\xc3\xa9 2") == word_numbers("(caf\xc3\xa9),2"));
+  CHECK(word_numbers("caf\xc3\xa9") != word_numbers("caf"));
+  CHECK(word_numbers("'' -- .").empty());
+  CHECK(word_numbers("").empty());
+  CHECK(word_numbers("one two one").size() == 3);
+  std::string many;
+  for (int i = 0; i < 2000; ++i) many += "w" + std::to_string(i) + " ";
+  CHECK(word_numbers(many).size() == kMaxWords);
+}
+
+TEST_CASE("the number of a word is the same in every version", "[sentences]") {
+  // FNV-1a and splitmix64, reckoned apart from this code: checkpoints depend on them.
+  CHECK(word_numbers("a dull film") == std::vector<std::uint32_t>{48724, 39612, 120228});
+  std::set<std::uint32_t> numbers;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::uint32_t number = word_numbers("word" + std::to_string(i)).at(0);
+    REQUIRE(number > 0);
+    REQUIRE(number < kWordNumbers);
+    numbers.insert(number);
+  }
+  // Of 10,000 balls in 131,071 boxes about 9,628 have a box of their own or are its first.
+  CHECK(numbers.size() > 9'550);
+}
+
+TEST_CASE("damaged rows are counted and the first of each kind named", "[sentences]") {
+  std::string error;
+  const auto read = parse_sentences("f.csv",
+                                    "label,text\n1,\"good, \"\"really\"\"\nso\"\n2,what\n0\n0,bad\n"
+                                    ",none\n1,...\n",
+                                    {}, error);
+  REQUIRE(read);
+  CHECK(read->labels == std::vector<std::uint8_t>{1, 0});
+  CHECK(read->words[0] == word_numbers("good really so"));
+  CHECK(read->skipped == 4);
+  CHECK(read->first_skipped ==
+        "f.csv:5: 1 fields, 2 expected; f.csv: sentence 2: a label of 0 or 1 is expected");
+}
+
+TEST_CASE("a file without sentences is an error that says why", "[sentences]") {
+  const auto error_of = [](const std::string& csv) {
+    std::string error;
+    CHECK_FALSE(parse_sentences("f.csv", csv, {"text", "label"}, error));
+    return error;
+  };
+  CHECK(error_of("words,label\na,1\n") == "f.csv: no column 'text'; there is: 'words' 'label'");
+  CHECK(error_of("text,label\na,yes\n") ==
+        "f.csv: no sentence with a label of 0 or 1 (f.csv: sentence 1: a label of 0 or 1 is "
+        "expected)");
+  CHECK(error_of("text,label\n\"a,1\n") == "f.csv:2: a quote that is never closed");
+  CHECK(error_of("") == "f.csv:1: no row with the names of the columns");
+}
+
+TEST_CASE("a split keeps the labels' shares and every sentence once", "[sentences]") {
+  std::vector<std::uint8_t> labels(1000, 0);
+  for (std::size_t i = 0; i < labels.size(); i += 5) labels[i] = 1;
+  const SentenceSplit split = split_sentences(labels, 1);
+  std::vector<std::uint32_t> all;
+  for (const auto* part : {&split.train, &split.validation, &split.test}) {
+    CHECK(std::is_sorted(part->begin(), part->end()));
+    const auto ones =
+        std::count_if(part->begin(), part->end(), [&](std::uint32_t i) { return labels[i] == 1; });
+    CHECK(static_cast<std::size_t>(ones) * 5 == part->size());
+    all.insert(all.end(), part->begin(), part->end());
+  }
+  CHECK(split.validation.size() == 100);
+  CHECK(split.test.size() == 100);
+  std::sort(all.begin(), all.end());
+  std::vector<std::uint32_t> expected(labels.size());
+  std::iota(expected.begin(), expected.end(), 0U);
+  CHECK(all == expected);
+  CHECK(split_sentences(labels, 1).test == split.test);
+  CHECK(split_sentences(labels, 2).test != split.test);
+  CHECK(split_sentences({0, 1}, 1).train.size() == 2);
+}
+
+TEST_CASE("made-up sentences read back, and no word alone tells the label", "[sentences]") {
+  const std::string csv = synthetic_sentences(4000, 1);
+  CHECK(csv == synthetic_sentences(4000, 1));
+  CHECK(csv != synthetic_sentences(4000, 2));
+  std::string error;
+  const auto table = parse_csv("f", csv, error);
+  REQUIRE(table);
+  for (const char* inside : {",", "\"", "\n"})
+    CHECK(std::any_of(table->rows.begin(), table->rows.end(),
+                      [&](const auto& row) { return row[1].find(inside) != std::string::npos; }));
+  const auto read = parse_sentences("f", csv, {}, error);
+  REQUIRE(read);
+  CHECK(read->size() == 4000);
+  CHECK(read->skipped == 0);
+  // The best that "liked it, as this word is (not) in it" can do.
+  std::map<std::uint32_t, std::pair<int, int>> count;
+  for (std::size_t i = 0; i < read->size(); ++i)
+    for (const std::uint32_t word :
+         std::set<std::uint32_t>(read->words[i].begin(), read->words[i].end()))
+      ++(read->labels[i] == 1 ? count[word].first : count[word].second);
+  int best = 0;
+  for (const auto& [word, seen] : count)
+    best = std::max(best, 2000 + std::abs(seen.first - seen.second));
+  CHECK(best < 2400);
+}
+
+}  // namespace
+}  // namespace hvdrun
