@@ -1,16 +1,20 @@
 """ResNet-50's gradients against DDP on gloo, 1,000 small tensors in other orders, an idle job."""
 
 import json
-import resource
+import os
 import statistics
+import subprocess
 import tempfile
+import time
 
+import processes
 import step
 
 NAME = "gradients"
 TITLE = "gradients: ResNet-50's list through DistributedOptimizer, small tensors, nothing at all"
 STEPS = 30
-IDLE = 10  # seconds
+IDLE = 30  # seconds
+TIMELINE_BLOCKS = 16  # of step.STEPS each
 WARM_UP = 3  # steps, of step.cpp
 
 
@@ -39,22 +43,22 @@ def timeline(build, rounds, report):
     """What the timeline costs a step, and how much of the collectives backward hides, by it."""
     rows = []
     for ranks in step.RANKS:
-        found = {"off": [], "on": []}
+        costs = []
         hidden = []
         with tempfile.TemporaryDirectory() as folder:
             file = f"{folder}/t.json"
             for turn in range(max(1, rounds // 3)):
-                for which, options in (("off", ()), ("on", ("--timeline-filename", file))):
-                    program = [f"{build}/bench/step", "mlp", str(step.BLOCKS), str(step.STEPS)]
-                    on, off = step.run(build, program, ranks, options)
-                    found[which].append(on)
-                    report(f"timeline {which} np={ranks}: round {turn + 1}: {on:.1f} ms a step")
+                program = [f"{build}/bench/step", "mlp", str(TIMELINE_BLOCKS), str(step.STEPS), file]
+                on, off = step.run(build, program, ranks, ("--timeline-filename", "DYNAMIC"))
+                costs.append(100 * (on - off) / off)
+                report(f"timeline np={ranks}: round {turn + 1}: {on:.2f} ms a step with it, {off:.2f} without")
+                program = [f"{build}/bench/step", "mlp", str(step.BLOCKS), str(step.STEPS)]
+                on, off = step.run(build, program, ranks, ("--timeline-filename", file))
                 collectives = collective_milliseconds(file, ranks)
                 hidden.append(100 * (1 - (on - off) / collectives))
                 report(f"overlap np={ranks}: {collectives:.1f} ms of collectives a step, {on - off:.1f} ms longer")
-        on, off = (statistics.median(found[which]) for which in ("on", "off"))
-        note = "a step of the MLP with the timeline less one without, of the latter"
-        rows.append(row(f"np={ranks} timeline costs", "%", 100 * (on - off) / off, "-", None, note))
+        note = f"a step of the MLP, {TIMELINE_BLOCKS} blocks each with and without it, in one job; of the latter"
+        rows.append(row(f"np={ranks} timeline costs", "%", statistics.median(costs), "-", None, note))
         note = "of the time in collectives, by the timeline, that the step does not take longer for"
         rows.append(row(f"np={ranks} overlap", "%", statistics.median(hidden), "-", None, note))
     return rows
@@ -78,22 +82,45 @@ def collective_milliseconds(file, ranks):
     return took / 1e3 / steps / ranks
 
 
-def cpu_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def ran(pids):
+    """(nanoseconds on a CPU, times that it was given one) of these processes' threads, as the kernel counts."""
+    nanoseconds = switches = 0
+    for pid in pids:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+                on_cpu, _, times = (int(word) for word in file.read().split())
+            nanoseconds += on_cpu
+            switches += times
+    return nanoseconds, switches
 
 
 def idle(build, report):
-    """CPU time of all processes of a job: of one that idles less that of one that ends at once."""
-    used = {}
-    for seconds in (0, IDLE):
-        before = cpu_seconds()
-        step.job(build, 4, [f"{build}/bench/small_tensors", "idle", str(seconds)])
-        used[seconds] = cpu_seconds() - before
-    milliseconds = max(0.0, 1e3 * (used[IDLE] - used[0]))
-    report(f"idle np=4: {milliseconds:.1f} ms of CPU in {IDLE} s")
-    note = f"CPU of hvdrun, its guard and 4 ranks in {IDLE} s after init, less that of a job that ends at once"
-    return [row("np=4 idle", "ms", milliseconds, "-", None, note)]
+    """What four ranks that sleep, and hvdrun's own processes, do in a while."""
+    command = [f"{build}/hvdrun", "-np", "4", f"{build}/bench/small_tensors", "idle", str(IDLE + 10)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as job:
+        try:
+            found = processes.wait_for(job.pid, "small_tensors", 4, 20)
+            if found is None:
+                raise RuntimeError("the idle job has not started")
+            time.sleep(3)  # init is over
+            found = processes.tree(job.pid)
+            kinds = {
+                "ranks": [pid for pid in found if processes.program_of(pid) == "small_tensors"],
+                "hvdrun": [pid for pid in found if processes.program_of(pid) != "small_tensors"],
+            }
+            before = {kind: ran(pids) for kind, pids in kinds.items()}
+            time.sleep(IDLE)
+            after = {kind: ran(pids) for kind, pids in kinds.items()}
+        finally:
+            job.terminate()
+    rows = []
+    for kind, pids in kinds.items():
+        milliseconds = (after[kind][0] - before[kind][0]) / 1e6
+        times = after[kind][1] - before[kind][1]
+        report(f"idle: {kind}: {milliseconds:.3f} ms of CPU, {times} wake-ups of {len(pids)} processes in {IDLE} s")
+        note = f"CPU of all threads of {len(pids)} processes in {IDLE} s after init, by /proc/*/schedstat; {times} wake-ups"
+        rows.append(row(f"idle {kind}", "ms", milliseconds, "-", None, note))
+    return rows
 
 
 def row(case, unit, ours, peer, value, note):

@@ -2,7 +2,10 @@
 // plain optimizer on a second model of the same shape, in blocks that alternate within this
 // process.
 //
-//   step MODEL BLOCKS STEPS    prints the median seconds of a step with and without communication
+//   step MODEL BLOCKS STEPS          prints the median seconds of a step with and without
+//                                    communication
+//   step MODEL BLOCKS STEPS FILE     of a step with communication, without and with the timeline,
+//                                    which FILE has then (hvdrun --timeline-filename DYNAMIC)
 //
 // MODEL: mlp, layers and a loss; gradients, parameters with the shapes of ResNet-50's and hardly
 // any work to do for their gradients. A step's time is that of its slowest rank. ddp_step.py does
@@ -183,13 +186,42 @@ int run(const std::string& name, int blocks, int steps) {
   return 0;
 }
 
+// Blocks with and without it in turn, each first every other time: what wanders, the clock of the
+// processor above all, wanders for both.
+int run_timeline(const std::string& name, int blocks, int steps, const std::string& file) {
+  const std::vector<Batch> batches = make_batches();
+  const Model model = make_model(name);
+  torch::optim::SGD sgd = make_sgd(model);
+  hvd::DistributedOptimizer optimizer(sgd);
+  for (int i = 0; i < kWarmUp; ++i) step(model, optimizer, batches[static_cast<std::size_t>(i)]);
+  std::vector<double> with;
+  std::vector<double> without;
+  for (int block = 0; block < blocks; ++block) {
+    for (const bool first : {true, false}) {
+      const bool on = first == (block % 2 == 0);
+      if (on) hvd::start_timeline(file);
+      hvd::barrier();
+      for (int i = 0; i < steps; ++i)
+        (on ? with : without)
+            .push_back(step(model, optimizer, batches[static_cast<std::size_t>(i) % kBatches]));
+      if (on) hvd::stop_timeline();
+    }
+  }
+  const double on = median_of_slowest(with);
+  const double off = median_of_slowest(without);
+  if (hvd::rank() == 0) std::printf("%.9f %.9f\n", on, off);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 64;
+  if (argc != 4 && argc != 5) return 64;
   torch::set_num_threads(1);
   hvd::init();
-  const int code = run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
+  const int code = argc == 5
+                       ? run_timeline(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argv[4])
+                       : run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]));
   hvd::shutdown();
   return code;
 }
