@@ -1,5 +1,6 @@
-// Data files: an Example, a table, the header of a record, arrays of a MAT-file. What is read stays
-// within the input, and what a reader accepts it accepts again as its writer writes it.
+// Data files: an Example, a table, the header of a record, arrays of a MAT-file, a JPEG, a PNG. What
+// is read stays within the input, and what a reader accepts it accepts again as its writer writes
+// it.
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 #include "worker/data/csv.h"
 #include "worker/data/example.h"
+#include "worker/data/image.h"
 #include "worker/data/mat_file.h"
 #include "worker/data/records.h"
 
@@ -71,12 +73,25 @@ void check_arrays(std::string_view bytes) {
   }
 }
 
+// Reduced or not. What is decoded has the size that was announced, or an eighth of it and so on.
+void check_image(std::string_view bytes, std::size_t least) {
+  std::string error;
+  const auto size = image_size(bytes, error);
+  // A small file may announce a large picture, which takes its time and proves nothing.
+  if (size && size->rows * size->columns > (1U << 20)) return;
+  const auto image = decode_image(bytes, {DctMethod::fast, least, least}, error);
+  assert(image || !error.empty());
+  if (!image) return;
+  assert(size && image->pixels.size() == image->rows * image->columns * 3);
+  assert(least > 0 || (image->rows == size->rows && image->columns == size->columns));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 6) {
     case 0:
       check_example(bytes);
       break;
@@ -86,8 +101,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 2:
       check_record_header(bytes);
       break;
-    default:
+    case 3:
       check_arrays(bytes);
+      break;
+    default:
+      check_image(bytes, data[0] % 6 == 4 ? 0 : 5);
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "worker/data/svhn_files.h"
 #include "worker/data/synthetic_digits.h"
 #include "worker/data/synthetic_numbers.h"
+#include "worker/data/synthetic_patterns.h"
 
 namespace {
 
@@ -25,18 +26,36 @@ struct Kind {
   const char* name;
   const char* what;
   bool may_be_gzip;
+  std::int64_t train;  // images, unless --train and --test say otherwise
+  std::int64_t test;
   bool (*write)(const std::string& directory, hvdrun::Split split, std::size_t count,
                 std::uint64_t seed, bool compressed, std::string& error);
 };
 
 constexpr Kind kKinds[] = {
-    {"mnist", "synthetic digits", true,
+    {"mnist", "synthetic digits", true, 12000, 2000,
      [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
         bool compressed, std::string& error) {
        return hvdrun::write_mnist(directory, split, hvdrun::synthetic_digits(split, count, seed),
                                   compressed, error);
      }},
-    {"svhn", "synthetic house numbers", false,
+    {"fashion", "synthetic clothes", true, 12000, 2000,
+     [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
+        bool compressed, std::string& error) {
+       return hvdrun::write_mnist(directory, split, hvdrun::synthetic_clothes(split, count, seed),
+                                  compressed, error);
+     }},
+    {"imagenet", "synthetic patterns in shards", false, 2000, 400,
+     [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
+        bool /*compressed*/, std::string& error) {
+       return hvdrun::write_synthetic_imagenet(directory, split, count, seed, error);
+     }},
+    {"artists", "synthetic patterns in folders", false, 1000, 200,
+     [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
+        bool /*compressed*/, std::string& error) {
+       return hvdrun::write_synthetic_artists(directory, split, count, seed, error);
+     }},
+    {"svhn", "synthetic house numbers", false, 12000, 2000,
      [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
         bool /*compressed*/, std::string& error) {
        return hvdrun::write_svhn(directory, split, hvdrun::synthetic_numbers(split, count, seed),
@@ -48,8 +67,8 @@ int run(int argc, char** argv) {
   namespace po = boost::program_options;
   std::string kind;
   std::string directory;
-  std::int64_t train = 12000;
-  std::int64_t test = 2000;
+  std::int64_t train = 0;
+  std::int64_t test = 0;
   std::uint64_t seed = 1;
   po::options_description options;
   options.add_options()("kind", po::value(&kind))("directory", po::value(&directory))(
@@ -77,6 +96,8 @@ int run(int argc, char** argv) {
   if (compressed && !made->may_be_gzip) {
     return fail(kUsage, "--gzip: the files of " + kind + " are packed as they are");
   }
+  if (values.count("train") == 0) train = made->train;
+  if (values.count("test") == 0) test = made->test;
   for (const std::int64_t count : {train, test}) {
     if (count < 1 || count > std::int64_t{kMaxImages}) {
       return fail(kUsage, "--train and --test take 1 to " + std::to_string(kMaxImages) +

@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 
-#include "worker/labs/pass.h"
+#include "worker/data/pass.h"
 
 namespace hvdrun {
 
@@ -35,6 +36,11 @@ class Dataset {
   virtual std::uint32_t checksum() const = 0;
   // What a sample of each class counts in the loss; empty: all alike.
   virtual std::vector<double> class_weights() const { return {}; }
+
+  // None, where they have none.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  // Seconds of this pass that next() has waited for a batch; none where nothing is waited for.
+  virtual std::optional<double> waited() const { return std::nullopt; }
 
   // From now on next() gives the batches of this pass; what is left of the one before is dropped.
   virtual void begin(Pass pass) = 0;

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/labs/pass.h"
+#include "worker/data/pass.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-// Once over some samples of a data set, in an order. No LibTorch in here.
+// Once over some samples of a data set, in an order.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,338 @@
+// Decoding, cropping, and where images come from.
+#include <algorithm>
+#include <cmath>
+#include <csetjmp>
+#include <cstdio>
+#include <numeric>
+
+#include <catch2/catch.hpp>
+#include <jpeglib.h>
+#include <png.h>
+
+#include "tests/unit/data/temporary_folder.h"
+#include "worker/data/crop.h"
+#include "worker/data/example.h"
+#include "worker/data/image.h"
+#include "worker/data/image_source.h"
+#include "worker/data/synthetic_patterns.h"
+#include "worker/data/whole_file.h"
+
+using namespace hvdrun;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using hvdrun::test::TemporaryFolder;
+
+namespace {
+
+Image test_image(std::size_t rows = 40, std::size_t columns = 60) {
+  SplitMix random(3);
+  return synthetic_pattern(5, rows, columns, random);
+}
+
+std::string image_error(std::string_view bytes) {
+  std::string error;
+  CHECK_FALSE(decode_image(bytes, {}, error));
+  CHECK_THAT(error, !Contains("\n"));
+  return error;
+}
+
+// Of all pixels, the mean difference of a channel.
+double difference(const Image& a, const Image& b) {
+  REQUIRE(a.rows == b.rows);
+  REQUIRE(a.columns == b.columns);
+  double sum = 0;
+  for (std::size_t i = 0; i < a.pixels.size(); ++i)
+    sum += std::abs(static_cast<double>(a.pixels[i]) - b.pixels[i]);
+  return sum / static_cast<double>(a.pixels.size());
+}
+
+Image decoded(std::string_view bytes, const DecodeOptions& options = {}) {
+  std::string error;
+  const auto image = decode_image(bytes, options, error);
+  INFO(error);
+  REQUIRE(image);
+  return *image;
+}
+
+// What the library's own encoder does not write: other colours, progressive scans.
+std::string jpeg_of(J_COLOR_SPACE colours, int components, bool progressive,
+                    const std::vector<std::uint8_t>& pixel, unsigned side = 16) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &memory, &size);
+  info.image_width = side;
+  info.image_height = side;
+  info.input_components = components;
+  info.in_color_space = colours;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 100, TRUE);
+  if (progressive) jpeg_simple_progression(&info);
+  jpeg_start_compress(&info, TRUE);
+  std::vector<std::uint8_t> line;
+  for (unsigned i = 0; i < side; ++i) line.insert(line.end(), pixel.begin(), pixel.end());
+  for (unsigned i = 0; i < side; ++i) {
+    JSAMPROW row = line.data();
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::string bytes(reinterpret_cast<const char*>(memory), size);
+  jpeg_destroy_compress(&info);
+  std::free(memory);
+  return bytes;
+}
+
+std::string png_of(png_uint_32 format, const std::vector<std::uint8_t>& pixels, png_uint_32 columns,
+                   const void* map = nullptr, unsigned entries = 0) {
+  png_image header{};
+  header.version = PNG_IMAGE_VERSION;
+  header.width = columns;
+  header.height = 1;
+  header.format = format;
+  header.colormap_entries = entries;
+  png_alloc_size_t size = 0;
+  png_image_write_to_memory(&header, nullptr, &size, 0, pixels.data(), 0, map);
+  std::string bytes(size, '\0');
+  REQUIRE(png_image_write_to_memory(&header, bytes.data(), &size, 0, pixels.data(), 0, map) != 0);
+  bytes.resize(size);
+  return bytes;
+}
+
+void check_pixel(const Image& image, int red, int green, int blue, int within = 3) {
+  CHECK(std::abs(image.pixels[0] - red) <= within);
+  CHECK(std::abs(image.pixels[1] - green) <= within);
+  CHECK(std::abs(image.pixels[2] - blue) <= within);
+}
+
+}  // namespace
+
+TEST_CASE("JPEG and PNG give back what was encoded", "[image]") {
+  const Image image = test_image();
+  CHECK(difference(decoded(encode_png(image)), image) == 0);
+  const Image large = test_image(300, 400);
+  CHECK(difference(decoded(encode_jpeg(large, 95)), large) < 6);
+  CHECK(difference(decoded(encode_jpeg(large, 95), {DctMethod::fast}), large) < 8);
+  CHECK(difference(test_image(300, 400),
+                   decoded(encode_jpeg(Image{300, 400, std::vector<std::uint8_t>(360'000)}, 95))) >
+        20);
+  std::string error;
+  const auto size = image_size(encode_jpeg(image, 95), error);
+  REQUIRE(size);
+  CHECK(size->rows == 40);
+  CHECK(size->columns == 60);
+  CHECK(image_size(encode_png(image), error)->columns == 60);
+}
+
+TEST_CASE("grey, CMYK and progressive JPEGs become colours", "[image]") {
+  check_pixel(decoded(jpeg_of(JCS_GRAYSCALE, 1, false, {90})), 90, 90, 90);
+  check_pixel(decoded(jpeg_of(JCS_RGB, 3, true, {200, 100, 50})), 200, 100, 50);
+  // libjpeg marks what it writes as Adobe's, whose inks are the other way round.
+  check_pixel(decoded(jpeg_of(JCS_CMYK, 4, false, {255, 128, 0, 255})), 255, 128, 0);
+  check_pixel(decoded(jpeg_of(JCS_CMYK, 4, false, {255, 255, 255, 0})), 0, 0, 0);
+}
+
+TEST_CASE("grey, palette, transparent and 16-bit PNGs become colours", "[image]") {
+  check_pixel(decoded(png_of(PNG_FORMAT_GRAY, {77}, 1)), 77, 77, 77, 0);
+  check_pixel(decoded(png_of(PNG_FORMAT_RGBA, {200, 100, 50, 255}, 1)), 200, 100, 50, 0);
+  check_pixel(decoded(png_of(PNG_FORMAT_RGBA, {200, 100, 50, 0}, 1)), 0, 0, 0, 0);
+  const std::vector<std::uint8_t> map{10, 20, 30, 200, 210, 220};
+  check_pixel(decoded(png_of(PNG_FORMAT_RGB_COLORMAP, {1}, 1, map.data(), 2)), 200, 210, 220, 0);
+  // 16 bits, linear: full red.
+  const std::vector<std::uint8_t> linear{0xff, 0xff, 0, 0, 0, 0};
+  check_pixel(decoded(png_of(PNG_FORMAT_LINEAR_RGB, linear, 1)), 255, 0, 0, 1);
+}
+
+TEST_CASE("a JPEG is decoded smaller where that is enough", "[image]") {
+  const std::string bytes = encode_jpeg(test_image(320, 480), 95);
+  DecodeOptions options;
+  options.least_rows = 70;
+  options.least_columns = 90;
+  const Image small = decoded(bytes, options);
+  CHECK(small.rows == 80);
+  CHECK(small.columns == 120);
+  options.least_rows = 1000;
+  CHECK(decoded(bytes, options).rows == 320);
+}
+
+TEST_CASE("what is no image, damaged or cut off is one line", "[image]") {
+  const std::string jpeg = encode_jpeg(test_image(), 90);
+  const std::string png = encode_png(test_image());
+  CHECK(image_error("") == "an empty file");
+  CHECK(image_error("GIF89a") == "neither a JPEG nor a PNG");
+  for (const double part : {0.01, 0.3, 0.6, 0.95}) {
+    CAPTURE(part);
+    const auto cut = [&](const std::string& bytes) {
+      return bytes.substr(0, static_cast<std::size_t>(part * static_cast<double>(bytes.size())));
+    };
+    if (part > 0.02) CHECK_THAT(image_error(cut(jpeg)), StartsWith("JPEG: damaged at byte "));
+    if (part > 0.02) CHECK_THAT(image_error(cut(png)), StartsWith("PNG: "));
+  }
+  // An impossible size, in the frame header.
+  std::string huge = jpeg;
+  const auto frame = huge.find("\xff\xc0");
+  REQUIRE(frame != std::string::npos);
+  for (const std::size_t i : {5U, 7U}) huge[frame + i] = '\x7f';
+  CHECK_THAT(image_error(huge), Contains(" pixels are too many"));
+  std::string huge_png = png;
+  huge_png[18] = '\x7f';
+  CHECK_THAT(image_error(huge_png), StartsWith("PNG: "));
+  // Flipped bits are an image or one line, never more.
+  std::size_t seen = 0;
+  for (std::size_t i = 0; i < jpeg.size(); i += 7) {
+    std::string flipped = jpeg;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x10);
+    std::string error;
+    if (!decode_image(flipped, {}, error)) seen += error.empty() ? 0 : 1;
+  }
+  CHECK(seen > 5);
+}
+
+TEST_CASE("a crop is the part that it names, at its size", "[image]") {
+  // Red grows from left to right, green from top to bottom.
+  Image ramp{100, 200, {}};
+  for (std::size_t y = 0; y < 100; ++y)
+    for (std::size_t x = 0; x < 200; ++x)
+      for (const std::size_t value : {x, 2 * y, std::size_t{0}})
+        ramp.pixels.push_back(static_cast<std::uint8_t>(value));
+  CropOptions options;
+  options.side = 10;
+  options.scaling = {{0, 0, 0}, {1, 1, 1}};
+  std::vector<float> output(300);
+  write_crop(ramp, {20, 50, 40, 100}, options, output.data());
+  for (std::size_t y = 0; y < 10; ++y)
+    for (std::size_t x = 0; x < 10; ++x) {
+      const double column = 50 + (static_cast<double>(x) + 0.5) * 10 - 0.5;
+      const double row = 20 + (static_cast<double>(y) + 0.5) * 4 - 0.5;
+      CHECK(output[y * 10 + x] * 255 == Approx(column).margin(0.01));
+      CHECK(output[100 + y * 10 + x] * 255 == Approx(2 * row).margin(0.01));
+    }
+  options.mirror = true;
+  std::vector<float> mirrored(300);
+  write_crop(ramp, {20, 50, 40, 100}, options, mirrored.data());
+  CHECK(mirrored[0] == output[9]);
+  options.scaling = {{0.5F, 0.5F, 0.5F}, {0.25F, 0.25F, 0.25F}};
+  write_crop(ramp, {0, 0, 100, 200}, options, mirrored.data());
+  CHECK(mirrored[200] == -2);
+  // Twice as bright, no colour left.
+  options = {};
+  options.side = 1;
+  options.scaling = {{0, 0, 0}, {1, 1, 1}};
+  options.colours = {2, 1, 0};
+  write_crop(ramp, {20, 50, 1, 1}, options, output.data());
+  const double grey = 2 * (0.299 * 50 + 0.587 * 40) / 255;
+  CHECK(output[0] == Approx(grey).margin(0.001));
+  CHECK(output[2] == Approx(grey).margin(0.001));
+}
+
+TEST_CASE("random crops lie within the image and have the shares they promise", "[image]") {
+  SplitMix random(7);
+  double least = 1;
+  double most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const Crop crop = random_crop({300, 400}, random);
+    CHECK(crop.top >= 0);
+    CHECK(crop.left >= 0);
+    CHECK(crop.top + crop.rows <= 300 + 1e-9);
+    CHECK(crop.left + crop.columns <= 400 + 1e-9);
+    const double share = crop.rows * crop.columns / (300 * 400);
+    least = std::min(least, share);
+    most = std::max(most, share);
+    CHECK(crop.columns / crop.rows < 4.0 / 3 + 1e-9);
+    CHECK(crop.rows / crop.columns < 4.0 / 3 + 1e-9);
+  }
+  CHECK(least > 0.08 - 1e-9);
+  CHECK(least < 0.1);
+  CHECK(most > 0.9);
+  // None fits into a line of pixels.
+  const Crop line = random_crop({1, 1000}, random);
+  CHECK(line.rows == 0.875);
+}
+
+TEST_CASE("class folders are classes by name; folders without images are told", "[image]") {
+  const TemporaryFolder folder;
+  std::string error;
+  const std::string png = encode_png(test_image(4, 4));
+  for (const char* name : {"b", "a", "empty", ".hidden"})
+    std::filesystem::create_directory(folder.path() + "/" + name);
+  for (const char* name : {"b/2.PNG", "b/1.jpg", "a/x.jpeg", "a/notes.txt", ".hidden/y.png"})
+    REQUIRE(write_whole_file(folder.path() + "/" + name, png, error));
+  const auto found = list_class_folders(folder.path(), error);
+  REQUIRE(found);
+  CHECK(found->classes == std::vector<std::string>{"a", "b"});
+  CHECK(found->empty == std::vector<std::string>{"empty"});
+  REQUIRE(found->files.size() == 3);
+  CHECK_THAT(found->files[1].path, Catch::EndsWith("b/1.jpg"));
+  CHECK(found->files[1].label == 1);
+  const auto source = folder_source(found->files, 2);
+  CHECK(source->size() == 3);
+  const auto image = source->read(0, error);
+  REQUIRE(image);
+  CHECK(image->bytes == png);
+  CHECK(image->label == 0);
+  auto other = found->files;
+  other[0].bytes += 1;
+  CHECK(folder_source(other, 2)->checksum() != source->checksum());
+  CHECK_FALSE(list_class_folders(folder.path() + "/b", error));
+  CHECK_THAT(error, Contains("/b: no images"));
+  CHECK_FALSE(list_class_folders(folder.path() + "/none", error));
+  CHECK_THAT(error, Contains("/none: No such file"));
+}
+
+TEST_CASE("shards are read as one list, and what is wrong in them names its record", "[image]") {
+  const TemporaryFolder folder;
+  std::string error;
+  REQUIRE(write_synthetic_imagenet(folder.path(), Split::train, 10, 1, error));
+  const auto source = shard_source(folder.path(), "train", 10, error);
+  REQUIRE(source);
+  CHECK(source->size() == 10);
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < 10; ++i) {
+    const auto image = source->read(i, error);
+    REQUIRE(image);
+    labels.push_back(image->label);
+    CHECK(decoded(image->bytes).rows >= 96);
+  }
+  CHECK(*std::max_element(labels.begin(), labels.end()) < 10);
+  CHECK(*std::min_element(labels.begin(), labels.end()) >= 0);
+  CHECK(source->read(9, error)->place ==
+        folder.path() + "/train-00003-of-00004: record " + std::to_string(2));
+  // Fewer classes than there are.
+  const auto few = shard_source(folder.path(), "train", 1, error);
+  bool refused = false;
+  for (std::size_t i = 0; i < 10; ++i) refused = refused || !few->read(i, error);
+  CHECK(refused);
+  CHECK_THAT(error, Contains("\"image/class/label\" is no class from 1 to 1"));
+  // A record without an image.
+  REQUIRE(write_whole_file(folder.path() + "/bad-00000-of-00001", encode_record(encode_example({})),
+                           error));
+  CHECK_FALSE(shard_source(folder.path(), "bad", 10, error)->read(0, error));
+  CHECK_THAT(error, Contains("bad-00000-of-00001: record 0: no \"image/encoded\""));
+  std::filesystem::remove(folder.path() + "/train-00002-of-00004");
+  CHECK_FALSE(shard_source(folder.path(), "train", 10, error));
+  CHECK_THAT(error, Contains("train-00002-of-00004"));
+  CHECK_FALSE(shard_source(folder.path(), "test", 10, error));
+  CHECK_THAT(error, Contains("no shards test-00000-of-00008"));
+}
+
+TEST_CASE("made-up pictures come in all classes, and the same ones again", "[image]") {
+  const TemporaryFolder folder;
+  std::string error;
+  REQUIRE(write_synthetic_artists(folder.path(), Split::train, 100, 1, error));
+  const auto found = list_class_folders(folder.path(), error);
+  REQUIRE(found);
+  CHECK(found->classes.size() == 5);
+  CHECK(found->files.size() == 100);
+  const auto of_first = std::count_if(found->files.begin(), found->files.end(),
+                                      [](const auto& file) { return file.label == 0; });
+  CHECK(of_first > 25);
+  const LabelledImages clothes = synthetic_clothes(Split::test, 200, 1);
+  CHECK(clothes.images.count == 200);
+  CHECK(clothes.images.pixels == synthetic_clothes(Split::test, 200, 1).images.pixels);
+  CHECK(clothes.images.pixels != synthetic_clothes(Split::train, 200, 1).images.pixels);
+  std::vector<std::uint8_t> sorted = clothes.labels;
+  std::sort(sorted.begin(), sorted.end());
+  CHECK(std::unique(sorted.begin(), sorted.end()) - sorted.begin() == 10);
+}

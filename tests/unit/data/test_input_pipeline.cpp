@@ -1,0 +1,170 @@
+#include <atomic>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "worker/data/input_pipeline.h"
+#include "worker/data/synthetic_patterns.h"
+
+using namespace hvdrun;
+
+namespace {
+
+// Images of one colour, which is their number; one may be damaged.
+class NumberedSource final : public ImageSource {
+ public:
+  explicit NumberedSource(std::size_t size, std::size_t damaged = ~std::size_t{0})
+      : size_(size), damaged_(damaged) {
+    SplitMix random(1);
+    varied_ = encode_png(synthetic_pattern(4, 30, 40, random));
+  }
+
+  std::size_t size() const override { return size_; }
+  std::int64_t classes() const override { return 1000; }
+  std::uint32_t checksum() const override { return 0; }
+  std::optional<EncodedImage> read(std::size_t index, std::string&) const override {
+    ++reads;
+    // Late ones are done before early ones.
+    if (index % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
+    if (index == damaged_)
+      return EncodedImage{"\xff\xd8\xff damaged", 0, "file " + std::to_string(index)};
+    if (varies) return EncodedImage{varied_, static_cast<std::int64_t>(index), "file"};
+    const auto colour = static_cast<std::uint8_t>(index);
+    const Image image{8, 8, std::vector<std::uint8_t>(192, colour)};
+    return EncodedImage{encode_png(image), static_cast<std::int64_t>(index), "file"};
+  }
+
+  mutable std::atomic<std::size_t> reads{0};
+  bool varies = false;
+
+ private:
+  std::size_t size_;
+  std::size_t damaged_;
+  std::string varied_;
+};
+
+Pass pass_over(std::size_t samples, std::vector<std::size_t> batches, bool augment = false) {
+  Pass pass;
+  pass.samples.resize(samples);
+  std::iota(pass.samples.rbegin(), pass.samples.rend(), 0U);
+  pass.batch_sizes = std::move(batches);
+  pass.augment = augment;
+  pass.seed = 1;
+  return pass;
+}
+
+PipelineOptions small(std::size_t threads) {
+  PipelineOptions options;
+  options.side = 4;
+  options.threads = threads;
+  options.scaling = {{0, 0, 0}, {1, 1, 1}};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("batches come in the order of the pass, each image once", "[pipeline]") {
+  for (const std::size_t threads : {1U, 2U, 5U}) {
+    InputPipeline pipeline(std::make_shared<NumberedSource>(100), small(threads));
+    for (int round = 0; round < 2; ++round) {
+      pipeline.begin(pass_over(100, {7, 40, 1, 52}));
+      std::vector<std::int64_t> labels;
+      std::string error;
+      std::size_t batches = 0;
+      while (const auto batch = pipeline.next(error)) {
+        REQUIRE(batch->pixels.size() == batch->labels.size() * 48);
+        for (std::size_t i = 0; i < batch->labels.size(); ++i)
+          CHECK(batch->pixels[i * 48] * 255 ==
+                Approx(static_cast<double>(batch->labels[i])).margin(0.01));
+        labels.insert(labels.end(), batch->labels.begin(), batch->labels.end());
+        ++batches;
+      }
+      CHECK(error.empty());
+      CHECK(batches == 4);
+      CHECK(pipeline.times().batches == 4);
+      std::vector<std::int64_t> wanted(100);
+      std::iota(wanted.rbegin(), wanted.rend(), 0);
+      CHECK(labels == wanted);
+    }
+  }
+}
+
+TEST_CASE("what happens to an image depends on seed, epoch and its number alone", "[pipeline]") {
+  const auto source = std::make_shared<NumberedSource>(30);
+  source->varies = true;
+  const auto all = [&](std::size_t threads, std::uint64_t epoch) {
+    InputPipeline pipeline(source, small(threads));
+    Pass pass = pass_over(30, {10, 10, 10}, true);
+    pass.epoch = epoch;
+    pipeline.begin(pass);
+    std::vector<float> pixels;
+    std::string error;
+    while (const auto batch = pipeline.next(error))
+      pixels.insert(pixels.end(), batch->pixels.begin(), batch->pixels.end());
+    return pixels;
+  };
+  const auto once = all(1, 0);
+  CHECK(once == all(4, 0));
+  CHECK(once != all(1, 1));
+  // The same picture thirty times is thirty pictures.
+  std::set<std::vector<float>> different;
+  for (std::size_t i = 0; i < 30; ++i)
+    different.emplace(once.begin() + static_cast<std::ptrdiff_t>(i * 48),
+                      once.begin() + static_cast<std::ptrdiff_t>(i * 48 + 48));
+  CHECK(different.size() == 30);
+}
+
+TEST_CASE("no more is read ahead than was said", "[pipeline]") {
+  const auto source = std::make_shared<NumberedSource>(100);
+  PipelineOptions options = small(4);
+  options.batches_ahead = 2;
+  InputPipeline pipeline(source, options);
+  pipeline.begin(pass_over(100, std::vector<std::size_t>(10, 10)));
+  std::string error;
+  for (std::size_t taken = 1; taken <= 3; ++taken) {
+    REQUIRE(pipeline.next(error));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK(source->reads <= (taken + 2) * 10);
+  }
+}
+
+TEST_CASE("an image that cannot be read ends the pass, and the next pass begins anew",
+          "[pipeline]") {
+  const auto source = std::make_shared<NumberedSource>(40, 13);
+  InputPipeline pipeline(source, small(3));
+  pipeline.begin(pass_over(40, {20, 20}));
+  std::string error;
+  while (pipeline.next(error)) {
+  }
+  CHECK_THAT(error, Catch::StartsWith("file 13: JPEG: damaged at byte "));
+  Pass rest = pass_over(40, {13});
+  rest.samples.resize(13);  // 39 down to 27
+  pipeline.begin(rest);
+  error.clear();
+  REQUIRE(pipeline.next(error));
+  CHECK_FALSE(pipeline.next(error));
+  CHECK(error.empty());
+}
+
+TEST_CASE("a pass may be dropped, and the pipeline with it, at any moment", "[pipeline]") {
+  const auto source = std::make_shared<NumberedSource>(200);
+  for (int i = 0; i < 20; ++i) {
+    InputPipeline pipeline(source, small(3));
+    pipeline.begin(pass_over(200, std::vector<std::size_t>(20, 10)));
+    std::string error;
+    if (i % 2 == 0) REQUIRE(pipeline.next(error));
+    if (i % 3 == 0) continue;
+    pipeline.begin(pass_over(200, std::vector<std::size_t>(4, 50)));
+    const auto batch = pipeline.next(error);
+    REQUIRE(batch);
+    CHECK(batch->labels[0] == 199);
+    CHECK(batch->labels.size() == 50);
+  }
+}
+
+TEST_CASE("a rank's share of the cores is at least one", "[pipeline]") {
+  CHECK(cores_for_a_rank(1) >= 1);
+  CHECK(cores_for_a_rank(100'000) == 1);
+}

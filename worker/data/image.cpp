@@ -1,0 +1,111 @@
+#include "worker/data/image.h"
+
+#include <stdexcept>
+
+#include <png.h>
+
+#include "worker/data/jpeg.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kJpegMagic = "\xff\xd8\xff";
+constexpr std::string_view kPngMagic = "\x89PNG\r\n\x1a\n";
+
+bool begins_with(std::string_view bytes, std::string_view magic) {
+  return bytes.substr(0, magic.size()) == magic;
+}
+
+// libpng's simplified interface: it returns where the other one would jump.
+class PngReader {
+ public:
+  explicit PngReader(std::string_view bytes) {
+    image_.version = PNG_IMAGE_VERSION;
+    begun_ = png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()) != 0;
+  }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+  ~PngReader() { png_image_free(&image_); }
+
+  bool check(std::string& error) const {
+    if (!begun_) {
+      error = std::string("PNG: ") + image_.message;
+    } else if (image_.width > kMaxImageSide || image_.height > kMaxImageSide ||
+               std::size_t{image_.width} * image_.height > kMaxImagePixels) {
+      error = "PNG: " + std::to_string(image_.width) + "x" + std::to_string(image_.height) +
+              " pixels are too many";
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  ImageSize size() const { return {image_.height, image_.width}; }
+
+  bool read(std::vector<std::uint8_t>& pixels, std::string& error) {
+    image_.format = PNG_FORMAT_RGB;
+    pixels.resize(PNG_IMAGE_SIZE(image_));
+    const png_color black{0, 0, 0};
+    if (png_image_finish_read(&image_, &black, pixels.data(), 0, nullptr) != 0 &&
+        (image_.warning_or_error & PNG_IMAGE_ERROR) == 0)
+      return true;
+    error = std::string("PNG: damaged: ") + image_.message;
+    return false;
+  }
+
+ private:
+  png_image image_{};
+  bool begun_ = false;
+};
+
+std::optional<Image> decode_png(std::string_view bytes, std::string& error) {
+  PngReader reader(bytes);
+  if (!reader.check(error)) return std::nullopt;
+  Image image{reader.size().rows, reader.size().columns, {}};
+  if (!reader.read(image.pixels, error)) return std::nullopt;
+  return image;
+}
+
+std::string unknown_kind(std::string_view bytes) {
+  return bytes.empty() ? "an empty file" : "neither a JPEG nor a PNG";
+}
+
+}  // namespace
+
+std::optional<Image> decode_image(std::string_view bytes, const DecodeOptions& options,
+                                  std::string& error) {
+  if (begins_with(bytes, kJpegMagic)) return decode_jpeg(bytes, options, error);
+  if (begins_with(bytes, kPngMagic)) return decode_png(bytes, error);
+  error = unknown_kind(bytes);
+  return std::nullopt;
+}
+
+std::optional<ImageSize> image_size(std::string_view bytes, std::string& error) {
+  if (begins_with(bytes, kJpegMagic)) return jpeg_size(bytes, error);
+  if (begins_with(bytes, kPngMagic)) {
+    const PngReader reader(bytes);
+    if (!reader.check(error)) return std::nullopt;
+    return reader.size();
+  }
+  error = unknown_kind(bytes);
+  return std::nullopt;
+}
+
+std::string encode_png(const Image& image) {
+  png_image header{};
+  header.version = PNG_IMAGE_VERSION;
+  header.width = static_cast<png_uint_32>(image.columns);
+  header.height = static_cast<png_uint_32>(image.rows);
+  header.format = PNG_FORMAT_RGB;
+  png_alloc_size_t size = 0;
+  if (png_image_write_to_memory(&header, nullptr, &size, 0, image.pixels.data(), 0, nullptr) == 0)
+    throw std::runtime_error(std::string("PNG: ") + header.message);
+  std::string bytes(size, '\0');
+  if (png_image_write_to_memory(&header, bytes.data(), &size, 0, image.pixels.data(), 0, nullptr) ==
+      0)
+    throw std::runtime_error(std::string("PNG: ") + header.message);
+  bytes.resize(size);
+  return bytes;
+}
+
+}  // namespace hvdrun

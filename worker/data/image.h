@@ -1,0 +1,54 @@
+// One image in memory, red, green and blue of a pixel side by side, and files of images that are
+// decoded into it: JPEG and PNG.
+//
+// C++17: the labs include this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+struct Image {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::vector<std::uint8_t> pixels;  // rows x columns x 3
+};
+
+inline constexpr std::size_t kMaxImageSide = 32'768;                  // pixels
+inline constexpr std::size_t kMaxImagePixels = std::size_t{1} << 26;  // of one image
+
+// How libjpeg computes its cosine transform: "fast" with integers of fewer bits.
+enum class DctMethod { fast, accurate };
+
+struct DecodeOptions {
+  DctMethod dct = DctMethod::accurate;
+  // A JPEG is decoded to an eighth, two eighths, ... of its size when that still has so many rows
+  // and columns: less work, and a better reduction than taking single pixels. 0: as it is.
+  std::size_t least_rows = 0;
+  std::size_t least_columns = 0;
+};
+
+struct ImageSize {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+};
+
+// What is decoded: grey, colour and CMYK JPEGs, baseline and progressive; grey, colour and palette
+// PNGs of any depth, transparent parts on black. None, and `error` says what is wrong, for
+// anything else, an image over the limits, and one that is damaged or cut off. The text begins
+// with the kind of file, not with its name. Any thread.
+std::optional<Image> decode_image(std::string_view bytes, const DecodeOptions& options,
+                                  std::string& error);
+// Of the same images, without decoding them.
+std::optional<ImageSize> image_size(std::string_view bytes, std::string& error);
+
+// `quality`: 1 to 100. Throws std::runtime_error for an image that libjpeg does not take.
+std::string encode_jpeg(const Image& image, int quality);
+std::string encode_png(const Image& image);
+
+}  // namespace hvdrun

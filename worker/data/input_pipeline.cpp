@@ -1,0 +1,161 @@
+#include "worker/data/input_pipeline.h"
+
+#include <algorithm>
+#include <exception>
+#include <sched.h>
+#include <utility>
+
+namespace hvdrun {
+
+std::size_t cores_for_a_rank(int local_ranks) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  std::size_t usable = std::thread::hardware_concurrency();
+  if (::sched_getaffinity(0, sizeof cores, &cores) == 0)
+    usable = static_cast<std::size_t>(CPU_COUNT(&cores));
+  return std::max<std::size_t>(1, usable / static_cast<std::size_t>(std::max(1, local_ranks)));
+}
+
+InputPipeline::InputPipeline(std::shared_ptr<const ImageSource> source,
+                             const PipelineOptions& options)
+    : source_(std::move(source)),
+      options_(options),
+      image_floats_(3 * options.side * options.side) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.threads); ++i)
+    threads_.emplace_back([this] { work(); });
+}
+
+InputPipeline::~InputPipeline() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void InputPipeline::begin(Pass pass) {
+  {
+    const std::lock_guard lock(mutex_);
+    pass_ = std::make_shared<const Pass>(std::move(pass));
+    // A thread may still be filling one of them; it holds it until then.
+    slots_.clear();
+    next_batch_ = 0;
+    next_sample_ = 0;
+    error_.clear();
+    times_ = {};
+    open_slots();
+  }
+  work_.notify_all();
+}
+
+// With the mutex.
+void InputPipeline::open_slots() {
+  while (slots_.size() < std::max<std::size_t>(1, options_.batches_ahead) &&
+         next_batch_ < pass_->batch_sizes.size()) {
+    auto slot = std::make_shared<Slot>();
+    const std::size_t count = pass_->batch_sizes[next_batch_++];
+    slot->first = next_sample_;
+    slot->missing = count;
+    slot->images.pixels.resize(count * image_floats_);
+    slot->images.labels.resize(count);
+    next_sample_ += count;
+    slots_.push_back(std::move(slot));
+  }
+}
+
+std::optional<CroppedImages> InputPipeline::next(std::string& error) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  if (slots_.empty()) return std::nullopt;
+  const std::shared_ptr<Slot> slot = slots_.front();
+  ready_.wait(lock, [&] { return slot->missing == 0 || !error_.empty(); });
+  times_.waited += std::chrono::steady_clock::now() - begin;
+  if (!error_.empty()) {
+    error = error_;
+    return std::nullopt;
+  }
+  ++times_.batches;
+  slots_.pop_front();
+  open_slots();
+  lock.unlock();
+  work_.notify_all();
+  return std::move(slot->images);
+}
+
+void InputPipeline::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    std::shared_ptr<Slot> slot;
+    work_.wait(lock, [&] {
+      if (ending_) return true;
+      if (!error_.empty()) return false;
+      for (const auto& one : slots_) {
+        if (one->begun == one->images.labels.size()) continue;
+        slot = one;
+        return true;
+      }
+      return false;
+    });
+    if (ending_) return;
+    const std::size_t place = slot->begun++;
+    const std::shared_ptr<const Pass> pass = pass_;
+    lock.unlock();
+    std::string error;
+    bool good = false;
+    try {
+      good = fill(*pass, pass->samples[slot->first + place],
+                  slot->images.pixels.data() + place * image_floats_, slot->images.labels[place],
+                  error);
+    } catch (const std::exception& trouble) {
+      error = trouble.what();  // no memory
+    }
+    lock.lock();
+    if (pass != pass_) continue;  // of a pass that has been dropped
+    --slot->missing;
+    if (!good && error_.empty()) error_ = error.empty() ? "an image cannot be read" : error;
+    if (!good || slot->missing == 0) ready_.notify_all();
+  }
+}
+
+bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, float* pixels, std::int64_t& label,
+                         std::string& error) const {
+  const std::optional<EncodedImage> encoded = source_->read(sample, error);
+  if (!encoded) return false;
+  const auto fail = [&] {
+    error.insert(0, encoded->place + ": ");
+    return false;
+  };
+  const std::optional<ImageSize> size = image_size(encoded->bytes, error);
+  if (!size) return fail();
+  Crop crop = middle_crop(*size);
+  CropOptions options;
+  options.side = options_.side;
+  options.scaling = options_.scaling;
+  if (pass.augment) {
+    SplitMix random(SplitMix(pass.seed, ~pass.epoch).next(), sample);
+    crop = random_crop(*size, random);
+    options.mirror = random.below(2) == 1;
+    if (options_.changes_colours) options.colours = random_colours(random);
+  }
+  // So small that the crop still has the result's size.
+  DecodeOptions decode;
+  decode.dct = options_.dct;
+  const auto side = static_cast<double>(options_.side);
+  decode.least_rows =
+      static_cast<std::size_t>(static_cast<double>(size->rows) * std::min(1.0, side / crop.rows)) +
+      1;
+  decode.least_columns = static_cast<std::size_t>(static_cast<double>(size->columns) *
+                                                  std::min(1.0, side / crop.columns)) +
+                         1;
+  const std::optional<Image> image = decode_image(encoded->bytes, decode, error);
+  if (!image) return fail();
+  const double down = static_cast<double>(image->rows) / static_cast<double>(size->rows);
+  const double across = static_cast<double>(image->columns) / static_cast<double>(size->columns);
+  crop = {crop.top * down, crop.left * across, crop.rows * down, crop.columns * across};
+  write_crop(*image, crop, options, pixels);
+  label = encoded->label;
+  return true;
+}
+
+}  // namespace hvdrun

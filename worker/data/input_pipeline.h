@@ -1,0 +1,96 @@
+// Images read, decoded and cropped by threads of their own, ahead of who trains on them.
+//
+// C++17: the labs include this.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "worker/data/crop.h"
+#include "worker/data/image_source.h"
+#include "worker/data/pass.h"
+
+namespace hvdrun {
+
+// A batch: `labels.size()` images of 3 x side x side numbers, channel by channel.
+struct CroppedImages {
+  std::vector<float> pixels;
+  std::vector<std::int64_t> labels;
+};
+
+struct PipelineOptions {
+  std::size_t side = 224;
+  std::size_t threads = 1;
+  std::size_t batches_ahead = 3;  // finished or begun, the one that is given next included
+  DctMethod dct = DctMethod::accurate;
+  bool changes_colours = true;  // of augmented images
+  PixelScaling scaling = {};
+};
+
+// The cores that this process may use, divided by the ranks of its host: at least 1.
+std::size_t cores_for_a_rank(int local_ranks);
+
+// One thread uses it. Batches come in the order of the pass, and what happens to an image follows
+// from (seed, epoch, its number) alone: nothing depends on the number of threads.
+//
+// Memory: batches_ahead batches of pixels, and for each thread an encoded and a decoded image.
+class InputPipeline {
+ public:
+  InputPipeline(std::shared_ptr<const ImageSource> source, const PipelineOptions& options);
+  InputPipeline(const InputPipeline&) = delete;
+  InputPipeline& operator=(const InputPipeline&) = delete;
+  // Ends the threads, each after the image that it is at.
+  ~InputPipeline();
+
+  // From now on next() gives the batches of this pass; what is left of the one before is dropped.
+  void begin(Pass pass);
+  // None after the last batch; and when an image could not be read, with `error` that names it.
+  std::optional<CroppedImages> next(std::string& error);
+
+  struct Times {
+    std::chrono::duration<double> waited{0};  // in next(), for a batch
+    std::size_t batches = 0;
+  };
+  // Since the pass began.
+  Times times() const { return times_; }
+
+ private:
+  // A batch that is being filled.
+  struct Slot {
+    CroppedImages images;
+    std::size_t first = 0;    // of the pass's samples
+    std::size_t begun = 0;    // images that a thread has taken
+    std::size_t missing = 0;  // images that are not there yet
+  };
+  void work();
+  void open_slots();
+  bool fill(const Pass& pass, std::uint32_t sample, float* pixels, std::int64_t& label,
+            std::string& error) const;
+
+  const std::shared_ptr<const ImageSource> source_;
+  const PipelineOptions options_;
+  const std::size_t image_floats_;
+
+  std::mutex mutex_;
+  std::condition_variable work_;   // there is something to do, or the end has come
+  std::condition_variable ready_;  // a batch, or an error
+  std::shared_ptr<const Pass> pass_;
+  std::deque<std::shared_ptr<Slot>> slots_;  // in the order of the pass
+  std::size_t next_batch_ = 0;               // without a slot yet
+  std::size_t next_sample_ = 0;
+  std::string error_;
+  bool ending_ = false;
+  Times times_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,225 @@
+#include "worker/data/jpeg.h"
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <jpeglib.h>
+// After it.
+#include <jerror.h>
+
+namespace hvdrun {
+namespace {
+
+// libjpeg leaves through error_exit, which must not return: a jump over C frames only, back to
+// where nothing with a destructor has been made since.
+struct JpegErrors {
+  jpeg_error_mgr manager;
+  std::jmp_buf back;
+  std::array<char, JMSG_LENGTH_MAX> text;
+};
+
+[[noreturn]] void leave_libjpeg(j_common_ptr info) {
+  auto* const errors = reinterpret_cast<JpegErrors*>(info->err);
+  info->err->format_message(info, errors->text.data());
+  std::longjmp(errors->back, 1);
+}
+
+// Level -1 is a warning: libjpeg would go on and make something up for what is missing.
+void judge_warning(j_common_ptr info, int level) {
+  if (level >= 0) return;
+  switch (info->err->msg_code) {
+    case JWRN_JPEG_EOF:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+      leave_libjpeg(info);
+    default:
+      ++info->err->num_warnings;  // bytes between markers, say
+  }
+}
+
+void say_nothing(j_common_ptr) {}
+
+void prepare(JpegErrors& errors) {
+  jpeg_std_error(&errors.manager);
+  errors.manager.error_exit = leave_libjpeg;
+  errors.manager.emit_message = judge_warning;
+  errors.manager.output_message = say_nothing;
+}
+
+const unsigned char* bytes_of(std::string_view bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+bool within_limits(const jpeg_decompress_struct& info) {
+  return info.image_width > 0 && info.image_height > 0 && info.image_width <= kMaxImageSide &&
+         info.image_height <= kMaxImageSide &&
+         std::size_t{info.image_width} * info.image_height <= kMaxImagePixels;
+}
+
+std::string damaged(const JpegErrors& errors, const jpeg_decompress_struct& info,
+                    std::size_t size) {
+  const std::size_t left = info.src != nullptr ? std::min(info.src->bytes_in_buffer, size) : size;
+  return "JPEG: damaged at byte " + std::to_string(size - left) + " of " + std::to_string(size) +
+         ": " + errors.text.data();
+}
+
+std::string too_large(const jpeg_decompress_struct& info) {
+  return "JPEG: " + std::to_string(info.image_width) + "x" + std::to_string(info.image_height) +
+         " pixels are too many";
+}
+
+// Whether the transform can reduce the image at once, in eighths.
+unsigned eighths(const jpeg_decompress_struct& info, const DecodeOptions& options) {
+  if (options.least_rows == 0 || options.least_columns == 0) return 8;
+  for (unsigned part = 1; part < 8; ++part) {
+    const auto reduced = [&](std::size_t side) { return (side * part + 7) / 8; };
+    if (reduced(info.image_height) >= options.least_rows &&
+        reduced(info.image_width) >= options.least_columns)
+      return part;
+  }
+  return 8;
+}
+
+// Photoshop's files have the inks the other way round, and say so by the marker that makes libjpeg
+// see Adobe.
+void to_rgb(const std::uint8_t* inks, std::size_t pixels, bool inverted, std::uint8_t* rgb) {
+  for (std::size_t i = 0; i < pixels; ++i, inks += 4)
+    for (std::size_t c = 0; c < 3; ++c) {
+      const unsigned ink = inverted ? inks[c] : 255U - inks[c];
+      const unsigned black = inverted ? inks[3] : 255U - inks[3];
+      *rgb++ = static_cast<std::uint8_t>(ink * black / 255);
+    }
+}
+
+// Owned by the caller of setjmp, so that a jump finds them again.
+struct Decoder {
+  jpeg_decompress_struct info{};
+  JpegErrors errors{};
+  Image image;
+  std::vector<std::uint8_t> inks;  // of one line
+  bool refused = false;            // for its size
+};
+
+// No object with a destructor is made in here: a jump passes over none.
+// NOLINTNEXTLINE(cert-err52-cpp): the library's only way to report an error
+bool decode_all(Decoder& decoder, std::string_view bytes, const DecodeOptions& options) {
+  jpeg_decompress_struct& info = decoder.info;
+  if (setjmp(decoder.errors.back) != 0) return false;  // NOLINT(cert-err52-cpp)
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, bytes_of(bytes), bytes.size());
+  jpeg_read_header(&info, TRUE);
+  if (!within_limits(info)) {
+    decoder.refused = true;
+    return false;
+  }
+  const bool inks = info.num_components == 4;
+  info.out_color_space = inks ? JCS_CMYK : JCS_RGB;
+  info.dct_method = options.dct == DctMethod::fast ? JDCT_IFAST : JDCT_ISLOW;
+  info.do_fancy_upsampling = options.dct == DctMethod::fast ? FALSE : TRUE;
+  info.scale_num = eighths(info, options);
+  info.scale_denom = 8;
+  jpeg_start_decompress(&info);
+  decoder.image.rows = info.output_height;
+  decoder.image.columns = info.output_width;
+  decoder.image.pixels.resize(decoder.image.rows * decoder.image.columns * 3);
+  if (inks) decoder.inks.resize(decoder.image.columns * 4);
+  while (info.output_scanline < info.output_height) {
+    std::uint8_t* const row =
+        decoder.image.pixels.data() + std::size_t{info.output_scanline} * decoder.image.columns * 3;
+    JSAMPROW target = inks ? decoder.inks.data() : row;
+    jpeg_read_scanlines(&info, &target, 1);
+    if (inks) to_rgb(decoder.inks.data(), decoder.image.columns, info.saw_Adobe_marker != 0, row);
+  }
+  jpeg_finish_decompress(&info);
+  return true;
+}
+
+// NOLINTNEXTLINE(cert-err52-cpp)
+bool read_header(Decoder& decoder, std::string_view bytes) {
+  if (setjmp(decoder.errors.back) != 0) return false;  // NOLINT(cert-err52-cpp)
+  jpeg_create_decompress(&decoder.info);
+  jpeg_mem_src(&decoder.info, bytes_of(bytes), bytes.size());
+  jpeg_read_header(&decoder.info, TRUE);
+  decoder.refused = !within_limits(decoder.info);
+  return !decoder.refused;
+}
+
+std::string trouble_of(const Decoder& decoder, std::size_t size) {
+  return decoder.refused ? too_large(decoder.info) : damaged(decoder.errors, decoder.info, size);
+}
+
+struct Encoder {
+  jpeg_compress_struct info{};
+  JpegErrors errors{};
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;  // NOLINT(google-runtime-int): libjpeg's
+};
+
+// NOLINTNEXTLINE(cert-err52-cpp)
+bool encode_all(Encoder& encoder, const Image& image, int quality) {
+  jpeg_compress_struct& info = encoder.info;
+  if (setjmp(encoder.errors.back) != 0) return false;  // NOLINT(cert-err52-cpp)
+  jpeg_create_compress(&info);
+  jpeg_mem_dest(&info, &encoder.memory, &encoder.size);
+  info.image_width = static_cast<JDIMENSION>(image.columns);
+  info.image_height = static_cast<JDIMENSION>(image.rows);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, quality, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    // libjpeg only reads it.
+    auto* row = const_cast<std::uint8_t*>(image.pixels.data()) +
+                std::size_t{info.next_scanline} * image.columns * 3;
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Image> decode_jpeg(std::string_view bytes, const DecodeOptions& options,
+                                 std::string& error) {
+  Decoder decoder;
+  prepare(decoder.errors);
+  decoder.info.err = &decoder.errors.manager;
+  const bool good = decode_all(decoder, bytes, options);
+  if (!good) error = trouble_of(decoder, bytes.size());
+  jpeg_destroy_decompress(&decoder.info);
+  if (!good) return std::nullopt;
+  return std::move(decoder.image);
+}
+
+std::optional<ImageSize> jpeg_size(std::string_view bytes, std::string& error) {
+  Decoder decoder;
+  prepare(decoder.errors);
+  decoder.info.err = &decoder.errors.manager;
+  const bool good = read_header(decoder, bytes);
+  if (!good) error = trouble_of(decoder, bytes.size());
+  const ImageSize size{decoder.info.image_height, decoder.info.image_width};
+  jpeg_destroy_decompress(&decoder.info);
+  if (!good) return std::nullopt;
+  return size;
+}
+
+std::string encode_jpeg(const Image& image, int quality) {
+  Encoder encoder;
+  prepare(encoder.errors);
+  encoder.info.err = &encoder.errors.manager;
+  const bool good = encode_all(encoder, image, quality);
+  jpeg_destroy_compress(&encoder.info);
+  std::string bytes;
+  if (good) bytes.assign(reinterpret_cast<const char*>(encoder.memory), encoder.size);
+  std::free(encoder.memory);
+  if (!good) throw std::runtime_error(std::string("JPEG: ") + encoder.errors.text.data());
+  return bytes;
+}
+
+}  // namespace hvdrun

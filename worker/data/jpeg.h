@@ -1,0 +1,12 @@
+// JPEG by libjpeg. Only image.cpp includes this.
+#pragma once
+
+#include "worker/data/image.h"
+
+namespace hvdrun {
+
+std::optional<Image> decode_jpeg(std::string_view bytes, const DecodeOptions& options,
+                                 std::string& error);
+std::optional<ImageSize> jpeg_size(std::string_view bytes, std::string& error);
+
+}  // namespace hvdrun
