@@ -71,7 +71,8 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
-// Sums in another order: rounding of float32, grown over 40 steps; where the loss falls fast it grows fast.
+// Sums in another order: rounding of float32, grown over 40 steps; where the loss falls fast it
+// grows fast.
 constexpr double kTolerance = 1e-4;
 
 TEST_CASE("four ranks with a quarter of the batch compute what one process does", "[train]") {

@@ -24,7 +24,10 @@ long long wide(std::int64_t value) { return value; }
 }  // namespace
 
 Console::Console(const TrainOptions& options, bool silent)
-    : options_(options), samples_(find_model(options.model)->data.samples), silent_(silent) {
+    : options_(options),
+      samples_(find_model(options.model)->data.samples),
+      silent_(silent),
+      shows_time_(find_model(options.model)->reports_classes) {
   if (!silent) bar_ = bar_for_stdout();
 }
 
@@ -59,6 +62,8 @@ void Console::header(const RunFacts& facts, const Progress& progress,
   for (const LearningRateDrop& drop : recipe.drops)
     std::printf("lr %g after %lld epochs\n", recipe.lr * facts.lr_factor * drop.factor,
                 wide(drop.epoch));
+  if (options_.dtype != "fp32" || options_.data_format != "NCHW")
+    std::printf("%s, %s\n", options_.dtype.c_str(), options_.data_format.c_str());
   if (!resumed_from.empty())
     std::printf("resumed from %s after %lld epochs, %lld steps\n", resumed_from.c_str(),
                 wide(progress.epochs), wide(progress.steps));
@@ -93,13 +98,17 @@ void Console::step(std::size_t done, double loss, std::size_t samples_of_all_ran
   std::fflush(stdout);
 }
 
-void Console::end_epoch(const Score& score, double seconds, std::optional<double> lr) {
+void Console::end_epoch(const Score& score, double seconds, std::optional<double> lr,
+                        std::optional<double> waited) {
   if (silent_) return;
   clear_bar();
   std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f %s/s", wide(epoch_),
               wide(options_.recipe.epochs), score.loss, 100 * score.accuracy,
               static_cast<double>(score.samples) / seconds, samples_);
   if (lr) std::printf("  lr %g", *lr);
+  if (waited) std::printf("  waited %.1f %% for %s", 100 * *waited / seconds, samples_);
+  trained_ += seconds;
+  if (shows_time_) std::printf("  %.1f s in all", trained_);
   std::printf("\n");
   std::fflush(stdout);
 }
@@ -121,6 +130,12 @@ void Console::target_reached(std::int64_t epochs_in_a_row) {
 void Console::test(const Score& score) {
   if (silent_) return;
   std::printf("test accuracy %.2f %% (loss %.4f)\n", 100 * score.accuracy, score.loss);
+  std::fflush(stdout);
+}
+
+void Console::report(const std::string& text) {
+  if (silent_) return;
+  std::printf("\n%s", text.c_str());
   std::fflush(stdout);
 }
 

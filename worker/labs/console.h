@@ -38,11 +38,13 @@ class Console {
   void begin_epoch(std::int64_t epoch, std::size_t steps);
   // After each step, with rank 0's loss: the bar, and a line every --log-interval steps.
   void step(std::size_t done, double loss, std::size_t samples_of_all_ranks);
-  // `lr` where it changes in the course of the training.
-  void end_epoch(const Score& score, double seconds, std::optional<double> lr);
+  // `lr` where it changes in the course of the training; `waited`: seconds for data.
+  void end_epoch(const Score& score, double seconds, std::optional<double> lr,
+                 std::optional<double> waited);
   void validation(const Score& score);
   void target_reached(std::int64_t epochs_in_a_row);
   void test(const Score& score);
+  void report(const std::string& text);
   // A line on stderr.
   void warn(const std::string& text);
 
@@ -53,6 +55,8 @@ class Console {
   const char* samples_;  // what they are called
   bool silent_;
   std::optional<ProgressBar> bar_;
+  bool shows_time_;     // how long all epochs took so far
+  double trained_ = 0;  // seconds
   std::int64_t epoch_ = 0;
   std::size_t steps_ = 0;
   std::size_t seen_ = 0;  // samples of this epoch

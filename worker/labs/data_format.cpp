@@ -6,6 +6,7 @@
 #include "worker/data/mnist_files.h"
 #include "worker/data/svhn_files.h"
 #include "worker/labs/image_batches.h"
+#include "worker/labs/pipeline_images.h"
 
 namespace hvdrun {
 namespace {
@@ -85,7 +86,14 @@ DataFormat svhn_files() {
           }};
 }
 
-DataFormat imagenet_records() { return {"ImageNet, crops of 224x224", "images", "", nullptr}; }
+DataFormat imagenet_records() {
+  return {"ImageNet: JPEGs in shards or folders", "images", "data/imagenet", open_imagenet};
+}
+
+DataFormat labelled_folders() {
+  return {"a folder of JPEGs and PNGs for each class", "images", "data/artists",
+          open_labelled_folders};
+}
 
 DataFormat labelled_text() {
   return {"sentences with a label of 0 or 1", "sentences", "", nullptr};

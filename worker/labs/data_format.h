@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -32,6 +33,11 @@ struct DataSets;
 // What the command line says of the data.
 struct DataRequest {
   std::string directory;
+  std::uint64_t seed = 1;         // of what is held back for the test
+  std::int64_t classes = 0;       // of the model; 0: as many as there are
+  std::int64_t image_size = 224;  // of what the model sees of a photograph, in pixels
+  std::int64_t data_threads = 0;  // that decode; 0: the cores divided by the ranks of the host
+  std::string dct_method = "accurate";
 };
 
 struct DataFormat {
@@ -50,6 +56,7 @@ DataFormat mnist_files();
 DataFormat fashion_mnist_files();
 DataFormat svhn_files();
 DataFormat imagenet_records();
+DataFormat labelled_folders();
 DataFormat labelled_text();
 
 }  // namespace hvdrun

@@ -156,7 +156,27 @@ const std::vector<OptionRow>& option_rows() {
           "layers of wrn-16-10: 10, 16, 22 and so on"),
       whole(
           "width", [](To & to) -> auto& { return to.shape.width; }, 1, 1000,
-          "factor of its channels"),
+          "factor of its channels; of resnet50, alexnet-owt and artists-resnet channels of the "
+          "first "
+          "layer"),
+      whole(
+          "classes", [](To & to) -> auto& { return to.shape.classes; }, 2, kMany,
+          "of resnet50 and alexnet-owt"),
+      whole(
+          "image-size", [](To & to) -> auto& { return to.data.image_size; }, 32, 1024,
+          "rows and columns of what a model sees of a photograph (224)"),
+      choice(
+          "dct-method", [](To & to) -> auto& { return to.data.dct_method; }, {"fast", "accurate"},
+          "how JPEGs are decoded: accurate (default) or fast"),
+      whole(
+          "data-threads", [](To & to) -> auto& { return to.data.data_threads; }, 0, 1024,
+          "that decode images for a rank; 0: the cores divided by the ranks of the host (0)"),
+      choice(
+          "dtype", [](To & to) -> auto& { return to.dtype; }, {"fp32", "fp16", "bf16"},
+          "what the model calculates in: fp32 (default), bf16, or fp16 with loss scaling on a GPU"),
+      choice(
+          "data-format", [](To & to) -> auto& { return to.data_format; }, {"NCHW", "NHWC"},
+          "how images lie in memory: channel by channel (NCHW, default) or pixel by pixel"),
       {"seed", "N",
        "of initial weights, order of images and dropout (1); a resumed checkpoint brings its own",
        [](To& to, const std::string& word) {

@@ -16,6 +16,8 @@ struct TrainOptions {
   DataRequest data;
   ModelShape shape;
   Recipe recipe;
+  std::string dtype = "fp32";
+  std::string data_format = "NCHW";
   std::uint64_t seed = 1;
   std::int64_t max_steps = 0;  // 0: no limit
   std::int64_t test_batch_size = 256;

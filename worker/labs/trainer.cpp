@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include <ATen/autocast_mode.h>
+
 namespace hvdrun {
 namespace {
 
@@ -30,11 +32,55 @@ class Sums {
   double samples_ = 0;
 };
 
+// LibTorch's choice of the operations that calculate in 16 bits, for as long as it lives.
+class Autocast {
+ public:
+  explicit Autocast(at::ScalarType type) : on_(type != at::kFloat) {
+    if (!on_) return;
+    at::autocast::set_cpu_enabled(true);
+    at::autocast::set_enabled(true);
+    if (type == at::kBFloat16) at::autocast::set_autocast_cpu_dtype(type);
+    at::autocast::set_autocast_gpu_dtype(type);
+    at::autocast::increment_nesting();
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+  ~Autocast() {
+    if (!on_) return;
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_cpu_enabled(false);
+    at::autocast::set_enabled(false);
+  }
+
+ private:
+  bool on_;
+};
+
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optimizer,
                  const TrainerOptions& options)
-    : model_(std::move(model)), options_(options), optimizer_(optimizer, options.reduction) {}
+    : model_(std::move(model)), options_(options), optimizer_(optimizer, options.reduction) {
+  if (options_.type == at::kHalf) scaler_.emplace();
+}
+
+torch::Tensor Trainer::forward(const torch::Tensor& inputs) {
+  const torch::Tensor images = options_.channels_last && inputs.dim() == 4
+                                   ? inputs.contiguous(at::MemoryFormat::ChannelsLast)
+                                   : inputs;
+  const Autocast autocast(options_.type);
+  return model_->forward(images).to(at::kFloat);
+}
+
+void Trainer::backward_and_step(const torch::Tensor& loss) {
+  if (!scaler_) {
+    loss.backward();
+    optimizer_.step();
+    return;
+  }
+  scaler_->scale(loss).backward();
+  scaler_->step(optimizer_);
+}
 
 std::optional<Batch> Trainer::next(Dataset& data) const {
   std::optional<Batch> batch = data.next();
@@ -59,15 +105,14 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     if (callbacks.before) callbacks.before(step);
     const Batch batch = next(data).value();
     optimizer_.zero_grad();
-    const torch::Tensor output = model_->forward(batch.inputs);
+    const torch::Tensor output = forward(batch.inputs);
     const torch::Tensor loss = model_->loss(output, batch.labels, weights);
     const std::size_t of_all = order.step(step, batch_size, hvd::size()).size();
     const double share =
         static_cast<double>(batch.labels.size(0)) * hvd::size() / static_cast<double>(of_all);
     const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
-    (penalty.defined() ? shared + penalty : shared).backward();
-    optimizer_.step();
+    backward_and_step(penalty.defined() ? shared + penalty : shared);
     const auto value = loss.item<double>();
     sums.add(value, model_->predict(output.detach()), batch.labels);
     if (callbacks.after) callbacks.after({step, value * share, of_all});
@@ -93,11 +138,31 @@ Score Trainer::evaluate(Dataset& data) {
   const torch::Tensor weights = weights_of(data);
   data.begin(shard_pass(data.size(), options_.test_batch_size, hvd::rank(), hvd::size()));
   while (const std::optional<Batch> batch = next(data)) {
-    const torch::Tensor output = model_->forward(batch->inputs);
+    const torch::Tensor output = forward(batch->inputs);
     sums.add(model_->loss(output, batch->labels, weights).item<double>(), model_->predict(output),
              batch->labels);
   }
   return sums.over_all_ranks();
+}
+
+ConfusionMatrix Trainer::confusion(Dataset& data) {
+  const torch::NoGradGuard no_grad;
+  model_->eval();
+  ConfusionMatrix matrix(static_cast<std::size_t>(data.classes()));
+  data.begin(shard_pass(data.size(), options_.test_batch_size, hvd::rank(), hvd::size()));
+  while (const std::optional<Batch> batch = next(data)) {
+    const torch::Tensor taken = model_->predict(forward(batch->inputs)).to(at::kCPU);
+    const torch::Tensor labels = batch->labels.to(at::kCPU);
+    for (std::int64_t i = 0; i < taken.size(0); ++i) {
+      const auto for_class = static_cast<std::size_t>(taken[i].item<std::int64_t>());
+      // A model may have more classes than the data.
+      if (for_class < matrix.classes)
+        ++matrix.at(static_cast<std::size_t>(labels[i].item<std::int64_t>()), for_class);
+    }
+  }
+  hvd::allreduce(matrix.counts.data(), matrix.counts.data(), matrix.counts.size(),
+                 hvd::ReduceOp::sum);
+  return matrix;
 }
 
 }  // namespace hvdrun

@@ -9,6 +9,7 @@
 
 #include <hvd/torch.h>
 
+#include "worker/labs/classification_report.h"
 #include "worker/labs/dataset.h"
 #include "worker/labs/models/model.h"
 #include "worker/labs/sampler.h"
@@ -20,6 +21,10 @@ struct TrainerOptions {
   at::Device device = at::kCPU;  // where the model is; batches are moved there
   std::size_t test_batch_size = 256;
   hvd::DistributedOptimizerOptions reduction = {};
+  // Half or bfloat16: LibTorch's autocast chooses what calculates in it. With half the loss is
+  // scaled (hvd::LossScaler).
+  at::ScalarType type = at::kFloat;
+  bool channels_last = false;  // images, and the kernels of convolutions
 };
 
 class Trainer {
@@ -44,8 +49,12 @@ class Trainer {
                     std::size_t max_steps, const StepCallbacks& callbacks);
   // Every rank takes its share.
   Score evaluate(Dataset& data);
+  // Of all ranks' shares.
+  ConfusionMatrix confusion(Dataset& data);
 
  private:
+  torch::Tensor forward(const torch::Tensor& inputs);
+  void backward_and_step(const torch::Tensor& loss);
   void average_buffers();
   // On the device.
   std::optional<Batch> next(Dataset& data) const;
@@ -54,6 +63,7 @@ class Trainer {
   std::shared_ptr<LabModel> model_;
   TrainerOptions options_;
   hvd::DistributedOptimizer optimizer_;
+  std::optional<hvd::LossScaler> scaler_;
 };
 
 }  // namespace hvdrun

@@ -56,7 +56,10 @@ class TrainingRun {
 
     // The same start on every rank, even if one was built with another generator.
     torch::manual_seed(options_.seed);
-    model_ = info_.make(options_.shape);
+    ModelShape shape = options_.shape;
+    if (info_.classes_of_data) shape.classes = train.classes();
+    model_ = info_.make(shape);
+    if (channels_last()) model_->to_channels_last();
     hvd::broadcast_parameters(*model_);
     model_->to(device_);
     lr_ = recipe_.lr * lr_factor();
@@ -73,6 +76,8 @@ class TrainingRun {
       train_epoch(trainer, train, test);
     }
     console_.test(trainer.evaluate(test));
+    if (info_.reports_classes)
+      console_.report(classification_report(trainer.confusion(test), test.class_names()));
     outputs_.close();
   }
 
@@ -90,11 +95,16 @@ class TrainingRun {
     return device_.is_cuda() ? hvd::local_size() : 1;
   }
 
+  bool channels_last() const { return options_.data_format == "NHWC"; }
+
   TrainerOptions trainer_options() const {
     TrainerOptions options;
     options.device = device_;
     options.test_batch_size = static_cast<std::size_t>(options_.test_batch_size);
     if (options_.use_adasum) options.reduction.op = hvd::ReduceOp::adasum;
+    if (options_.dtype == "bf16") options.type = at::kBFloat16;
+    if (options_.dtype == "fp16") options.type = at::kHalf;
+    options.channels_last = channels_last();
     if (options_.fp16_allreduce) options.reduction.compression = hvd::Compression::fp16;
     return options;
   }
@@ -116,6 +126,8 @@ class TrainingRun {
   at::Device agreed_device() const {
     std::string error;
     const at::Device device = choose_device(options_.device, error);
+    if (error.empty() && options_.dtype == "fp16" && device.is_cpu())
+      error = "--dtype fp16 needs a GPU; bf16 runs on a CPU";
     agree(error, exit_usage);
     require_same(std::int64_t{device.is_cuda()}, "the devices (CPU, GPU)", exit_usage);
     return device;
@@ -124,7 +136,10 @@ class TrainingRun {
   DataSets open_data() const {
     if (options_.synthetic) return synthetic_data();
     std::string error;
-    std::optional<DataSets> data = info_.data.open(options_.data, error);
+    DataRequest request = options_.data;
+    request.seed = options_.seed;
+    request.classes = options_.shape.classes;
+    std::optional<DataSets> data = info_.data.open(request, error);
     agree(error, exit_no_input);
     return std::move(*data);
   }
@@ -218,7 +233,8 @@ class TrainingRun {
                              [this](const Trainer::StepResult& result) { after_step(result); }});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     console_.end_epoch(score, seconds.count(),
-                       schedules_.empty() ? std::nullopt : std::optional<double>(rate()));
+                       schedules_.empty() ? std::nullopt : std::optional<double>(rate()),
+                       train.waited());
     // --max-steps cut it short
     if (progress_.steps - before < static_cast<std::int64_t>(whole)) return;
     ++progress_.epochs;

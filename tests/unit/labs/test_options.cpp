@@ -169,12 +169,12 @@ TEST_CASE("the list has a line for each model, with what it is fed and where it 
 }
 
 TEST_CASE("a model whose data cannot be read yet is only described", "[options]") {
-  const auto refused = parse({"--model", "resnet50"});
+  const auto refused = parse({"--model", "text-nnlm"});
   CHECK_FALSE(refused.options);
   CHECK(refused.exit_code == exit_usage);
   CHECK(refused.text ==
-        "train: resnet50: its data pipeline is not there yet; --describe shows the model\n");
-  const auto described = parse({"--model", "resnet50", "--describe"});
+        "train: text-nnlm: its data pipeline is not there yet; --describe shows the model\n");
+  const auto described = parse({"--model", "text-nnlm", "--describe"});
   REQUIRE(described.options);
   CHECK(described.options->describe);
   CHECK_FALSE(parse({}).options->describe);

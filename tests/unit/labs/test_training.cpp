@@ -1,9 +1,11 @@
 #include <sstream>
 
 #include "tests/unit/torch/catch_with_torch.h"
+#include "worker/data/crop.h"
 #include "worker/data/split_mix.h"
 #include "worker/data/synthetic_digits.h"
 #include "worker/data/synthetic_numbers.h"
+#include "worker/data/synthetic_patterns.h"
 #include "worker/labs/checked_file.h"
 #include "worker/labs/checkpoint.h"
 #include "worker/labs/trainer.h"
@@ -78,6 +80,42 @@ TEST_CASE("a linear model hardly learns the made-up house numbers", "[learning]"
   const auto accuracy =
       linear(unseen.inputs.flatten(1)).argmax(1).eq(unseen.labels).to(torch::kDouble).mean();
   CHECK(accuracy.item<double>() < 0.3);
+}
+
+TEST_CASE("a linear model hardly learns the made-up patterns", "[learning]") {
+  torch::manual_seed(1);
+  constexpr std::size_t kSide = 32;
+  const auto pictures = [](std::size_t count, std::uint64_t seed) {
+    Batch batch{torch::empty({static_cast<std::int64_t>(count), 3 * kSide * kSide}),
+                torch::empty({static_cast<std::int64_t>(count)}, torch::kLong)};
+    CropOptions options;
+    options.side = kSide;
+    for (std::size_t i = 0; i < count; ++i) {
+      SplitMix random(seed, i);
+      const std::size_t kind = random.below(kPatterns);
+      const Image image = synthetic_pattern(kind, 120, 120, random);
+      write_crop(image, middle_crop({120, 120}), options,
+                 batch.inputs.data_ptr<float>() + i * 3 * kSide * kSide);
+      batch.labels[static_cast<std::int64_t>(i)] = static_cast<std::int64_t>(kind);
+    }
+    return batch;
+  };
+  const Batch known = pictures(1500, 1);
+  const Batch unseen = pictures(500, 2);
+  torch::nn::Linear linear(3 * kSide * kSide, 10);
+  SGD sgd(linear->parameters(), SGDOptions(0.01).momentum(0.5));
+  for (int epoch = 0; epoch < 10; ++epoch) {
+    for (std::int64_t begin = 0; begin < 1500; begin += 50) {
+      sgd.zero_grad();
+      torch::nll_loss(torch::log_softmax(linear(known.inputs.slice(0, begin, begin + 50)), 1),
+                      known.labels.slice(0, begin, begin + 50))
+          .backward();
+      sgd.step();
+    }
+  }
+  const auto accuracy = linear(unseen.inputs).argmax(1).eq(unseen.labels).to(torch::kDouble).mean();
+  std::printf("linear on patterns %.1f %%\n", 100 * accuracy.item<double>());
+  CHECK(accuracy.item<double>() < 0.32);
 }
 
 // One step of a net that only has its penalty: weights shrink by the rate times its gradient.

@@ -16,21 +16,23 @@ torch::nn::Conv2d alexnet_conv(std::int64_t in, std::int64_t out, std::int64_t k
 
 class AlexnetOwt final : public LabModel {
  public:
-  explicit AlexnetOwt(double dropout)
+  // `width`: channels of the first layer, 64 in the paper; the others and the linear ones follow.
+  AlexnetOwt(double dropout, std::int64_t width, std::int64_t classes)
       : features_(register_module(
             "features",
             torch::nn::Sequential(
-                torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 64, 11).stride(4).padding(2)),
-                torch::nn::ReLU(), alexnet_pool(), alexnet_conv(64, 192, 5), torch::nn::ReLU(),
-                alexnet_pool(), alexnet_conv(192, 384, 3), torch::nn::ReLU(),
-                alexnet_conv(384, 256, 3), torch::nn::ReLU(), alexnet_conv(256, 256, 3),
-                torch::nn::ReLU(), alexnet_pool()))),
+                torch::nn::Conv2d(torch::nn::Conv2dOptions(3, width, 11).stride(4).padding(2)),
+                torch::nn::ReLU(), alexnet_pool(), alexnet_conv(width, 3 * width, 5),
+                torch::nn::ReLU(), alexnet_pool(), alexnet_conv(3 * width, 6 * width, 3),
+                torch::nn::ReLU(), alexnet_conv(6 * width, 4 * width, 3), torch::nn::ReLU(),
+                alexnet_conv(4 * width, 4 * width, 3), torch::nn::ReLU(), alexnet_pool()))),
         classifier_(register_module(
             "classifier",
-            torch::nn::Sequential(torch::nn::Dropout(dropout), torch::nn::Linear(256 * 6 * 6, 4096),
-                                  torch::nn::ReLU(), torch::nn::Dropout(dropout),
-                                  torch::nn::Linear(4096, 4096), torch::nn::ReLU(),
-                                  torch::nn::Linear(4096, 1000)))) {}
+            torch::nn::Sequential(torch::nn::Dropout(dropout),
+                                  torch::nn::Linear(4 * width * 36, 64 * width), torch::nn::ReLU(),
+                                  torch::nn::Dropout(dropout),
+                                  torch::nn::Linear(64 * width, 64 * width), torch::nn::ReLU(),
+                                  torch::nn::Linear(64 * width, classes)))) {}
 
   torch::Tensor forward(const torch::Tensor& images) override {
     // Only images of another size than 224x224 need it.
@@ -48,14 +50,21 @@ class AlexnetOwt final : public LabModel {
 }  // namespace
 
 ModelInfo alexnet_owt() {
-  return {"alexnet-owt",
-          "five convolutions and three linear layers, 1000 classes",
-          imagenet_records(),
-          "Krizhevsky, arXiv 1404.5997, as torchvision has it",
-          61'100'840,
-          [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
-            return std::make_shared<AlexnetOwt>(shape.dropout);
-          }};
+  ModelInfo info{"alexnet-owt",
+                 "five convolutions and three linear layers, 1000 classes",
+                 imagenet_records(),
+                 "Krizhevsky, arXiv 1404.5997, as torchvision has it",
+                 61'100'840,
+                 [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
+                   return std::make_shared<AlexnetOwt>(shape.dropout, shape.width, shape.classes);
+                 }};
+  info.shape.width = 64;
+  info.shape.classes = 1000;
+  info.recipe.epochs = 90;
+  info.recipe.lr = 0.00125;  // 0.01 at 256 images a step
+  info.recipe.momentum = 0.9;
+  info.recipe.drops = {{30, 1e-1}, {60, 1e-2}};
+  return info;
 }
 
 }  // namespace hvdrun

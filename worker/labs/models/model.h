@@ -25,6 +25,13 @@ class LabModel : public torch::nn::Module {
   }
   // The class of each sample, int64 [n].
   virtual torch::Tensor predict(const torch::Tensor& output) const { return output.argmax(1); }
+  // Kernels of convolutions pixel by pixel, as NHWC images want them. Before an optimizer has them.
+  void to_channels_last() {
+    const torch::NoGradGuard no_grad;
+    for (torch::Tensor& parameter : parameters())
+      if (parameter.dim() == 4)
+        parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  }
   // What the recipe adds to the loss, L2 on weights say; undefined: nothing.
   virtual torch::Tensor penalty() const { return {}; }
   // Some batch of `n`: the shape and type that forward() takes.

@@ -12,7 +12,8 @@ using Columns = std::array<std::string, 5>;
 
 const std::vector<ModelInfo>& models() {
   static const std::vector<ModelInfo> all = {
-      mnist_cnn(), mnist_linear(), resnet50(), alexnet_owt(), wrn_16_10(), text_nnlm(), svhn_cnn(),
+      mnist_cnn(),      mnist_linear(), resnet50(),  alexnet_owt(),
+      artists_resnet(), wrn_16_10(),    text_nnlm(), svhn_cnn(),
   };
   return all;
 }

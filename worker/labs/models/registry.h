@@ -18,8 +18,9 @@ class LabModel;
 // What of a model the command line may change.
 struct ModelShape {
   double dropout = 0.5;
-  std::int64_t depth = 0;  // in layers; 0: the model has one depth only
-  std::int64_t width = 0;  // as a factor; likewise
+  std::int64_t depth = 0;    // in layers; 0: the model has one depth only
+  std::int64_t width = 0;    // as a factor, or channels of the first layer; likewise
+  std::int64_t classes = 0;  // 0: the model has one number only, or that of its data
 };
 
 struct ModelInfo {
@@ -35,6 +36,8 @@ struct ModelInfo {
   Recipe recipe = {};
   // What is wrong with a depth or a width; empty: nothing. Null: any will do.
   std::string (*refuse)(const ModelShape& shape) = nullptr;
+  bool classes_of_data = false;  // there are as many as the data has
+  bool reports_classes = false;  // at the end, how well each is found
 };
 
 const std::vector<ModelInfo>& models();
@@ -51,6 +54,7 @@ ModelInfo mnist_cnn();
 ModelInfo mnist_linear();
 ModelInfo resnet50();
 ModelInfo alexnet_owt();
+ModelInfo artists_resnet();
 ModelInfo wrn_16_10();
 ModelInfo text_nnlm();
 ModelInfo svhn_cnn();

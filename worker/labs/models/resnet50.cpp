@@ -1,6 +1,6 @@
 // ResNet-50 (He et al., arXiv 1512.03385) in the form called v1.5: where a block halves the image
 // it is the 3x3 convolution that strides, not the 1x1 before it. Names are torchvision's.
-#include "worker/labs/models/model.h"
+#include "worker/labs/models/resnet.h"
 
 namespace hvdrun {
 namespace {
@@ -58,14 +58,14 @@ torch::nn::Sequential resnet_stage(std::int64_t in, std::int64_t planes, int blo
 
 class Resnet50 final : public LabModel {
  public:
-  Resnet50()
-      : conv1_(register_module("conv1", resnet_conv(3, 64, 7, 2))),
-        bn1_(register_module("bn1", torch::nn::BatchNorm2d(64))),
-        layer1_(register_module("layer1", resnet_stage(64, 64, 3, 1))),
-        layer2_(register_module("layer2", resnet_stage(256, 128, 4, 2))),
-        layer3_(register_module("layer3", resnet_stage(512, 256, 6, 2))),
-        layer4_(register_module("layer4", resnet_stage(1024, 512, 3, 2))),
-        fc_(register_module("fc", torch::nn::Linear(512 * kExpansion, 1000))) {
+  Resnet50(std::int64_t width, std::int64_t classes)
+      : conv1_(register_module("conv1", resnet_conv(3, width, 7, 2))),
+        bn1_(register_module("bn1", torch::nn::BatchNorm2d(width))),
+        layer1_(register_module("layer1", resnet_stage(width, width, 3, 1))),
+        layer2_(register_module("layer2", resnet_stage(4 * width, 2 * width, 4, 2))),
+        layer3_(register_module("layer3", resnet_stage(8 * width, 4 * width, 6, 2))),
+        layer4_(register_module("layer4", resnet_stage(16 * width, 8 * width, 3, 2))),
+        fc_(register_module("fc", torch::nn::Linear(8 * width * kExpansion, classes))) {
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* conv = module->as<torch::nn::Conv2d>()) {
         torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
@@ -96,14 +96,27 @@ class Resnet50 final : public LabModel {
 
 }  // namespace
 
+std::shared_ptr<LabModel> make_resnet50(std::int64_t width, std::int64_t classes) {
+  return std::make_shared<Resnet50>(width, classes);
+}
+
 ModelInfo resnet50() {
-  return {
-      "resnet50",
-      "residual net of 50 layers, v1.5, 1000 classes",
-      imagenet_records(),
-      "He et al., arXiv 1512.03385, as torchvision has it",
-      25'557'032,
-      [](const ModelShape&) -> std::shared_ptr<LabModel> { return std::make_shared<Resnet50>(); }};
+  ModelInfo info{"resnet50",
+                 "residual net of 50 layers, v1.5, 1000 classes",
+                 imagenet_records(),
+                 "He et al., arXiv 1512.03385, as torchvision has it",
+                 25'557'032,
+                 [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
+                   return make_resnet50(shape.width, shape.classes);
+                 }};
+  info.shape.width = 64;
+  info.shape.classes = 1000;
+  info.recipe.epochs = 90;
+  info.recipe.lr = 0.0125;  // 0.1 at 256 images a step
+  info.recipe.momentum = 0.9;
+  info.recipe.warmup_epochs = 5;
+  info.recipe.drops = {{30, 1e-1}, {60, 1e-2}, {80, 1e-3}};
+  return info;
 }
 
 }  // namespace hvdrun

@@ -1,0 +1,117 @@
+// The lab models that are fed with JPEGs and PNGs, small, on made-up sets.
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string made(const std::string& kind, const TempFolder& folder, const char* train,
+                 const char* test) {
+  const RunResult result = run({.args = {build_path("worker/data/hvd-make-dataset"), kind,
+                                         folder.path(), "--train", train, "--test", test}});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  return folder.path();
+}
+
+RunResult train_images(const std::string& np, std::vector<std::string> args) {
+  std::vector<std::string> all = {"-np",          np,  build_path("train"), "--width", "8",
+                                  "--image-size", "64"};
+  all.insert(all.end(), args.begin(), args.end());
+  RunOptions options;
+  options.limit = 240s;
+  options.env.emplace_back("OMP_NUM_THREADS", "1");
+  return hvdrun(all, options);
+}
+
+double final_accuracy(const RunResult& result) {
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  const auto at = result.out.find("test accuracy ");
+  REQUIRE(at != std::string::npos);
+  double accuracy = 0;
+  REQUIRE(std::sscanf(result.out.c_str() + at, "test accuracy %lf", &accuracy) == 1);
+  return accuracy;
+}
+
+}  // namespace
+
+TEST_CASE("resnet50 and alexnet-owt learn from shards of JPEGs", "[train][images]") {
+  const TempFolder folder;
+  const std::string data = made("imagenet", folder, "2000", "300");
+  // Guessing is 10 %.
+  const RunResult alexnet = train_images(
+      "2", {"--model", "alexnet-owt", "--classes", "10", "--data-dir", data, "--epochs", "5",
+            "--batch-size", "8", "--optimizer", "adam", "--lr", "0.0005", "--dropout", "0.1"});
+  CHECK(final_accuracy(alexnet) > 30);
+  CHECK_THAT(alexnet.out,
+             Catch::Contains("2000 training, 300 test images") && Catch::Contains("% for images"));
+  const RunResult resnet = train_images(
+      "1", {"--model", "resnet50", "--classes", "10", "--data-dir", data, "--epochs", "4",
+            "--batch-size", "16", "--optimizer", "adam", "--lr", "0.003", "--warmup-epochs", "0"});
+  CHECK(final_accuracy(resnet) > 14);
+
+  // Another arithmetic, another order in memory, another decoder.
+  const RunResult other = train_images(
+      "2", {"--model",        "resnet50", "--classes",     "10",   "--data_dir",   data,
+            "--epochs",       "1",        "--max-steps",   "3",    "--batch_size", "8",
+            "--dtype",        "bf16",     "--data-format", "NHWC", "--dct-method", "fast",
+            "--data-threads", "2"});
+  CHECK(final_accuracy(other) >= 0);
+  CHECK_THAT(other.out, Catch::Contains("bf16, NHWC"));
+  const RunResult half = train_images(
+      "2", {"--model", "resnet50", "--data-dir", data, "--dtype", "fp16", "--max-steps", "1"});
+  CHECK(half.exit_code == 64);
+  CHECK_THAT(half.err, Catch::Contains("--dtype fp16 needs a GPU"));
+  const RunResult few = train_images("2", {"--model", "resnet50", "--data-dir", data, "--classes",
+                                           "2", "--max-steps", "1", "--batch-size", "8"});
+  CHECK(few.exit_code != 0);
+  CHECK_THAT(few.err, Catch::Contains("is no class from 1 to 2"));
+}
+
+TEST_CASE("artists-resnet reports every class over all ranks", "[train][images]") {
+  const TempFolder folder;
+  const std::string data = made("artists", folder, "300", "1");
+  const RunResult result =
+      train_images("3", {"--model", "artists-resnet", "--data-dir", data, "--epochs", "2",
+                         "--batch-size", "8", "--lr", "0.002"});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  for (const char* part : {"arcos", "bandini", "corvin", "delacre", "ennis", "weighted mean",
+                           "confusion matrix", " s in all"})
+    CHECK_THAT(result.out, Catch::Contains(part));
+  // The matrix has every held-back image once.
+  long sum = 0;
+  const auto matrix = result.out.find("columns what it was taken for\n");
+  REQUIRE(matrix != std::string::npos);
+  std::istringstream lines(result.out.substr(matrix));
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    for (long count = 0; words >> count;) sum += count;
+  }
+  const auto tests = result.out.find(" training, ");
+  REQUIRE(tests != std::string::npos);
+  CHECK(sum == std::stol(result.out.substr(tests + 11)));
+
+  // One that cannot be decoded ends the run with its name.
+  std::ofstream(data + "/arcos/broken.jpg") << "no picture";
+  const RunResult broken = train_images(
+      "2", {"--model", "artists-resnet", "--data-dir", data, "--epochs", "1", "--batch-size", "8"});
+  CHECK(broken.exit_code != 0);
+  CHECK_THAT(broken.err, Catch::Contains("arcos/broken.jpg: neither a JPEG nor a PNG"));
+}
+
+}  // namespace hvdrun::test

@@ -1,0 +1,138 @@
+#include "worker/labs/pipeline_images.h"
+
+#include <filesystem>
+#include <stdexcept>
+#include <utility>
+
+#include <hvd/hvd.h>
+
+#include "worker/data/split_mix.h"
+#include "worker/labs/data_format.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kTestPart = 5;  // one of so many
+
+PipelineOptions pipeline_options(const DataRequest& request) {
+  PipelineOptions options;
+  options.side = static_cast<std::size_t>(request.image_size);
+  options.dct = request.dct_method == "fast" ? DctMethod::fast : DctMethod::accurate;
+  options.threads = request.data_threads > 0 ? static_cast<std::size_t>(request.data_threads)
+                                             : cores_for_a_rank(hvd::local_size());
+  return options;
+}
+
+std::unique_ptr<Dataset> dataset(std::unique_ptr<ImageSource> source, const DataRequest& request,
+                                 std::vector<double> weights = {},
+                                 std::vector<std::string> names = {}) {
+  return std::make_unique<PipelineImages>(std::move(source), pipeline_options(request),
+                                          std::move(weights), std::move(names));
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code code;
+  return std::filesystem::is_directory(path, code);
+}
+
+std::optional<DataSets> open_two_folders(const DataRequest& request, std::string& error) {
+  const auto train = list_class_folders(request.directory + "/train", error);
+  if (!train) return std::nullopt;
+  const bool is_short = is_folder(request.directory + "/val");
+  const std::string other = request.directory + (is_short ? "/val" : "/validation");
+  const auto test = list_class_folders(other, error);
+  if (!test) return std::nullopt;
+  if (test->classes != train->classes) {
+    error = other + ": its folders are not those of " + request.directory + "/train";
+    return std::nullopt;
+  }
+  const auto classes = static_cast<std::int64_t>(train->classes.size());
+  if (request.classes > 0 && classes > request.classes) {
+    error = request.directory + "/train: " + std::to_string(classes) +
+            " folders, but the model has " + std::to_string(request.classes) +
+            " classes; --classes sets them";
+    return std::nullopt;
+  }
+  DataSets sets;
+  sets.train = dataset(folder_source(train->files, classes), request, {}, train->classes);
+  sets.test = dataset(folder_source(test->files, classes), request, {}, train->classes);
+  return sets;
+}
+
+}  // namespace
+
+PipelineImages::PipelineImages(std::shared_ptr<const ImageSource> source,
+                               const PipelineOptions& options, std::vector<double> class_weights,
+                               std::vector<std::string> names)
+    : source_(std::move(source)),
+      side_(static_cast<std::int64_t>(options.side)),
+      class_weights_(std::move(class_weights)),
+      names_(std::move(names)),
+      pipeline_(source_, options) {}
+
+std::optional<Batch> PipelineImages::next() {
+  std::string error;
+  std::optional<CroppedImages> images = pipeline_.next(error);
+  if (!error.empty()) throw std::runtime_error(error);
+  if (!images) return std::nullopt;
+  // The tensors are the pipeline's own memory.
+  const auto owner = std::make_shared<CroppedImages>(std::move(*images));
+  const auto n = static_cast<std::int64_t>(owner->labels.size());
+  const auto keep = [owner](void*) {};
+  return Batch{at::from_blob(owner->pixels.data(), {n, 3, side_, side_}, keep, at::kFloat),
+               at::from_blob(owner->labels.data(), {n}, keep, at::kLong)};
+}
+
+std::optional<DataSets> open_imagenet(const DataRequest& request, std::string& error) {
+  if (is_folder(request.directory + "/train")) return open_two_folders(request, error);
+  DataSets sets;
+  for (const bool train : {true, false}) {
+    std::unique_ptr<ImageSource> source =
+        shard_source(request.directory, train ? "train" : "validation", request.classes, error);
+    if (!source) {
+      error += "; scripts/make-dataset imagenet DIR makes a set";
+      return std::nullopt;
+    }
+    (train ? sets.train : sets.test) = dataset(std::move(source), request);
+  }
+  return sets;
+}
+
+std::optional<DataSets> open_labelled_folders(const DataRequest& request, std::string& error) {
+  const auto found = list_class_folders(request.directory, error);
+  if (!found) {
+    error += "; scripts/make-dataset artists DIR makes a set";
+    return std::nullopt;
+  }
+  const std::size_t classes = found->classes.size();
+  std::vector<std::vector<ClassFolders::File>> by_class(classes);
+  for (const ClassFolders::File& file : found->files)
+    by_class[static_cast<std::size_t>(file.label)].push_back(file);
+  std::vector<ClassFolders::File> train;
+  std::vector<ClassFolders::File> test;
+  std::vector<double> weights;
+  for (std::size_t label = 0; label < classes; ++label) {
+    std::vector<ClassFolders::File>& files = by_class[label];
+    if (files.size() < 2) {
+      error = request.directory + "/" + found->classes[label] +
+              ": one image; a class needs two, one of them for the test";
+      return std::nullopt;
+    }
+    SplitMix random(request.seed, label);
+    for (std::size_t i = files.size(); i > 1; --i) std::swap(files[i - 1], files[random.below(i)]);
+    const std::size_t held = std::max<std::size_t>(1, files.size() / kTestPart);
+    const auto middle = files.begin() + static_cast<std::ptrdiff_t>(held);
+    test.insert(test.end(), files.begin(), middle);
+    train.insert(train.end(), middle, files.end());
+    weights.push_back(static_cast<double>(files.size() - held));
+  }
+  for (double& weight : weights)
+    weight = static_cast<double>(train.size()) / (static_cast<double>(classes) * weight);
+  const auto count = static_cast<std::int64_t>(classes);
+  DataSets sets;
+  sets.train = dataset(folder_source(std::move(train), count), request, weights, found->classes);
+  sets.test = dataset(folder_source(std::move(test), count), request, weights, found->classes);
+  return sets;
+}
+
+}  // namespace hvdrun

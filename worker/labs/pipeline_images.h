@@ -1,0 +1,46 @@
+// Images that are decoded while the model trains, as a data set.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/data/input_pipeline.h"
+#include "worker/labs/dataset.h"
+
+namespace hvdrun {
+
+class PipelineImages final : public Dataset {
+ public:
+  // `names`: of the classes, or none.
+  PipelineImages(std::shared_ptr<const ImageSource> source, const PipelineOptions& options,
+                 std::vector<double> class_weights = {}, std::vector<std::string> names = {});
+
+  std::size_t size() const override { return source_->size(); }
+  std::int64_t classes() const override { return source_->classes(); }
+  std::uint32_t checksum() const override { return source_->checksum(); }
+  std::vector<double> class_weights() const override { return class_weights_; }
+  std::vector<std::string> class_names() const override { return names_; }
+  std::optional<double> waited() const override { return pipeline_.times().waited.count(); }
+  // Batches are float [n, 3, side, side].
+  void begin(Pass pass) override { pipeline_.begin(std::move(pass)); }
+  std::optional<Batch> next() override;
+
+ private:
+  std::shared_ptr<const ImageSource> source_;
+  std::int64_t side_;
+  std::vector<double> class_weights_;
+  std::vector<std::string> names_;
+  InputPipeline pipeline_;
+};
+
+struct DataRequest;
+
+// Shards train-* and validation-*, or folders train/CLASS and val/CLASS (or validation/CLASS).
+std::optional<DataSets> open_imagenet(const DataRequest& request, std::string& error);
+// CLASS/FILE, of which every fifth of each class, drawn by the seed, is for the test; classes count
+// by how few they are, so that all together count alike.
+std::optional<DataSets> open_labelled_folders(const DataRequest& request, std::string& error);
+
+}  // namespace hvdrun
