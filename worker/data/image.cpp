@@ -44,6 +44,8 @@ class PngReader {
 
   bool read(std::vector<std::uint8_t>& pixels, std::string& error) {
     image_.format = PNG_FORMAT_RGB;
+    // 16 bits without a gamma are as 8 bits are, not linear.
+    image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
     pixels.resize(PNG_IMAGE_SIZE(image_));
     const png_color black{0, 0, 0};
     if (png_image_finish_read(&image_, &black, pixels.data(), 0, nullptr) != 0 &&

@@ -27,7 +27,7 @@ enum class DctMethod { fast, accurate };
 
 struct DecodeOptions {
   DctMethod dct = DctMethod::accurate;
-  // A JPEG is decoded to an eighth, two eighths, ... of its size when that still has so many rows
+  // A JPEG is decoded to an eighth, a quarter or half of its size when that still has so many rows
   // and columns: less work, and a better reduction than taking single pixels. 0: as it is.
   std::size_t least_rows = 0;
   std::size_t least_columns = 0;

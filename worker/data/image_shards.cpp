@@ -69,6 +69,7 @@ class ShardSource final : public ImageSource {
 std::size_t count_shards(const std::string& directory, const std::string& name,
                          std::string& error) {
   std::error_code code;
+  std::size_t found = 0;
   std::filesystem::directory_iterator next(directory, code);
   for (const std::filesystem::directory_iterator end; !code && next != end; next.increment(code)) {
     const std::string file = next->path().filename().string();
@@ -78,8 +79,17 @@ std::size_t count_shards(const std::string& directory, const std::string& name,
     const std::string digits = file.substr(of + 4);
     if (digits.find_first_not_of("0123456789") != std::string::npos) continue;
     const std::size_t shards = std::stoul(digits);
-    if (shards > 0 && shards <= kMaxShards) return shards;
+    if (shards == 0 || shards > kMaxShards || shards == found) continue;
+    if (found != 0) {
+      error = directory;
+      error.append(": shards ").append(name).append(" of two sets, ");
+      error.append(std::to_string(std::min(found, shards))).append(" and ");
+      error.append(std::to_string(std::max(found, shards)));
+      return 0;
+    }
+    found = shards;
   }
+  if (found != 0 && !code) return found;
   error = code ? directory + ": " + code.message()
                : directory + ": no shards " + shard_name(name, 0, 8) + " or the like";
   return 0;

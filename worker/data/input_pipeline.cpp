@@ -1,8 +1,10 @@
 #include "worker/data/input_pipeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <sched.h>
+#include <system_error>
 #include <utility>
 
 namespace hvdrun {
@@ -21,8 +23,12 @@ InputPipeline::InputPipeline(std::shared_ptr<const ImageSource> source,
     : source_(std::move(source)),
       options_(options),
       image_floats_(3 * options.side * options.side) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.threads); ++i)
-    threads_.emplace_back([this] { work(); });
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.threads); ++i) try {
+      threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;
+      break;  // as many as there may be
+    }
 }
 
 InputPipeline::~InputPipeline() {
@@ -142,12 +148,12 @@ bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, float* pixels, 
   DecodeOptions decode;
   decode.dct = options_.dct;
   const auto side = static_cast<double>(options_.side);
-  decode.least_rows =
-      static_cast<std::size_t>(static_cast<double>(size->rows) * std::min(1.0, side / crop.rows)) +
-      1;
-  decode.least_columns = static_cast<std::size_t>(static_cast<double>(size->columns) *
-                                                  std::min(1.0, side / crop.columns)) +
-                         1;
+  const auto least = [&](std::size_t whole, double part) {
+    return static_cast<std::size_t>(
+        std::ceil(static_cast<double>(whole) * std::min(1.0, side / part)));
+  };
+  decode.least_rows = least(size->rows, crop.rows);
+  decode.least_columns = least(size->columns, crop.columns);
   const std::optional<Image> image = decode_image(encoded->bytes, decode, error);
   if (!image) return fail();
   const double down = static_cast<double>(image->rows) / static_cast<double>(size->rows);

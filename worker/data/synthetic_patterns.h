@@ -1,6 +1,6 @@
 // Made-up pictures whose class is a pattern: stripes of two directions, lozenges, spirals, a
-// chequerboard, rings, dots, rays, zigzags, crosses. Colours, phase and period are anyone's, so that no single pixel
-// tells anything and a linear model stays near guessing.
+// chequerboard, rings, dots, rays, zigzags, crosses. Colours, phase and period are anyone's, so
+// that no single pixel tells anything and a linear model stays near guessing.
 #pragma once
 
 #include <cstddef>

@@ -140,6 +140,13 @@ TEST_CASE("grey, palette, transparent and 16-bit PNGs become colours", "[image]"
   check_pixel(decoded(png_of(PNG_FORMAT_RGBA, {200, 100, 50, 0}, 1)), 0, 0, 0, 0);
   const std::vector<std::uint8_t> map{10, 20, 30, 200, 210, 220};
   check_pixel(decoded(png_of(PNG_FORMAT_RGB_COLORMAP, {1}, 1, map.data(), 2)), 200, 210, 220, 0);
+  // 16 bits without a gamma are those of 8.
+  std::string deep = png_of(PNG_FORMAT_LINEAR_Y, {0x80, 0x80}, 1);
+  check_pixel(decoded(deep), 188, 188, 188);  // linear, as its gamma says
+  const auto gamma = deep.find("gAMA");
+  REQUIRE(gamma != std::string::npos);
+  deep.erase(gamma - 4, 16);
+  check_pixel(decoded(deep), 128, 128, 128);
   // 16 bits, linear: full red.
   const std::vector<std::uint8_t> linear{0xff, 0xff, 0, 0, 0, 0};
   check_pixel(decoded(png_of(PNG_FORMAT_LINEAR_RGB, linear, 1)), 255, 0, 0, 1);
@@ -179,6 +186,13 @@ TEST_CASE("what is no image, damaged or cut off is one line", "[image]") {
   std::string huge_png = png;
   huge_png[18] = '\x7f';
   CHECK_THAT(image_error(huge_png), StartsWith("PNG: "));
+  // Thousands of scans in a small file would take minutes.
+  std::string scans = jpeg_of(JCS_RGB, 3, true, {200, 100, 50});
+  const std::string last = scans.substr(scans.rfind("\xff\xda"));
+  const std::string scan = last.substr(0, last.size() - 2);
+  scans.resize(scans.size() - 2);
+  for (int i = 0; i < 200; ++i) scans += scan;
+  CHECK_THAT(image_error(scans + "\xff\xd9"), Contains("more than 100 scans"));
   // Flipped bits are an image or one line, never more.
   std::size_t seen = 0;
   for (std::size_t i = 0; i < jpeg.size(); i += 7) {
@@ -310,6 +324,10 @@ TEST_CASE("shards are read as one list, and what is wrong in them names its reco
                            error));
   CHECK_FALSE(shard_source(folder.path(), "bad", 10, error)->read(0, error));
   CHECK_THAT(error, Contains("bad-00000-of-00001: record 0: no \"image/encoded\""));
+  REQUIRE(write_whole_file(folder.path() + "/train-00000-of-00002", "", error));
+  CHECK_FALSE(shard_source(folder.path(), "train", 10, error));
+  CHECK_THAT(error, Contains("shards train of two sets, 2 and 4"));
+  std::filesystem::remove(folder.path() + "/train-00000-of-00002");
   std::filesystem::remove(folder.path() + "/train-00002-of-00004");
   CHECK_FALSE(shard_source(folder.path(), "train", 10, error));
   CHECK_THAT(error, Contains("train-00002-of-00004"));
