@@ -9,6 +9,8 @@
 #include "worker/data/synthetic_digits.h"
 #include "worker/data/synthetic_numbers.h"
 #include "worker/data/synthetic_patterns.h"
+#include "worker/data/synthetic_sentences.h"
+#include "worker/data/whole_file.h"
 
 namespace {
 
@@ -26,6 +28,7 @@ struct Kind {
   const char* name;
   const char* what;
   bool may_be_gzip;
+  bool one_file;       // write() is called once, for both numbers together
   std::int64_t train;  // images, unless --train and --test say otherwise
   std::int64_t test;
   bool (*write)(const std::string& directory, hvdrun::Split split, std::size_t count,
@@ -33,29 +36,36 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"mnist", "synthetic digits", true, 12000, 2000,
+    {"mnist", "synthetic digits", true, false, 12000, 2000,
      [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
         bool compressed, std::string& error) {
        return hvdrun::write_mnist(directory, split, hvdrun::synthetic_digits(split, count, seed),
                                   compressed, error);
      }},
-    {"fashion", "synthetic clothes", true, 12000, 2000,
+    {"fashion", "synthetic clothes", true, false, 12000, 2000,
      [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
         bool compressed, std::string& error) {
        return hvdrun::write_mnist(directory, split, hvdrun::synthetic_clothes(split, count, seed),
                                   compressed, error);
      }},
-    {"imagenet", "synthetic patterns in shards", false, 2000, 400,
+    {"imagenet", "synthetic patterns in shards", false, false, 2000, 400,
      [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
         bool /*compressed*/, std::string& error) {
        return hvdrun::write_synthetic_imagenet(directory, split, count, seed, error);
      }},
-    {"artists", "synthetic patterns in folders", false, 1000, 200,
+    {"text", "synthetic sentences in sentences.csv, which train divides itself", false, true, 10000,
+     2000,
+     [](const std::string& directory, hvdrun::Split /*split*/, std::size_t count,
+        std::uint64_t seed, bool /*compressed*/, std::string& error) {
+       return hvdrun::write_whole_file(directory + "/sentences.csv",
+                                       hvdrun::synthetic_sentences(count, seed), error);
+     }},
+    {"artists", "synthetic patterns in folders", false, false, 1000, 200,
      [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
         bool /*compressed*/, std::string& error) {
        return hvdrun::write_synthetic_artists(directory, split, count, seed, error);
      }},
-    {"svhn", "synthetic house numbers", false, 12000, 2000,
+    {"svhn", "synthetic house numbers", false, false, 12000, 2000,
      [](const std::string& directory, hvdrun::Split split, std::size_t count, std::uint64_t seed,
         bool /*compressed*/, std::string& error) {
        return hvdrun::write_svhn(directory, split, hvdrun::synthetic_numbers(split, count, seed),
@@ -109,14 +119,23 @@ int run(int argc, char** argv) {
   if (ec) return fail(kCannotCreate, directory + ": " + ec.message());
   std::string error;
   for (const auto split : {hvdrun::Split::train, hvdrun::Split::test}) {
-    const auto count = static_cast<std::size_t>(split == hvdrun::Split::train ? train : test);
+    const bool trains = split == hvdrun::Split::train;
+    if (made->one_file && !trains) continue;
+    const auto count = static_cast<std::size_t>(made->one_file ? train + test
+                                                : trains       ? train
+                                                               : test);
     if (!made->write(directory, split, count, seed, compressed, error)) {
       return fail(kCannotCreate, error);
     }
   }
-  std::printf("%s: %lld training and %lld test images (%s, seed %llu)\n", directory.c_str(),
-              static_cast<long long>(train), static_cast<long long>(test), made->what,
-              static_cast<unsigned long long>(seed));
+  if (made->one_file)
+    std::printf("%s: %lld samples (%s, seed %llu)\n", directory.c_str(),
+                static_cast<long long>(train) + static_cast<long long>(test), made->what,
+                static_cast<unsigned long long>(seed));
+  else
+    std::printf("%s: %lld training and %lld test images (%s, seed %llu)\n", directory.c_str(),
+                static_cast<long long>(train), static_cast<long long>(test), made->what,
+                static_cast<unsigned long long>(seed));
   return 0;
 }
 

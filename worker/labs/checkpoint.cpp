@@ -27,6 +27,8 @@ std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Mod
   archive.write("steps", c10::IValue(progress.steps));
   archive.write("seed", c10::IValue(static_cast<std::int64_t>(progress.seed)));
   archive.write("on_target", c10::IValue(progress.on_target));
+  archive.write("best_loss", c10::IValue(progress.best_loss));
+  archive.write("without_gain", c10::IValue(progress.without_gain));
   torch::serialize::OutputArchive model_archive;
   model.save(model_archive);
   archive.write("model", model_archive);
@@ -74,6 +76,12 @@ bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
     progress.seed = static_cast<std::uint64_t>(read_int(archive, "seed"));
     c10::IValue on_target;  // a checkpoint of before has none
     progress.on_target = archive.try_read("on_target", on_target) ? on_target.toInt() : 0;
+    c10::IValue best_loss;
+    c10::IValue without_gain;
+    progress.best_loss =
+        archive.try_read("best_loss", best_loss) ? best_loss.toDouble() : Progress{}.best_loss;
+    progress.without_gain =
+        archive.try_read("without_gain", without_gain) ? without_gain.toInt() : 0;
     torch::serialize::InputArchive model_archive;
     archive.read("model", model_archive);
     model.load(model_archive);

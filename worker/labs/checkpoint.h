@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,8 @@ struct Progress {
   std::int64_t steps = 0;   // in all
   std::uint64_t seed = 0;
   std::int64_t on_target = 0;  // epochs in a row, the last one included
+  double best_loss = std::numeric_limits<double>::infinity();  // on the validation set
+  std::int64_t without_gain = 0;                               // epochs since
 };
 
 // What a checkpoint fits to.

@@ -127,6 +127,13 @@ void Console::target_reached(std::int64_t epochs_in_a_row) {
   std::fflush(stdout);
 }
 
+void Console::stands_still(std::int64_t epochs_in_a_row) {
+  if (silent_) return;
+  std::printf("validation loss no lower for %lld %s in a row: done\n", wide(epochs_in_a_row),
+              epochs_in_a_row == 1 ? "epoch" : "epochs");
+  std::fflush(stdout);
+}
+
 void Console::test(const Score& score) {
   if (silent_) return;
   std::printf("test accuracy %.2f %% (loss %.4f)\n", 100 * score.accuracy, score.loss);

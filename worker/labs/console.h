@@ -43,6 +43,7 @@ class Console {
                  std::optional<double> waited);
   void validation(const Score& score);
   void target_reached(std::int64_t epochs_in_a_row);
+  void stands_still(std::int64_t epochs_in_a_row);
   void test(const Score& score);
   void report(const std::string& text);
   // A line on stderr.

@@ -7,6 +7,7 @@
 #include "worker/data/svhn_files.h"
 #include "worker/labs/image_batches.h"
 #include "worker/labs/pipeline_images.h"
+#include "worker/labs/text_batches.h"
 
 namespace hvdrun {
 namespace {
@@ -96,7 +97,7 @@ DataFormat labelled_folders() {
 }
 
 DataFormat labelled_text() {
-  return {"sentences with a label of 0 or 1", "sentences", "", nullptr};
+  return {"sentences with a label of 0 or 1", "sentences", "data/text", open_sentences};
 }
 
 }  // namespace hvdrun

@@ -38,6 +38,8 @@ struct DataRequest {
   std::int64_t image_size = 224;  // of what the model sees of a photograph, in pixels
   std::int64_t data_threads = 0;  // that decode; 0: the cores divided by the ranks of the host
   std::string dct_method = "accurate";
+  std::string text_column = "text";  // of a CSV file of sentences
+  std::string label_column = "label";
 };
 
 struct DataFormat {

@@ -50,6 +50,7 @@ class Dataset {
 
 struct DataSets {
   std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation;  // null: the test is looked at in between as well
   std::unique_ptr<Dataset> test;
 };
 

@@ -171,6 +171,18 @@ const std::vector<OptionRow>& option_rows() {
       whole(
           "data-threads", [](To & to) -> auto& { return to.data.data_threads; }, 0, 1024,
           "that decode images for a rank; 0: the cores divided by the ranks of the host (0)"),
+      {"text-column", "NAME", "of text-nnlm's CSV file: the sentences (text)",
+       [](To& to, const std::string& word) { to.data.text_column = word; },
+       [](const To& from) { return from.data.text_column; }},
+      {"label-column", "NAME", "the labels, 0 or 1 (label)",
+       [](To& to, const std::string& word) { to.data.label_column = word; },
+       [](const To& from) { return from.data.label_column; }},
+      file(
+          "embedding", "FILE", [](To & to) -> auto& { return to.embedding; },
+          "text-nnlm begins with these vectors: a word and 128 numbers in each line"),
+      {"freeze-embedding", nullptr, "and does not train them",
+       [](To& to, const std::string&) { to.freeze_embedding = true; },
+       [](const To& from) { return std::to_string(static_cast<int>(from.freeze_embedding)); }},
       choice(
           "dtype", [](To & to) -> auto& { return to.dtype; }, {"fp32", "fp16", "bf16"},
           "what the model calculates in: fp32 (default), bf16, or fp16 with loss scaling on a GPU"),

@@ -20,10 +20,10 @@ namespace po = boost::program_options;
 constexpr const char* kUsage =
     "Usage: train [options]\n"
     "       hvdrun -np 4 train [options]\n\n"
-    "Trains a model, alone or with other ranks. --list names the models; what some of them are\n"
-    "fed with cannot be read yet, but --describe shows their layers. scripts/make-dataset makes\n"
-    "a set where the real one is not at hand. Numbers in brackets are those of mnist-cnn; every\n"
-    "model has its own (docs/labs). --batch_size is --batch-size, and so on.\n\nOptions";
+    "Trains a model, alone or with other ranks. --list names the models, --describe shows the\n"
+    "layers of one. scripts/make-dataset makes a set where the real one is not at hand. Numbers\n"
+    "in brackets are those of mnist-cnn; every model has its own (docs/labs). --batch_size is\n"
+    "--batch-size, and so on.\n\nOptions";
 
 void require(bool condition, const std::string& text) {
   if (!condition) throw std::invalid_argument(text);
@@ -73,6 +73,10 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
   const std::string& optimizer = options.recipe.optimizer;
   require(given.count("momentum") == 0 || optimizer == "sgd",
           "--momentum is that of sgd; " + optimizer + " has its own");
+  for (const char* option : {"embedding", "freeze-embedding", "text-column", "label-column"})
+    require(
+        given.count(option) == 0 || options.model == "text-nnlm",
+        std::string("--") + option + " is that of text-nnlm; " + options.model + " reads no words");
   require(given.count("no-cuda") == 0 || given.count("device") == 0,
           "--no-cuda is --device cpu; give one of them");
   require(given.count("keep") == 0 || !options.checkpoint_dir.empty(),
@@ -138,13 +142,6 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
     require(rest.empty(), "unexpected argument '" + (rest.empty() ? "" : rest.front()) + "'");
     TrainOptions options = put_together(
         parsed, values.count("model") != 0 ? values["model"].as<std::string>() : "mnist-cnn");
-    if (!options.describe && !options.synthetic &&
-        find_model(options.model)->data.open == nullptr) {
-      // No line about --help: nothing that it lists would help.
-      return {std::nullopt, exit_usage,
-              "train: " + options.model +
-                  ": its data pipeline is not there yet; --describe shows the model\n"};
-    }
     return {std::move(options), exit_ok, {}};
   } catch (const std::exception& error) {
     return {std::nullopt, exit_usage,

@@ -24,6 +24,8 @@ struct TrainOptions {
   std::int64_t log_interval = 0;  // in steps; 0: no line but that of the epoch
   std::string device = "auto";
   bool synthetic = false;  // no files are read
+  std::string embedding;   // a file of word vectors; empty: they begin as random numbers
+  bool freeze_embedding = false;
   bool use_adasum = false;
   bool fp16_allreduce = false;
   std::string checkpoint;  // empty: none is written

@@ -32,6 +32,9 @@ struct Recipe {
   // 0: no such end.
   double target_accuracy = 0;
   std::int64_t patience = 2;
+  // The end when the loss on what is held back for validation has not become lower for `patience`
+  // epochs in a row.
+  bool stops_on_loss = false;
 
   // The part of the first rate that holds in an epoch after the warm-up.
   double factor(double epoch) const {

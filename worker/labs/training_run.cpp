@@ -47,6 +47,8 @@ class TrainingRun {
     Dataset& test = *data.test;
     require_same_data(train, "training");
     require_same_data(test, "test");
+    if (data.validation) require_same_data(*data.validation, "validation");
+    Dataset& validation = data.validation ? *data.validation : test;
     agree(train.size() < global_batch()
               ? std::to_string(train.size()) + " training " + info_.data.samples +
                     " are fewer than one step takes (" + std::to_string(global_batch()) +
@@ -60,10 +62,11 @@ class TrainingRun {
     if (info_.classes_of_data) shape.classes = train.classes();
     model_ = info_.make(shape);
     if (channels_last()) model_->to_channels_last();
+    take_word_vectors();
     hvd::broadcast_parameters(*model_);
     model_->to(device_);
     lr_ = recipe_.lr * lr_factor();
-    optimizer_ = make_optimizer(recipe_.optimizer, model_->parameters(), lr_, recipe_.momentum);
+    optimizer_ = make_optimizer(recipe_.optimizer, trained_parameters(), lr_, recipe_.momentum);
     progress_.seed = options_.seed;
     std::string resumed_from;
     if (!options_.resume.empty()) resumed_from = resume();
@@ -72,8 +75,9 @@ class TrainingRun {
     print_header(train.size(), test.size(), resumed_from);
 
     Trainer trainer(model_, *optimizer_, trainer_options());
-    while (progress_.epochs < recipe_.epochs && steps_left() > 0 && !on_target()) {
-      train_epoch(trainer, train, test);
+    while (progress_.epochs < recipe_.epochs && steps_left() > 0 && !on_target() &&
+           !stands_still()) {
+      train_epoch(trainer, train, validation);
     }
     console_.test(trainer.evaluate(test));
     if (info_.reports_classes)
@@ -86,6 +90,31 @@ class TrainingRun {
   std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(hvd::size()); }
   bool on_target() const {
     return recipe_.target_accuracy > 0 && progress_.on_target >= recipe_.patience;
+  }
+
+  bool stands_still() const {
+    return recipe_.stops_on_loss && progress_.without_gain >= recipe_.patience;
+  }
+
+  // Rank 0's file is everybody's: it is broadcast with the parameters.
+  void take_word_vectors() const {
+    std::string error;
+    if (!options_.embedding.empty() && hvd::rank() == 0) {
+      const std::vector<torch::Tensor> words = model_->word_parameters();
+      const auto vectors = read_word_vectors(options_.embedding,
+                                             static_cast<std::size_t>(words.at(0).size(1)), error);
+      if (vectors) model_->set_word_vectors(*vectors);
+    }
+    agree(error, exit_no_input);
+    if (!options_.freeze_embedding) return;
+    for (torch::Tensor& parameter : model_->word_parameters()) parameter.requires_grad_(false);
+  }
+
+  std::vector<torch::Tensor> trained_parameters() const {
+    std::vector<torch::Tensor> parameters;
+    for (const torch::Tensor& parameter : model_->parameters())
+      if (parameter.requires_grad()) parameters.push_back(parameter);
+    return parameters;
   }
 
   // The rule of Horovod's example: Adasum finds out itself how far the ranks' steps add up. Its
@@ -215,7 +244,7 @@ class TrainingRun {
     console_.header(facts, progress_, resumed_from);
   }
 
-  void train_epoch(Trainer& trainer, Dataset& train, Dataset& test) {
+  void train_epoch(Trainer& trainer, Dataset& train, Dataset& validation) {
     // A stream of its own per epoch and rank, so a resumed run drops what an unbroken one does.
     const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
     const auto rank = static_cast<std::uint64_t>(hvd::rank());
@@ -240,8 +269,8 @@ class TrainingRun {
     ++progress_.epochs;
     EpochResult result{progress_.epochs, progress_.steps, score,
                        seconds.count(),  rate(),          std::nullopt};
-    if (recipe_.target_accuracy > 0 || outputs_.wants_validation())
-      result.validation = validate(trainer, test);
+    if (recipe_.target_accuracy > 0 || recipe_.stops_on_loss || outputs_.wants_validation())
+      result.validation = validate(trainer, validation);
     outputs_.add_epoch(result);
     outputs_.save(progress_.epochs, [this] {
       return encode_checkpoint({options_.model, recipe_.optimizer}, *model_, *optimizer_,
@@ -250,9 +279,13 @@ class TrainingRun {
   }
 
   // All ranks have the same score, so all end in the same epoch.
-  Score validate(Trainer& trainer, Dataset& test) {
-    const Score score = trainer.evaluate(test);
+  Score validate(Trainer& trainer, Dataset& validation) {
+    const Score score = trainer.evaluate(validation);
     console_.validation(score);
+    const bool better = score.loss < progress_.best_loss;
+    if (better) progress_.best_loss = score.loss;
+    progress_.without_gain = better ? 0 : progress_.without_gain + 1;
+    if (stands_still()) console_.stands_still(progress_.without_gain);
     if (recipe_.target_accuracy <= 0) return score;
     progress_.on_target = score.accuracy > recipe_.target_accuracy ? progress_.on_target + 1 : 0;
     if (on_target()) console_.target_reached(progress_.on_target);

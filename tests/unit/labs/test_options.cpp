@@ -168,16 +168,21 @@ TEST_CASE("the list has a line for each model, with what it is fed and where it 
   CHECK_FALSE(std::getline(lines, line));
 }
 
-TEST_CASE("a model whose data cannot be read yet is only described", "[options]") {
-  const auto refused = parse({"--model", "text-nnlm"});
-  CHECK_FALSE(refused.options);
-  CHECK(refused.exit_code == exit_usage);
-  CHECK(refused.text ==
-        "train: text-nnlm: its data pipeline is not there yet; --describe shows the model\n");
-  const auto described = parse({"--model", "text-nnlm", "--describe"});
+TEST_CASE("options of sentences are those of the model that reads them", "[options]") {
+  const auto described = parse({"--model", "resnet50", "--describe"});
   REQUIRE(described.options);
   CHECK(described.options->describe);
   CHECK_FALSE(parse({}).options->describe);
+  const auto text = parse({"--model", "text-nnlm", "--text-column", "review", "--embedding", "f"});
+  REQUIRE(text.options);
+  CHECK(text.options->data.text_column == "review");
+  CHECK(text.options->recipe.stops_on_loss);
+  CHECK(text.options->recipe.optimizer == "adam");
+  const auto refused = parse({"--freeze-embedding"});
+  CHECK_FALSE(refused.options);
+  CHECK(refused.exit_code == exit_usage);
+  CHECK_THAT(refused.text, Catch::Matchers::StartsWith("train: --freeze-embedding is that of "
+                                                       "text-nnlm; mnist-cnn reads no words"));
 }
 
 TEST_CASE("a model has a recipe of its own, and what is given goes before", "[options]") {

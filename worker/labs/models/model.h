@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <torch/torch.h>
 
+#include "worker/data/word_vectors.h"
 #include "worker/labs/models/registry.h"
 
 namespace hvdrun {
@@ -32,6 +34,10 @@ class LabModel : public torch::nn::Module {
       if (parameter.dim() == 4)
         parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
   }
+  // Begins with these vectors for the words that have one; false for a model without words.
+  virtual bool set_word_vectors(const WordVectors& /*vectors*/) { return false; }
+  // What freeze() keeps from being trained; empty for a model that has nothing of the kind.
+  virtual std::vector<torch::Tensor> word_parameters() const { return {}; }
   // What the recipe adds to the loss, L2 on weights say; undefined: nothing.
   virtual torch::Tensor penalty() const { return {}; }
   // Some batch of `n`: the shape and type that forward() takes.

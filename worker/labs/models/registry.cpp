@@ -6,7 +6,7 @@
 namespace hvdrun {
 namespace {
 
-using Columns = std::array<std::string, 5>;
+using Columns = std::array<std::string, 4>;
 
 }  // namespace
 
@@ -41,13 +41,11 @@ std::shared_ptr<LabModel> make_model(const std::string& name, std::optional<doub
 }
 
 std::string list_models() {
-  std::vector<Columns> lines = {{"model", "parameters", "trains", "data", "source"}};
+  std::vector<Columns> lines = {{"model", "parameters", "data", "source"}};
   for (const ModelInfo& model : models()) {
-    lines.push_back({model.name, std::to_string(model.parameters),
-                     model.data.open != nullptr ? "yes" : "not yet", model.data.name,
-                     model.source});
+    lines.push_back({model.name, std::to_string(model.parameters), model.data.name, model.source});
   }
-  std::array<std::size_t, 5> widths{};
+  std::array<std::size_t, 4> widths{};
   for (const Columns& line : lines) {
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
   }

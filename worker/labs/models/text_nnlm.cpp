@@ -44,6 +44,19 @@ class TextNnlm final : public LabModel {
                                                    weights);
   }
 
+  bool set_word_vectors(const WordVectors& vectors) override {
+    const torch::NoGradGuard no_grad;
+    const auto count = static_cast<std::int64_t>(vectors.words.size());
+    const torch::Tensor rows =
+        torch::tensor(std::vector<std::int64_t>(vectors.words.begin(), vectors.words.end()));
+    const torch::Tensor values =
+        torch::tensor(vectors.values).view({count, static_cast<std::int64_t>(vectors.dimension)});
+    embedding_->weight.index_copy_(0, rows, values);
+    return true;
+  }
+
+  std::vector<torch::Tensor> word_parameters() const override { return {embedding_->weight}; }
+
   torch::Tensor predict(const torch::Tensor& output) const override {
     return output.squeeze(1).gt(0).to(torch::kLong);
   }
@@ -62,13 +75,19 @@ class TextNnlm final : public LabModel {
 }  // namespace
 
 ModelInfo text_nnlm() {
-  return {
+  ModelInfo info{
       "text-nnlm",
       "a bag of hashed words, 128 numbers each, and layers of 256, 64 and 1",
       labelled_text(),
       "the design of TensorFlow Hub's nnlm-en-dim128",
       16'826'753,
       [](const ModelShape&) -> std::shared_ptr<LabModel> { return std::make_shared<TextNnlm>(); }};
+  info.recipe.optimizer = "adam";
+  info.recipe.lr = 0.001;
+  info.recipe.epochs = 20;
+  info.recipe.batch_size = 512;
+  info.recipe.stops_on_loss = true;
+  return info;
 }
 
 }  // namespace hvdrun

@@ -1,0 +1,147 @@
+// text-nnlm on made-up reviews.
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string reviews(const TempFolder& folder, const char* count) {
+  const RunResult result = run({.args = {build_path("worker/data/hvd-make-dataset"), "text",
+                                         folder.path(), "--train", count, "--test", "1"}});
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  return folder.path();
+}
+
+RunResult train_text(const std::string& np, const std::string& data,
+                     std::vector<std::string> args) {
+  std::vector<std::string> all = {"-np",        np,  build_path("train"), "--model", "text-nnlm",
+                                  "--data-dir", data};
+  all.insert(all.end(), args.begin(), args.end());
+  RunOptions options;
+  options.limit = 240s;
+  options.env.emplace_back("OMP_NUM_THREADS", "1");
+  return hvdrun(all, options);
+}
+
+std::vector<double> text_losses(const std::string& np, const std::string& data,
+                                const std::string& batch, const std::string& lr) {
+  const TempFolder folder;
+  const std::string file = folder.path() + "/losses";
+  const RunResult result = train_text(
+      np, data, {"--batch-size", batch, "--lr", lr, "--max-steps", "6", "--loss-log", file});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  std::vector<double> values;
+  std::ifstream in(file);
+  for (double value = 0; in >> value;) values.push_back(value);
+  REQUIRE(values.size() == 6);
+  return values;
+}
+
+// From "epoch 2/3" to the rate, which depends on the clock.
+std::string epoch_line(const RunResult& result, const std::string& epoch) {
+  const auto at = result.out.find(epoch);
+  REQUIRE(at != std::string::npos);
+  return result.out.substr(at, result.out.find(" %", at) - at);
+}
+
+}  // namespace
+
+TEST_CASE("text-nnlm learns what no sum over words knows", "[train][text]") {
+  const TempFolder folder;
+  const std::string data = reviews(folder, "4000");
+  const RunResult result =
+      train_text("2", data, {"--epochs", "4", "--batch-size", "64", "--lr", "0.002"});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  double accuracy = 0;
+  const auto at = result.out.find("test accuracy ");
+  REQUIRE(at != std::string::npos);
+  REQUIRE(std::sscanf(result.out.c_str() + at, "test accuracy %lf", &accuracy) == 1);
+  CHECK(accuracy > 80);  // a linear model of the bag: 70
+  CHECK_THAT(result.out, Catch::Contains("validation loss ") && Catch::Contains(" sentences/s"));
+}
+
+TEST_CASE("text-nnlm: four ranks compute what one does, and a resumed run what an unbroken one",
+          "[train][text]") {
+  const TempFolder folder;
+  const std::string data = reviews(folder, "600");
+  const auto alone = text_losses("1", data, "64", "0.004");
+  const auto together = text_losses("4", data, "16", "0.001");
+  for (std::size_t i = 0; i < alone.size(); ++i)
+    CHECK(std::abs(alone[i] - together[i]) < 1e-4 * std::abs(alone[i]));
+
+  const std::string file = folder.path() + "/state";
+  const std::vector<std::string> size = {"--batch-size", "100"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), size.begin(), size.end());
+    return train_text("1", data, more);
+  };
+  const RunResult unbroken = with({"--epochs", "3"});
+  REQUIRE(with({"--epochs", "2", "--checkpoint", file}).exit_code == 0);
+  const RunResult resumed = with({"--epochs", "3", "--resume", file});
+  INFO(resumed.out << resumed.err);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK(epoch_line(resumed, "epoch 3/3") == epoch_line(unbroken, "epoch 3/3"));
+  CHECK(epoch_line(resumed, "test accuracy") == epoch_line(unbroken, "test accuracy"));
+}
+
+TEST_CASE("text-nnlm begins with vectors of a file, and stops when it learns no more",
+          "[train][text]") {
+  const TempFolder folder;
+  const std::string data = reviews(folder, "600");
+  const std::string file = folder.path() + "/words.vec";
+  {
+    std::ofstream out(file);
+    out << "film";
+    for (int i = 0; i < 128; ++i) out << " 0.25";
+    out << "\n";
+  }
+  // Frozen and with a rate of nearly 0 nothing gets better for long.
+  const RunResult result = train_text("2", data,
+                                      {"--embedding", file, "--freeze-embedding", "--batch-size",
+                                       "100", "--lr", "1e-20", "--epochs", "9"});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK_THAT(result.out, Catch::Contains("validation loss no lower for 2 epochs in a row: done"));
+  CHECK_THAT(result.out, !Catch::Contains("epoch 9/9"));
+  std::ofstream(file) << "film 1 2 3\n";
+  const RunResult wrong = train_text("2", data, {"--embedding", file, "--batch-size", "100"});
+  CHECK(wrong.exit_code == 66);
+  CHECK_THAT(wrong.err, Catch::Contains("words.vec: line 1: 3 numbers, not 128"));
+  const RunResult column = train_text("2", data, {"--text-column", "review"});
+  CHECK(column.exit_code == 66);
+  CHECK_THAT(column.err, Catch::Contains("sentences.csv"));
+}
+
+TEST_CASE("the loop of one's own learns the same on one rank and on four", "[train][text]") {
+  std::vector<std::vector<double>> losses;
+  for (const char* np : {"1", "4"}) {
+    RunOptions options;
+    options.limit = 120s;
+    options.env.emplace_back("OMP_NUM_THREADS", "1");
+    const RunResult result = hvdrun({"-np", np, build_path("tests/integration/tape")}, options);
+    INFO(result.out << result.err);
+    REQUIRE(result.exit_code == 0);
+    losses.emplace_back();
+    for (auto at = result.out.find("loss "); at != std::string::npos;
+         at = result.out.find("loss ", at + 1))
+      losses.back().push_back(std::stod(result.out.substr(at + 5)));
+  }
+  REQUIRE(losses[0].size() == 6);
+  REQUIRE(losses[1].size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) CHECK(std::abs(losses[0][i] - losses[1][i]) < 2e-3);
+  CHECK(losses[0][5] < 0.7 * losses[0][0]);
+}
+
+}  // namespace hvdrun::test

@@ -1,0 +1,45 @@
+#include <catch2/catch.hpp>
+
+#include "worker/data/sentences.h"
+#include "worker/data/word_vectors.h"
+
+using namespace hvdrun;
+
+namespace {
+
+std::string vectors_error(std::string_view text) {
+  std::string error;
+  CHECK_FALSE(parse_word_vectors("f.vec", text, 2, error));
+  CHECK(error.find('\n') == std::string::npos);
+  return error;
+}
+
+}  // namespace
+
+TEST_CASE("word vectors are read by word, with and without a header", "[vectors]") {
+  std::string error;
+  for (const char* header : {"", "3 2\n"}) {
+    const auto vectors = parse_word_vectors(
+        "f", std::string(header) + "good 1 -2.5\nbad\t0.5 1e-3\r\n\n, 7 8\nGood 9 9\nlast 3 4", 2,
+        error);
+    INFO(error);
+    REQUIRE(vectors);
+    CHECK(vectors->dimension == 2);
+    CHECK(vectors->words == std::vector<std::uint32_t>{word_numbers("good")[0],
+                                                       word_numbers("bad")[0],
+                                                       word_numbers("last")[0]});
+    CHECK(vectors->values == std::vector<float>{1, -2.5F, 0.5F, 1e-3F, 3, 4});
+    CHECK(vectors->skipped == 1);
+  }
+}
+
+TEST_CASE("what is no file of word vectors is one line with its place", "[vectors]") {
+  CHECK(vectors_error("") == "f.vec: no words");
+  CHECK(vectors_error("5 2\n") == "f.vec: no words");
+  CHECK(vectors_error("good 1 2\nbad 1\n") == "f.vec: line 2: 1 numbers, not 2");
+  CHECK(vectors_error("good 1 2 3\n") == "f.vec: line 1: more than 2 numbers");
+  CHECK(vectors_error("good 1 x\n") == "f.vec: line 1: 'x' is no finite number");
+  CHECK(vectors_error("good 1 inf\n") == "f.vec: line 1: 'inf' is no finite number");
+  CHECK(vectors_error("good 1 1e999\n") == "f.vec: line 1: '1e999' is no finite number");
+  CHECK(vectors_error(std::string("\0\0 1 2", 6)) == "f.vec: no words");
+}

@@ -1,0 +1,34 @@
+// Vectors of words from a text file: a word and its numbers in each line, separated by blanks, as
+// word2vec, GloVe and fastText write them. A first line of two numbers, how many words and how many
+// numbers each, is passed over.
+//
+// C++17: the labs include this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+inline constexpr std::uint64_t kMaxVectorFile = std::uint64_t{8} << 30;  // bytes
+
+struct WordVectors {
+  std::size_t dimension = 0;
+  std::vector<std::uint32_t> words;  // numbers as of word_numbers(); of two alike the first counts
+  std::vector<float> values;         // a row for each word
+  // Lines whose word is none by word_numbers(): punctuation, words with a blank.
+  std::size_t skipped = 0;
+};
+
+// None, and `error` names `name` and the line: another number of values than `dimension`, one that
+// is no finite number, no word at all.
+std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string_view text,
+                                              std::size_t dimension, std::string& error);
+std::optional<WordVectors> read_word_vectors(const std::string& path, std::size_t dimension,
+                                             std::string& error);
+
+}  // namespace hvdrun

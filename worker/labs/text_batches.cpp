@@ -1,0 +1,83 @@
+#include "worker/labs/text_batches.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <zlib.h>
+
+#include <hvd/hvd.h>
+
+namespace hvdrun {
+
+TextBatches::TextBatches(std::shared_ptr<const Sentences> sentences,
+                         std::vector<std::uint32_t> members)
+    : sentences_(std::move(sentences)), members_(std::move(members)) {}
+
+std::uint32_t TextBatches::checksum() const {
+  unsigned long sum = 0;  // NOLINT(google-runtime-int): zlib's
+  const auto add = [&](const void* bytes, std::size_t size) {
+    sum = crc32_z(sum, static_cast<const Bytef*>(bytes), size);
+  };
+  for (const std::uint32_t member : members_) {
+    const std::vector<std::uint32_t>& words = sentences_->words[member];
+    add(words.data(), words.size() * sizeof(words[0]));
+    add(&sentences_->labels[member], 1);
+  }
+  return static_cast<std::uint32_t>(sum);
+}
+
+void TextBatches::begin(Pass pass) {
+  pass_ = std::move(pass);
+  batch_ = 0;
+  sample_ = 0;
+}
+
+std::optional<Batch> TextBatches::next() {
+  if (batch_ == pass_.batch_sizes.size()) return std::nullopt;
+  const std::size_t count = pass_.batch_sizes[batch_++];
+  const auto sentence = [&](std::size_t i) -> std::size_t {
+    return members_.at(pass_.samples.at(sample_ + i));
+  };
+  std::size_t longest = 1;
+  for (std::size_t i = 0; i < count; ++i)
+    longest = std::max(longest, sentences_->words[sentence(i)].size());
+  const auto n = static_cast<std::int64_t>(count);
+  Batch batch{at::zeros({n, static_cast<std::int64_t>(longest)}, at::kLong),
+              at::empty({n}, at::kLong)};
+  auto* const words = batch.inputs.data_ptr<std::int64_t>();
+  auto* const labels = batch.labels.data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::vector<std::uint32_t>& from = sentences_->words[sentence(i)];
+    std::copy(from.begin(), from.end(), words + i * longest);
+    labels[i] = sentences_->labels[sentence(i)];
+  }
+  sample_ += count;
+  return batch;
+}
+
+std::optional<DataSets> open_sentences(const DataRequest& request, std::string& error) {
+  const std::string path = request.directory + "/sentences.csv";
+  std::optional<Sentences> read =
+      read_sentences(path, {request.text_column, request.label_column}, error);
+  if (!read) {
+    error += "; scripts/make-dataset text DIR makes a set";
+    return std::nullopt;
+  }
+  const auto sentences = std::make_shared<const Sentences>(std::move(*read));
+  if (sentences->skipped > 0 && hvd::rank() == 0)
+    std::fprintf(stderr, "train: %zu rows left out; %s\n", sentences->skipped,
+                 sentences->first_skipped.c_str());
+  SentenceSplit split = split_sentences(sentences->labels, request.seed);
+  if (split.validation.empty() || split.test.empty()) {
+    error = path + ": " + std::to_string(sentences->size()) +
+            " sentences are too few to hold a tenth of each label back";
+    return std::nullopt;
+  }
+  DataSets sets;
+  sets.train = std::make_unique<TextBatches>(sentences, std::move(split.train));
+  sets.validation = std::make_unique<TextBatches>(sentences, std::move(split.validation));
+  sets.test = std::make_unique<TextBatches>(sentences, std::move(split.test));
+  return sets;
+}
+
+}  // namespace hvdrun
