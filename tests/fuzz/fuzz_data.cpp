@@ -1,6 +1,6 @@
-// Data files: an Example, a table, the header of a record, arrays of a MAT-file, a JPEG, a PNG. What
-// is read stays within the input, and what a reader accepts it accepts again as its writer writes
-// it.
+// Data files: an Example, a table, the header of a record, arrays of a MAT-file, a JPEG, a PNG.
+// What is read stays within the input, and what a reader accepts it accepts again as its writer
+// writes it.
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
