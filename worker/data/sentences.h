@@ -27,8 +27,8 @@ std::vector<std::uint32_t> word_numbers(std::string_view sentence);
 struct Sentences {
   std::vector<std::vector<std::uint32_t>> words;
   std::vector<std::uint8_t> labels;  // 0 or 1
-  // Rows left out: another number of fields, a label that is neither, no word at all. Where the
-  // first of each kind is and why, in words.
+  // Rows left out: another number of fields, a label that is neither, no word at all. Where one of
+  // them is and why, in words.
   std::size_t skipped = 0;
   std::string first_skipped;
 
