@@ -46,7 +46,7 @@ struct DataFormat {
   const char* name;
   const char* samples;    // what one of them is called, in the plural
   const char* directory;  // unless --data-dir names another
-  // None, and `error` names the file. Null: there is no reader yet.
+  // None, and `error` names the file.
   std::optional<DataSets> (*open)(const DataRequest& request, std::string& error);
 };
 

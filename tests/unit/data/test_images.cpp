@@ -1,9 +1,8 @@
 // Decoding, cropping, and where images come from.
 #include <algorithm>
 #include <cmath>
-#include <csetjmp>
 #include <cstdio>
-#include <numeric>
+#include <cstdlib>
 
 #include <catch2/catch.hpp>
 #include <jpeglib.h>

@@ -97,9 +97,9 @@ struct DistributedOptimizerOptions {
   // Groups and gradient_predivide_factor are Error(invalid_argument) then.
   ReduceOp op = ReduceOp::average;
   // Gradients travel in flat buckets of about this size, smaller where backward begins and where it
-  // ends; one is reduced as soon as backward has
-  // produced all its gradients, while backward goes on with the next. Which gradients share one
-  // follows the order in which the first backward has produced them.
+  // ends; one is reduced as soon as backward has produced all its gradients, while backward goes on
+  // with the next. Which gradients share one follows the order in which the first backward has
+  // produced them.
   std::size_t bucket_bytes = std::size_t{4} << 20;
   Compression compression = Compression::none;
   // So many backward() add their gradients up before they are reduced. step() before that reduces

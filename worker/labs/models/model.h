@@ -36,7 +36,7 @@ class LabModel : public torch::nn::Module {
   }
   // Begins with these vectors for the words that have one; false for a model without words.
   virtual bool set_word_vectors(const WordVectors& /*vectors*/) { return false; }
-  // What freeze() keeps from being trained; empty for a model that has nothing of the kind.
+  // The vectors of words, which --freeze-embedding keeps as they are; empty for a model without.
   virtual std::vector<torch::Tensor> word_parameters() const { return {}; }
   // What the recipe adds to the loss, L2 on weights say; undefined: nothing.
   virtual torch::Tensor penalty() const { return {}; }
