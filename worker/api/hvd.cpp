@@ -1,9 +1,11 @@
 // The functions of <hvd/hvd.h>.
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <pthread.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <hvd/hvd.h>
@@ -338,6 +340,10 @@ bool poll(Handle handle) { return engine_of(handle).poll(handle.id); }
 
 bool wait(Handle handle, std::chrono::milliseconds limit) {
   return engine_of(handle).wait(handle.id, limit);
+}
+
+void then(Handle handle, std::function<void()> body) {
+  engine_of(handle).then(handle.id, std::move(body));
 }
 
 void synchronize(Handle handle) { engine_of(handle).synchronize(handle.id); }

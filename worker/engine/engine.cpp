@@ -172,7 +172,21 @@ void Engine::drive(const Entry* until, bool may_spin) {
     } catch (const hvd::Error& error) {
       fail_all(error);
     }
+    call_thens();
   }
+}
+
+void Engine::call_thens() {
+  std::vector<std::function<void()>> bodies;
+  {
+    const MutexLock lock(mutex_);
+    if (thens_.empty()) return;
+    bodies.swap(thens_);
+  }
+  for (const auto& body : bodies) body();
+  const MutexLock lock(mutex_);
+  owed_thens_ -= static_cast<int>(bodies.size());
+  done_.notify_all();
 }
 
 // One that has failed in the communicator has failed on all ranks.
@@ -231,6 +245,7 @@ void Engine::finish(const std::shared_ptr<Entry>& entry, const std::exception_pt
   if (error) scheduler_.failed(entry);
   entry->error = error;
   entry->done = true;
+  if (entry->then) thens_.push_back(std::exchange(entry->then, nullptr));
   done_.notify_all();
 }
 
@@ -324,10 +339,27 @@ void Engine::synchronize(std::uint64_t id) {
   if (entry->operation.device) lane_->order(*entry->operation.device);
 }
 
+void Engine::then(std::uint64_t id, std::function<void()> body) {
+  {
+    const MutexLock lock(mutex_);
+    const std::shared_ptr<Entry>& entry = entry_of(id, "then");
+    if (!entry->done) {
+      entry->then = std::move(body);
+      ++owed_thens_;
+      return;
+    }
+  }
+  body();
+}
+
 int Engine::join() {
   const MutexLock lock(mutex_);
   check_open();
   if (joined_.size() == 1) return 0;
+  // What was submitted before comes first, also what follows from it.
+  begin_waiting();
+  while (owed_thens_ > 0) done_.wait(mutex_);
+  --waiters_;
   scheduler_.join();
   start_thread();
   begin_waiting();

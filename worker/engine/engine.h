@@ -82,6 +82,10 @@ class Engine {
   bool poll(std::uint64_t id) HVD_EXCLUDES(mutex_);
   bool wait(std::uint64_t id, std::chrono::milliseconds limit) HVD_EXCLUDES(mutex_);
   void synchronize(std::uint64_t id) HVD_EXCLUDES(mutex_);
+  // Calls `body` once the operation has ended, well or not, on the thread that has run it; at once
+  // where it has ended. It may submit further operations, must not wait for any, and must not
+  // throw. One for each operation.
+  void then(std::uint64_t id, std::function<void()> body) HVD_EXCLUDES(mutex_);
   // Takes part in whatever the other ranks run until all have called it; returns the one that did
   // so last.
   int join() HVD_EXCLUDES(mutex_);
@@ -120,6 +124,7 @@ class Engine {
 
   void finish(const std::shared_ptr<Entry>& entry, const std::exception_ptr& error)
       HVD_REQUIRES(mutex_);
+  void call_thens() HVD_EXCLUDES(mutex_);
   void tell_stalled() HVD_EXCLUDES(mutex_);
   CallOptions call(std::uint64_t name, bool may_spin) const;
   std::string rank_text(std::size_t rank) const;
@@ -171,6 +176,8 @@ class Engine {
   std::unordered_map<std::uint64_t, std::shared_ptr<Entry>> handles_ HVD_GUARDED_BY(mutex_);
   std::uint64_t next_id_ HVD_GUARDED_BY(mutex_) = first_id();
   std::thread thread_ HVD_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> thens_ HVD_GUARDED_BY(mutex_);  // of operations that are done
+  int owed_thens_ HVD_GUARDED_BY(mutex_) = 0;  // not returned from, of pending operations too
   int last_joined_ HVD_GUARDED_BY(mutex_) = -1;
   std::optional<hvd::Error> join_failed_ HVD_GUARDED_BY(mutex_);
 };

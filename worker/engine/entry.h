@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ struct Entry {
   bool queued = false;  // the timeline was told so
   bool done = false;
   std::exception_ptr error;
+  std::function<void()> then;  // called once it is done
 };
 
 using Entries = std::vector<std::shared_ptr<Entry>>;

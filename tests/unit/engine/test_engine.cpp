@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -267,6 +268,55 @@ TEST_CASE("wrong arguments never reach the communicator", "[engine]") {
   Operation empty = f.allreduce(0);
   empty.input = empty.output = nullptr;
   f.engine.run(empty);
+}
+
+TEST_CASE("a function follows an operation's end, and may submit more", "[engine]") {
+  Fixture f;
+  f.fake->hold(true);
+  const std::uint64_t first = f.engine.submit(f.allreduce(1));
+  const std::uint64_t bad = f.engine.submit(f.allreduce(13));
+  std::atomic<std::uint64_t> second{0};
+  std::optional<RankError> error;
+  f.engine.then(first, [&] { second = f.engine.submit(f.allreduce(2)); });
+  f.engine.then(bad, [&] { error = error_of([&] { f.engine.synchronize(bad); }); });
+  f.fake->wait_calls(1);
+  CHECK(second == 0);
+  f.fake->hold(false);
+  // Nobody waits, and yet the second is submitted.
+  f.fake->wait_calls(3);
+  f.engine.synchronize(first);
+  f.engine.shutdown();
+  REQUIRE(error.has_value());
+  CHECK(error->text == "thirteen");
+  CHECK(f.fake->calls().back().count == 2);
+  f.engine.synchronize(second);
+}
+
+TEST_CASE("a function after an operation that has ended is called at once", "[engine]") {
+  Fixture f;
+  const std::uint64_t id = f.engine.submit(f.allreduce(1));
+  REQUIRE(f.engine.wait(id, milliseconds(5000)));
+  std::thread::id caller;
+  f.engine.then(id, [&] { caller = std::this_thread::get_id(); });
+  CHECK(caller == std::this_thread::get_id());
+  f.engine.synchronize(id);
+  CHECK(error_of([&] { f.engine.then(id, [] {}); })->code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("shutdown calls what follows, which submits no more", "[engine]") {
+  Fixture f;
+  f.fake->hold(true);
+  const std::uint64_t id = f.engine.submit(f.allreduce(1));
+  std::optional<RankError> error;
+  f.engine.then(id, [&] { error = error_of([&] { f.engine.submit(f.allreduce(2)); }); });
+  f.fake->wait_calls(1);
+  std::thread shutdown([&] { f.engine.shutdown(); });
+  while (!error_of([&] { f.engine.submit(f.allreduce(3)); }))
+    std::this_thread::sleep_for(milliseconds(1));
+  f.fake->hold(false);
+  shutdown.join();
+  REQUIRE(error.has_value());
+  CHECK(error->code == ErrorCode::not_initialized);
 }
 
 TEST_CASE("shutdown finishes what was submitted", "[engine]") {

@@ -36,6 +36,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -399,6 +400,11 @@ HVD_EXPORT bool poll(Handle handle);
 HVD_EXPORT bool wait(Handle handle, std::chrono::milliseconds limit);
 // Waits for the operation, throws its error, consumes the handle.
 HVD_EXPORT void synchronize(Handle handle);
+// Calls `body` once when the operation has ended (on a GPU: has been queued), well or not; the
+// thread is libhvd's or that of any call which waits, and this one where it has ended already.
+// `body` may submit operations with names and synchronize() this one, must not wait for others and
+// must not throw. One for each handle, before synchronize().
+HVD_EXPORT void then(Handle handle, std::function<void()> body);
 
 template <class T>
 void allreduce(const T* input, T* output, std::size_t count, ReduceOp op = ReduceOp::average,
