@@ -1,4 +1,7 @@
 // <hvd/torch.h> on real ranks; what is asked stands in torch_probe.cpp.
+#include <random>
+#include <string>
+
 #include <catch2/catch.hpp>
 
 #include "tests/integration/run_program.h"
@@ -27,6 +30,29 @@ TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "
         {"-np", ranks, build_path("tests/integration/torch_options_probe")}, {.limit = 120s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+  }
+}
+
+TEST_CASE("rows with handles, submitted and waited for in any order", "[torch]") {
+  for (const char* const ranks : {"1", "2", "3"}) {
+    const std::string seed = std::to_string(std::random_device()() % 100000);
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_async_probe"), seed, "8"},
+               {.limit = 60s});
+    std::printf("np %s:\n%s", ranks, result.out.c_str());
+    INFO("seed " << seed << "\n" << result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+  }
+}
+
+TEST_CASE("gradients go back through collectives", "[torch]") {
+  for (const char* const ranks : {"1", "2", "3"}) {
+    const RunResult result = hvdrun(
+        {"-np", ranks, build_path("tests/integration/torch_gradient_probe")}, {.limit = 60s});
+    INFO("np " << ranks << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
   }

@@ -4,29 +4,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <hvd/torch.h>
 
+#include "tests/integration/probe_checks.h"
+
 namespace {
 
+using hvdrun::test::error_of;
+using hvdrun::test::expect;
 using torch::Tensor;
-
-void expect(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error("rank " + std::to_string(hvd::rank()) + ": " + what);
-}
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const hvd::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // Each rank begins with another tensor and waits for them in the opposite order.
 void check_names() {
@@ -69,7 +58,7 @@ void check_shapes() {
          "after a mismatch");
 }
 
-torch::nn::Sequential make_model() {
+torch::nn::Sequential make_stack() {
   torch::manual_seed(7);
   torch::nn::Sequential model(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Linear(8, 3));
   model->to(torch::kDouble);
@@ -130,8 +119,8 @@ void check_process_sets() {
   const hvd::ProcessSet odd_set = hvd::add_process_set(odd, "odd");
   const bool is_even = hvd::rank() % 2 == 0;
   const std::vector<int>& mine = is_even ? even : odd;
-  torch::nn::Sequential model = make_model();
-  torch::nn::Sequential alone = make_model();
+  torch::nn::Sequential model = make_stack();
+  torch::nn::Sequential alone = make_stack();
   torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   torch::optim::SGD single(alone->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   hvd::DistributedOptimizerOptions options;
@@ -159,8 +148,8 @@ void check_process_sets() {
 
 // Clipped after the reduction, before the step, with a scaled loss.
 void check_clipping() {
-  torch::nn::Sequential model = make_model();
-  torch::nn::Sequential alone = make_model();
+  torch::nn::Sequential model = make_stack();
+  torch::nn::Sequential alone = make_stack();
   torch::optim::SGD sgd(model->parameters(), 0.5);
   torch::optim::SGD single(alone->parameters(), 0.5);
   hvd::DistributedOptimizer optimizer(sgd);
@@ -190,8 +179,8 @@ void check_clipping() {
 
 // Two ranks: the formula of the adaptive sum of what each rank's own step has changed.
 void check_adasum() {
-  torch::nn::Sequential model = make_model();
-  torch::nn::Sequential alone = make_model();
+  torch::nn::Sequential model = make_stack();
+  torch::nn::Sequential alone = make_stack();
   torch::optim::SGD sgd(model->parameters(), 0.5);
   hvd::DistributedOptimizerOptions options;
   options.op = hvd::ReduceOp::adasum;
@@ -226,8 +215,8 @@ void check_adasum() {
 
 // In epoch e rank r has (r + e) mod size() batches, none at all at times.
 void check_join() {
-  torch::nn::Sequential model = make_model();
-  torch::nn::Sequential alone = make_model();
+  torch::nn::Sequential model = make_stack();
+  torch::nn::Sequential alone = make_stack();
   torch::optim::SGD sgd(model->parameters(), 0.1);
   torch::optim::SGD single(alone->parameters(), 0.1);
   hvd::DistributedOptimizerOptions options;
@@ -284,11 +273,67 @@ void check_rows_with_joined() {
   hvd::join();
 }
 
+// Embeddings whose gradients travel as rows: what one process with dense ones computes.
+void check_sparse_gradients() {
+  const auto loss_of = [](torch::nn::Embedding& words, torch::nn::Linear& layer, int rank,
+                          int step) {
+    const Tensor row =
+        torch::tensor({std::int64_t{rank % 6}, std::int64_t{(rank + step) % 6}, std::int64_t{5}});
+    return layer(words(row)).pow(2).sum() * (rank + 1);
+  };
+  const auto make = [](bool sparse) {
+    torch::manual_seed(3);
+    return torch::nn::Embedding(torch::nn::EmbeddingOptions(6, 4).sparse(sparse));
+  };
+  torch::nn::Embedding words = make(true);
+  torch::nn::Linear layer(4, 2);
+  torch::nn::Embedding single_words = make(false);
+  torch::nn::Linear single_layer(4, 2);
+  torch::optim::SGD sgd({words->weight, layer->weight, layer->bias}, 0.01);
+  torch::optim::SGD single({single_words->weight, single_layer->weight, single_layer->bias}, 0.01);
+  hvd::DistributedOptimizerOptions options;
+  options.sparse = {words->weight};
+  options.backward_passes_per_step = 2;
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  for (int step = 0; step < 4; ++step) {
+    optimizer.zero_grad();
+    single.zero_grad();
+    for (int pass = 0; pass < 2; ++pass) {
+      // In one step only rank 0 has words.
+      const bool no_words = step == 2 && hvd::rank() != 0;
+      Tensor loss = loss_of(words, layer, hvd::rank(), step + pass);
+      if (no_words) loss = layer(torch::ones({1, 4})).sum();
+      loss.backward();
+      for (int rank = 0; rank < hvd::size(); ++rank) {
+        Tensor its = loss_of(single_words, single_layer, rank, step + pass);
+        if (step == 2 && rank != 0) its = single_layer(torch::ones({1, 4})).sum();
+        (its / hvd::size()).backward();
+      }
+    }
+    optimizer.synchronize();
+    expect(words->weight.grad().is_sparse() && words->weight.grad().is_coalesced(),
+           "sparse gradient");
+    expect(words->weight.grad().to_dense().allclose(single_words->weight.grad(), 1e-4, 1e-5),
+           "sparse gradient, step " + std::to_string(step));
+    optimizer.step();
+    single.step();
+  }
+  expect(words->weight.allclose(single_words->weight, 1e-4, 1e-5), "sparse: embedding");
+  expect(layer->weight.allclose(single_layer->weight, 1e-4, 1e-5),
+         "sparse: linear layer beside it");
+  const auto text = error_of([&] {
+    hvd::DistributedOptimizerOptions wrong;
+    wrong.sparse = {torch::ones({2})};
+    hvd::DistributedOptimizer other(sgd, wrong);
+  });
+  expect(text == "DistributedOptimizer: sparse has a tensor that the optimizer does not train",
+         text);
+}
+
 }  // namespace
 
 int main() {
-  try {
-    hvd::init();
+  return hvdrun::test::run_checks([&] {
     check_names();
     check_shapes();
     check_process_sets();
@@ -296,11 +341,6 @@ int main() {
     check_adasum();
     check_join();
     check_rows_with_joined();
-    hvd::shutdown();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-  std::printf("everything as promised\n");
-  return 0;
+    check_sparse_gradients();
+  });
 }

@@ -10,22 +10,13 @@
 
 #include <hvd/torch.h>
 
+#include "tests/integration/probe_checks.h"
+
 namespace {
 
+using hvdrun::test::error_of;
+using hvdrun::test::expect;
 using torch::Tensor;
-
-void expect(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error("rank " + std::to_string(hvd::rank()) + ": " + what);
-}
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const hvd::Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // What rank r brings: as many rows as its rank, of numbers that nobody else has.
 Tensor rows_of(int rank, std::int64_t rows) {
@@ -353,8 +344,7 @@ void check_states() {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 64;
-  try {
-    hvd::init();
+  return hvdrun::test::run_checks([&] {
     check_rows();
     check_sparse();
     check_mismatches();
@@ -362,11 +352,5 @@ int main(int argc, char** argv) {
     check_states();
     check_batch_norms();
     check_checkpoint(argv[1]);
-    hvd::shutdown();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-  std::printf("everything as promised\n");
-  return 0;
+  });
 }

@@ -10,6 +10,8 @@
 #include "worker/torch/adasum_step.h"
 #include "worker/torch/gradient_buckets.h"
 #include "worker/torch/optimizer_name.h"
+#include "worker/torch/sparse_gradients.h"
+#include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {
@@ -109,6 +111,23 @@ TensorSet set_of(const std::vector<at::Tensor>& parameters) {
   return set;
 }
 
+// Those of `all` that `some` has, or has not.
+std::vector<at::Tensor> parameters_in(const std::vector<at::Tensor>& all, const TensorSet& some,
+                                      bool has) {
+  std::vector<at::Tensor> found;
+  for (const at::Tensor& parameter : all)
+    if ((some.count(parameter.unsafeGetTensorImpl()) != 0) == has) found.push_back(parameter);
+  return found;
+}
+
+std::vector<at::Tensor> sparse_of(const std::vector<at::Tensor>& parameters,
+                                  const hvd::DistributedOptimizerOptions& options) {
+  std::vector<at::Tensor> found = parameters_in(parameters, set_of(options.sparse), true);
+  if (found.size() != options.sparse.size())
+    invalid_tensor("DistributedOptimizer: sparse has a tensor that the optimizer does not train");
+  return found;
+}
+
 // "1, 2, 3"
 std::string join(const std::vector<int>& ranks) {
   std::string text;
@@ -169,21 +188,26 @@ class DistributedOptimizer::Impl {
       : inner_(inner),
         parameters_(hvdrun::trained_parameters(inner)),
         known_(hvdrun::set_of(parameters_)),
-        options_(options) {
+        options_(options),
+        sparse_(hvdrun::sparse_of(parameters_, options), options) {
     if (options.op == ReduceOp::adasum) {
       adasum_.emplace(parameters_, options);
       adasum_->set_name(hvdrun::confirm_same_layout(parameters_, hvdrun::AdasumStep::kFingerprint,
                                                     options.process_set));
       return;
     }
-    buckets_.emplace(parameters_, options);
+    const std::vector<at::Tensor> dense =
+        hvdrun::parameters_in(parameters_, hvdrun::set_of(options.sparse), false);
+    buckets_.emplace(dense, options);
     target_ = std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&*buckets_});
-    buckets_->set_name(
-        hvdrun::confirm_same_layout(parameters_, buckets_->fingerprint(), options.process_set));
-    hooks_.reserve(parameters_.size());
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      hooks_.emplace_back(parameters_[i], target_, i);
-    }
+    const std::string name = hvdrun::confirm_same_layout(
+        parameters_,
+        buckets_->fingerprint() + static_cast<std::int64_t>(parameters_.size() - dense.size()),
+        options.process_set);
+    buckets_->set_name(name);
+    sparse_.set_name(name);
+    hooks_.reserve(dense.size());
+    for (std::size_t i = 0; i < dense.size(); ++i) hooks_.emplace_back(dense[i], target_, i);
   }
   ~Impl() {
     if (target_) target_->buckets = nullptr;
@@ -194,11 +218,14 @@ class DistributedOptimizer::Impl {
   void zero_grad() {
     if (!buckets_) return inner_.zero_grad();
     buckets_->zero();
+    sparse_.zero();
   }
 
   void synchronize() {
     check_parameters();
-    if (buckets_) buckets_->finish();
+    if (!buckets_) return;
+    buckets_->finish();
+    sparse_.finish();
   }
 
   torch::Tensor step() {
@@ -206,6 +233,7 @@ class DistributedOptimizer::Impl {
     if (adasum_) return adasum_->take(inner_);
     torch::Tensor loss = inner_.step();
     buckets_->next_round();
+    sparse_.next_round();
     return loss;
   }
 
@@ -232,6 +260,7 @@ class DistributedOptimizer::Impl {
   std::vector<at::Tensor> parameters_;
   hvdrun::TensorSet known_;
   const DistributedOptimizerOptions options_;
+  hvdrun::SparseGradients sparse_;
   // One of the two.
   std::optional<hvdrun::GradientBuckets> buckets_;
   std::optional<hvdrun::AdasumStep> adasum_;

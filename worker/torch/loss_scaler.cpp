@@ -33,7 +33,8 @@ bool LossScaler::unscale(DistributedOptimizer& optimizer) {
       if (parameter.defined() && parameter.grad().defined()) gradients.push_back(parameter.grad());
   float overflow = 0;
   for (const at::Tensor& gradient : gradients)
-    if (!at::isfinite(gradient).all().item<bool>()) overflow = 1;
+    if (!at::isfinite(gradient.is_sparse() ? gradient._values() : gradient).all().item<bool>())
+      overflow = 1;
   // Averaged gradients are the same everywhere; with adasum, or changed in between, they are not.
   allreduce(&overflow, &overflow, 1, ReduceOp::max, {}, {{}, optimizer.options().process_set, {}});
   for (at::Tensor& gradient : gradients) gradient.div_(scale_);

@@ -1,74 +1,24 @@
 // Collectives on tensors whose first dimension counts rows, of which each rank may have its own
 // number: everybody first says what it has, which also shows what does not fit together.
-#include <algorithm>
 #include <numeric>
-#include <sstream>
 
 #include <hvd/torch.h>
 
+#include "worker/torch/differentiable.h"
+#include "worker/torch/row_shapes.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {
 
-// What a rank says of its tensor; all int64, so that it travels as an array of them.
-struct Rows {
-  std::int64_t rows = 0;
-  std::int64_t row_elements = 0;
-  // Fingerprint of the dtype and all dimensions but the first; 0 for a rank that has joined
-  // (hvd::join), which brings no rows.
-  std::int64_t kind = 0;
-
-  bool has_joined() const { return kind == 0; }
-  bool fits(const Rows& other) const {
-    return has_joined() || (kind == other.kind && row_elements == other.row_elements);
-  }
-};
-constexpr std::size_t kFields = 3;
-static_assert(sizeof(Rows) == kFields * sizeof(std::int64_t));
-
-Rows rows_of(const char* what, const at::Tensor& tensor) {
-  check_tensor(what, tensor);
-  if (tensor.dim() == 0)
-    invalid_tensor(std::string(what) + ": a tensor without dimensions; reshape it to {1}");
-  Rows rows;
-  rows.rows = tensor.size(0);
-  rows.row_elements = 1;
-  std::uint64_t hash = static_cast<std::uint64_t>(tensor.scalar_type()) + 1;
-  for (std::int64_t i = 1; i < tensor.dim(); ++i) {
-    rows.row_elements *= tensor.size(i);
-    hash = (hash ^ static_cast<std::uint64_t>(tensor.size(i))) * 0x9e3779b97f4a7c15;
-    hash ^= hash >> 29;
-  }
-  rows.kind = static_cast<std::int64_t>(hash | 1);
-  return rows;
-}
-
-std::string words(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << at::toString(tensor.scalar_type()) << ' ' << tensor.sizes();
-  return text.str();
-}
-
-[[noreturn]] void mismatch(const char* what, const std::vector<std::string>& all,
-                           const hvd::OperationOptions& options) {
-  // Nothing comes from ranks that have joined.
-  std::size_t first = 0;
-  while (first + 1 < all.size() && all[first].empty()) ++first;
-  std::size_t other = first;
-  while (other + 1 < all.size() && (all[other].empty() || all[other] == all[first])) ++other;
-  const std::vector<int> ranks = hvd::process_set_ranks(options.process_set);
-  std::string text = what;
-  if (!options.name.empty()) text += " '" + options.name + "'";
-  throw hvd::Error(hvd::ErrorCode::mismatch,
-                   text + ": rank " + std::to_string(ranks[first]) + " has " + all[first] +
-                       ", but rank " + std::to_string(ranks[other]) + " has " + all[other]);
-}
-
 // Only when somebody's do not fit: every rank sees that, so all of them come here.
 [[noreturn]] void mismatch(const char* what, const at::Tensor& tensor,
                            const hvd::OperationOptions& options) {
-  mismatch(what, hvd::allgather_object(words(tensor), part_of(options, "shapes")), options);
+  const Said mine = said(words(tensor));
+  std::vector<Said> all(static_cast<std::size_t>(ranks_of(options)));
+  hvd::allgather(mine.data(), all.data(), mine.size(), hvd::DataType::uint8,
+                 part_of(options, "shapes"));
+  throw mismatch_of(what, texts_of(all), options);
 }
 
 std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor,
@@ -82,57 +32,13 @@ std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor,
   return all;
 }
 
-// Each rank has rows of its own.
-hvd::OperationOptions without_shape(const hvd::OperationOptions& options,
-                                    const at::Tensor& tensor) {
-  hvd::OperationOptions rows = placed(options, tensor);
-  rows.shape.clear();
-  return rows;
-}
-
-at::Tensor empty_like_rows(const at::Tensor& tensor, std::int64_t rows) {
-  std::vector<std::int64_t> sizes = tensor.sizes().vec();
-  sizes[0] = rows;
-  return at::empty(sizes, tensor.options());
-}
-
-void check_sum(const char* what, hvd::ReduceOp op) {
-  if (op != hvd::ReduceOp::average && op != hvd::ReduceOp::sum)
-    invalid_tensor(std::string(what) + ": only average and sum");
-}
-
-// The rows that each rank sends and gets; throws for splits that make no sense, before anybody
-// waits for them.
-std::vector<std::int64_t> checked_splits(const at::Tensor& tensor,
-                                         const std::vector<std::int64_t>& splits,
-                                         std::int64_t ranks) {
-  const std::int64_t rows = tensor.size(0);
-  if (splits.empty()) {
-    if (rows % ranks != 0)
-      invalid_tensor("alltoall: " + std::to_string(rows) + " rows are not a multiple of " +
-                     std::to_string(ranks) + " ranks; give splits");
-    return std::vector<std::int64_t>(static_cast<std::size_t>(ranks), rows / ranks);
-  }
-  if (static_cast<std::int64_t>(splits.size()) != ranks)
-    invalid_tensor("alltoall: " + std::to_string(splits.size()) + " splits for " +
-                   std::to_string(ranks) + " ranks");
-  std::int64_t left = rows;
-  for (const std::int64_t split : splits) {
-    if (split < 0) invalid_tensor("alltoall: a split of " + std::to_string(split) + " rows");
-    if (split > left)
-      invalid_tensor("alltoall: the splits add up to more than the " + std::to_string(rows) +
-                     " rows of the tensor");
-    left -= split;
-  }
-  return splits;
-}
-
 }  // namespace
 }  // namespace hvdrun
 
 namespace hvd {
 
 at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) {
+  const bool goes_back = hvdrun::needs_gradient({tensor});
   const at::NoGradGuard no_grad;
   const std::vector<hvdrun::Rows> all = hvdrun::everybodys("allgather", tensor, options);
   std::vector<std::size_t> counts;
@@ -145,36 +51,47 @@ at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) 
   at::Tensor output = hvdrun::empty_like_rows(input, rows);
   allgatherv(input.data_ptr(), output.data_ptr(), counts.data(),
              hvdrun::check_tensor("allgather", input), hvdrun::without_shape(options, input));
+  if (goes_back) {
+    std::vector<std::int64_t> rows_of_ranks;
+    rows_of_ranks.reserve(all.size());
+    for (const hvdrun::Rows& rank : all) rows_of_ranks.push_back(rank.rows);
+    hvdrun::set_backward("allgather", tensor, output, [=](const at::Tensor& gradient) {
+      return hvdrun::sum_of_own_rows(gradient, rows_of_ranks, hvdrun::backward_options(options));
+    });
+  }
   return output;
 }
 
 at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
                          const OperationOptions& options) {
   hvdrun::check_sum("reducescatter", op);
+  const bool goes_back = hvdrun::needs_gradient({tensor});
   const at::NoGradGuard no_grad;
   const std::vector<hvdrun::Rows> all = hvdrun::everybodys("reducescatter", tensor, options);
   for (const hvdrun::Rows& rank : all)
     if (!rank.has_joined() && rank.rows != tensor.size(0))
       hvdrun::mismatch("reducescatter", tensor, options);
-  const auto ranks = static_cast<std::int64_t>(all.size());
-  const auto rows_at = [&](std::int64_t rank) {
-    return tensor.size(0) / ranks + (rank < tensor.size(0) % ranks ? 1 : 0);
-  };
-  const std::int64_t row_elements = tensor.numel() / std::max<std::int64_t>(tensor.size(0), 1);
-  std::vector<std::size_t> counts(all.size());
-  for (std::size_t rank = 0; rank < counts.size(); ++rank)
-    counts[rank] =
-        static_cast<std::size_t>(rows_at(static_cast<std::int64_t>(rank)) * row_elements);
+  const std::vector<std::size_t> counts = hvdrun::scattered_counts(tensor, all.size());
   const at::Tensor input = tensor.contiguous();
-  at::Tensor output = hvdrun::empty_like_rows(input, rows_at(hvdrun::place_in(options)));
+  at::Tensor output = hvdrun::empty_like_rows(
+      input, hvdrun::scattered_rows(tensor, all.size(),
+                                    static_cast<std::size_t>(hvdrun::place_in(options))));
   reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
                  hvdrun::check_tensor("reducescatter", input), op, scale,
                  hvdrun::without_shape(options, input));
+  if (goes_back) {
+    double factor = scale.prescale * scale.postscale;
+    if (op == ReduceOp::average) factor /= static_cast<double>(all.size());
+    hvdrun::set_backward("reducescatter", tensor, output, [=](const at::Tensor& gradient) {
+      return allgather(gradient, hvdrun::backward_options(options)) * factor;
+    });
+  }
   return output;
 }
 
 AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                         const OperationOptions& options) {
+  const bool goes_back = hvdrun::needs_gradient({tensor});
   hvdrun::Rows mine = hvdrun::rows_of("alltoall", tensor);
   const at::NoGradGuard no_grad;
   const auto ranks = static_cast<std::size_t>(hvdrun::ranks_of(options));
@@ -203,32 +120,23 @@ AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t
                              std::int64_t{0}));
   alltoallv(input.data_ptr(), send_counts.data(), result.tensor.data_ptr(), receive_counts.data(),
             hvdrun::check_tensor("alltoall", input), hvdrun::without_shape(options, input));
+  if (goes_back) {
+    hvdrun::set_backward(
+        "alltoall", tensor, result.tensor,
+        [options, rows = tensor.size(0),
+         received = result.received_splits](const at::Tensor& gradient) {
+          at::Tensor back = alltoall(gradient, received, hvdrun::backward_options(options)).tensor;
+          const std::int64_t unsent = rows - back.size(0);
+          if (unsent == 0) return back;
+          return at::cat({back, hvdrun::empty_like_rows(back, unsent).zero_()});
+        });
+  }
   return result;
 }
 
 at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op,
                             const OperationOptions& options) {
-  hvdrun::check_sum("sparse_allreduce", op);
-  if (!tensor.defined() || tensor.layout() != at::kSparse)
-    hvdrun::invalid_tensor("sparse_allreduce: not a sparse COO tensor; to_sparse() makes one");
-  const at::NoGradGuard no_grad;
-  const at::Tensor mine = tensor.coalesce();
-  const std::string shape =
-      hvdrun::words(mine) + ", " + std::to_string(mine.sparse_dim()) + " sparse dimensions";
-  const std::vector<std::string> shapes =
-      allgather_object(shape, hvdrun::part_of(options, "shapes"));
-  for (const std::string& other : shapes)
-    if (!other.empty() && other != shape) hvdrun::mismatch("sparse_allreduce", shapes, options);
-  // A row for each element.
-  const at::Tensor indices =
-      allgather(mine.indices().t().contiguous(), hvdrun::part_of(options, "indices"));
-  const at::Tensor values = allgather(mine.values(), hvdrun::part_of(options, "values"));
-  at::Tensor sum = at::sparse_coo_tensor(indices.t(), values, mine.sizes()).coalesce();
-  if (op == ReduceOp::sum) return sum;
-  // After the sum, of which integers are rounded once.
-  const at::Tensor means =
-      (sum.values() / static_cast<std::int64_t>(shapes.size())).to(values.scalar_type());
-  return at::sparse_coo_tensor(sum.indices(), means, mine.sizes()).coalesce();
+  return synchronize(sparse_allreduce_async(tensor, op, options));
 }
 
 }  // namespace hvd

@@ -4,6 +4,7 @@
 #include <hvd/torch.h>
 
 #include "worker/torch/cuda_stream.h"
+#include "worker/torch/differentiable.h"
 #include "worker/torch/tensor_handle.h"
 #include "worker/torch/tensor_types.h"
 
@@ -62,6 +63,24 @@ hvd::TensorHandle reduce_async(const char* what, TensorPart part, hvd::ReduceOp 
   return hvd::TensorHandle(std::move(state));
 }
 
+void set_grouped_backward(const std::vector<at::Tensor>& inputs, std::vector<at::Tensor>& outputs,
+                          hvd::ReduceOp op, const hvd::ScaleFactors& scale,
+                          hvd::Compression compression, const hvd::OperationOptions& options) {
+  set_backward("grouped_allreduce", inputs, outputs, [=](const std::vector<at::Tensor>& gradients) {
+    check_linear("grouped_allreduce", op);
+    return hvd::grouped_allreduce(gradients, op, scale, compression, backward_options(options));
+  });
+}
+
+std::shared_ptr<State> group_state(const std::vector<at::Tensor>& tensors,
+                                   hvd::Compression compression, bool is_in_place) {
+  auto state = std::make_shared<State>();
+  for (const at::Tensor& tensor : tensors)
+    state->parts.push_back(is_in_place ? in_place("grouped_allreduce_", tensor, compression)
+                                       : out_of_place("grouped_allreduce", tensor, compression));
+  return state;
+}
+
 struct Group {
   at::ScalarType type;
   hvd::DataType data_type;
@@ -90,6 +109,51 @@ std::vector<Group> groups_of(const std::vector<TensorPart>& parts) {
   return groups;
 }
 
+hvd::TensorHandle reduce_groups_async(std::shared_ptr<State> state, hvd::ReduceOp op,
+                                      const hvd::ScaleFactors& scale,
+                                      const hvd::OperationOptions& options) {
+  for (const Group& group : groups_of(state->parts))
+    state->handles.push_back(hvd::grouped_allreduce_async(group.buffers, group.data_type, op, scale,
+                                                          group.options(options)));
+  return hvd::TensorHandle(std::move(state));
+}
+
+std::vector<at::Tensor> reduce_groups(const std::shared_ptr<State>& state, hvd::ReduceOp op,
+                                      const hvd::ScaleFactors& scale,
+                                      const hvd::OperationOptions& options) {
+  for (const Group& group : groups_of(state->parts))
+    hvd::grouped_allreduce(group.buffers, group.data_type, op, scale, group.options(options));
+  return state->take();
+}
+
+TensorPart copied(const char* what, const at::Tensor& tensor) {
+  check_tensor(what, tensor);
+  const at::NoGradGuard no_grad;
+  TensorPart part;
+  part.wire = tensor.detach().clone(at::MemoryFormat::Contiguous);
+  part.input = part.wire;
+  part.type = tensor.scalar_type();
+  part.stream = current_stream(tensor);
+  return part;
+}
+
+hvd::TensorHandle send_async(const char* what, TensorPart part, int root,
+                             const hvd::OperationOptions& options) {
+  auto state = std::make_shared<State>();
+  state->parts.push_back(std::move(part));
+  const TensorPart& held = state->parts.front();
+  state->handles.push_back(hvd::broadcast_async(held.wire.data_ptr(), count_of(held),
+                                                check_tensor(what, held.wire), root,
+                                                with_shape(options, held.wire)));
+  return hvd::TensorHandle(std::move(state));
+}
+
+void send(const char* what, const TensorPart& part, int root,
+          const hvd::OperationOptions& options) {
+  hvd::broadcast(part.wire.data_ptr(), count_of(part), check_tensor(what, part.wire), root,
+                 with_shape(options, part.wire));
+}
+
 }  // namespace
 }  // namespace hvdrun
 
@@ -102,7 +166,13 @@ at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& 
                      Compression compression, const OperationOptions& options) {
   const TensorPart part = hvdrun::out_of_place("allreduce", tensor, compression);
   hvdrun::reduce("allreduce", part, op, scale, options);
-  return part.wire.to(part.type);
+  at::Tensor output = part.wire.to(part.type);
+  if (hvdrun::needs_gradient({tensor}))
+    hvdrun::set_backward("allreduce", tensor, output, [=](const at::Tensor& gradient) {
+      hvdrun::check_linear("allreduce", op);
+      return allreduce(gradient, op, scale, compression, hvdrun::backward_options(options));
+    });
+  return output;
 }
 
 void allreduce_(at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale, Compression compression,
@@ -131,44 +201,64 @@ TensorHandle allreduce_async_(at::Tensor& tensor, ReduceOp op, const ScaleFactor
 TensorHandle grouped_allreduce_async(const std::vector<at::Tensor>& tensors, ReduceOp op,
                                      const ScaleFactors& scale, Compression compression,
                                      const OperationOptions& options) {
-  auto state = std::make_shared<State>();
-  for (const at::Tensor& tensor : tensors)
-    state->parts.push_back(hvdrun::out_of_place("grouped_allreduce", tensor, compression));
-  for (const hvdrun::Group& group : hvdrun::groups_of(state->parts))
-    state->handles.push_back(
-        grouped_allreduce_async(group.buffers, group.data_type, op, scale, group.options(options)));
-  return TensorHandle(std::move(state));
+  return hvdrun::reduce_groups_async(hvdrun::group_state(tensors, compression, false), op, scale,
+                                     options);
+}
+
+TensorHandle grouped_allreduce_async_(const std::vector<at::Tensor>& tensors, ReduceOp op,
+                                      const ScaleFactors& scale, Compression compression,
+                                      const OperationOptions& options) {
+  return hvdrun::reduce_groups_async(hvdrun::group_state(tensors, compression, true), op, scale,
+                                     options);
 }
 
 std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors, ReduceOp op,
                                           const ScaleFactors& scale, Compression compression,
                                           const OperationOptions& options) {
-  State state;
-  for (const at::Tensor& tensor : tensors)
-    state.parts.push_back(hvdrun::out_of_place("grouped_allreduce", tensor, compression));
-  for (const hvdrun::Group& group : hvdrun::groups_of(state.parts))
-    grouped_allreduce(group.buffers, group.data_type, op, scale, group.options(options));
-  return state.take();
+  std::vector<at::Tensor> outputs =
+      hvdrun::reduce_groups(hvdrun::group_state(tensors, compression, false), op, scale, options);
+  if (hvdrun::needs_gradient(tensors))
+    hvdrun::set_grouped_backward(tensors, outputs, op, scale, compression, options);
+  return outputs;
+}
+
+void grouped_allreduce_(const std::vector<at::Tensor>& tensors, ReduceOp op,
+                        const ScaleFactors& scale, Compression compression,
+                        const OperationOptions& options) {
+  hvdrun::reduce_groups(hvdrun::group_state(tensors, compression, true), op, scale, options);
+}
+
+at::Tensor broadcast(const at::Tensor& tensor, int root, const OperationOptions& options) {
+  const TensorPart part = hvdrun::copied("broadcast", tensor);
+  hvdrun::send("broadcast", part, root, options);
+  at::Tensor output = part.wire;
+  if (hvdrun::needs_gradient({tensor}))
+    hvdrun::set_backward("broadcast", tensor, output, [=](const at::Tensor& gradient) {
+      // What the others brought has no part in any result.
+      const at::Tensor sum = allreduce(gradient, ReduceOp::sum, {}, Compression::none,
+                                       hvdrun::backward_options(options));
+      return rank() == root ? sum : at::zeros_like(sum);
+    });
+  return output;
+}
+
+TensorHandle broadcast_async(const at::Tensor& tensor, int root, const OperationOptions& options) {
+  return hvdrun::send_async("broadcast_async", hvdrun::copied("broadcast_async", tensor), root,
+                            options);
 }
 
 void broadcast_(at::Tensor& tensor, int root, const OperationOptions& options) {
   TensorPart part = hvdrun::in_place("broadcast_", tensor, Compression::none);
-  broadcast(part.wire.data_ptr(), hvdrun::count_of(part),
-            hvdrun::check_tensor("broadcast_", part.wire), root,
-            hvdrun::with_shape(options, part.wire));
+  hvdrun::send("broadcast_", part, root, options);
   State finished;
   finished.parts.push_back(std::move(part));
   finished.take();
 }
 
 TensorHandle broadcast_async_(at::Tensor& tensor, int root, const OperationOptions& options) {
-  auto state = std::make_shared<State>();
-  state->parts.push_back(hvdrun::in_place("broadcast_async_", tensor, Compression::none));
-  const TensorPart& part = state->parts.front();
-  state->handles.push_back(broadcast_async(part.wire.data_ptr(), hvdrun::count_of(part),
-                                           hvdrun::check_tensor("broadcast_async_", part.wire),
-                                           root, hvdrun::with_shape(options, part.wire)));
-  return TensorHandle(std::move(state));
+  return hvdrun::send_async("broadcast_async_",
+                            hvdrun::in_place("broadcast_async_", tensor, Compression::none), root,
+                            options);
 }
 
 void broadcast_parameters(torch::nn::Module& module, int root) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "worker/torch/cuda_stream.h"
+#include "worker/torch/row_async.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvd {
@@ -17,6 +18,8 @@ TensorHandle::TensorHandle(std::shared_ptr<State> state) : state_(std::move(stat
 TensorHandle::State::~State() {
   // The memory that the operation reads and writes goes with us.
   bool failed = false;
+  std::exception_ptr unasked;
+  end_steps(unasked);
   for (const Handle& handle : handles) {
     try {
       hvd::synchronize(handle);
@@ -27,18 +30,46 @@ TensorHandle::State::~State() {
   if (failed) keep();
 }
 
+// Tells libhvd that somebody waits; the first step's handle may be gone, as the second takes it.
+bool TensorHandle::State::wait_for_steps(std::chrono::milliseconds limit) {
+  if (!steps || steps->is_last()) return true;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  try {
+    if (!hvd::wait(first_step, limit)) return false;
+  } catch (const Error&) {
+    // The step that takes it tells.
+  }
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  return steps->wait_for(std::max(left, std::chrono::milliseconds(0)));
+}
+
+void TensorHandle::State::end_steps(std::exception_ptr& error) {
+  if (!steps || std::exchange(all_steps_, true)) return;
+  // Every step ends by its own deadline.
+  while (!wait_for_steps(std::chrono::hours(1))) continue;
+  const hvdrun::RowSteps::Last last = steps->wait();
+  handles = last.handles;
+  error = last.error;
+}
+
 // After an error the GPU may still use it.
 void TensorHandle::State::keep() {
   for (const hvdrun::TensorPart& part : parts) {
     hvdrun::keep_for_gpu(part.input);
-    hvdrun::keep_for_gpu(part.wire);
+    if (part.wire.defined()) hvdrun::keep_for_gpu(part.wire);
   }
+  if (!steps) return;
+  for (const auto* tensors : {&steps->inputs, &steps->outputs})
+    for (const at::Tensor& tensor : *tensors)
+      if (tensor.defined()) hvdrun::keep_for_gpu(tensor);
 }
 
 std::vector<at::Tensor> TensorHandle::State::take() {
   if (std::exchange(taken, true))
     throw Error(ErrorCode::invalid_argument, "synchronize: this operation's result was taken");
   std::exception_ptr first;
+  end_steps(first);
   for (const Handle& handle : std::exchange(handles, {})) {
     try {
       hvd::synchronize(handle);
@@ -51,6 +82,10 @@ std::vector<at::Tensor> TensorHandle::State::take() {
     std::rethrow_exception(first);
   }
   const at::NoGradGuard no_grad;
+  if (steps) {
+    hvdrun::continue_after(parts.front().stream);
+    return steps->finish ? steps->finish(steps->outputs) : steps->outputs;
+  }
   std::vector<at::Tensor> results;
   results.reserve(parts.size());
   for (hvdrun::TensorPart& part : parts) {
@@ -67,7 +102,13 @@ std::vector<at::Tensor> TensorHandle::State::take() {
 }
 
 bool poll(const TensorHandle& handle) {
-  const auto& handles = handle.state().handles;
+  TensorHandle::State& state = handle.state();
+  if (state.steps && !state.taken) {
+    if (!state.steps->is_last()) return false;
+    const std::vector<Handle> last = state.steps->wait().handles;
+    return std::all_of(last.begin(), last.end(), [](const Handle& one) { return poll(one); });
+  }
+  const auto& handles = state.handles;
   return std::all_of(handles.begin(), handles.end(), [](const Handle& one) { return poll(one); });
 }
 
@@ -75,7 +116,13 @@ bool wait(const TensorHandle& handle, std::chrono::milliseconds limit) {
   // A limit that is meant as none must not overflow the clock.
   constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
   const auto end = std::chrono::steady_clock::now() + std::min(limit, kLongest);
-  for (const Handle& one : handle.state().handles) {
+  TensorHandle::State& state = handle.state();
+  std::vector<Handle> handles = state.handles;
+  if (state.steps && !state.taken) {
+    if (!state.wait_for_steps(std::min(limit, kLongest))) return false;
+    handles = state.steps->wait().handles;
+  }
+  for (const Handle& one : handles) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
     if (!wait(one, std::max(left, std::chrono::milliseconds(0)))) return false;

@@ -1,6 +1,9 @@
 // What a tensor collective needs from its submission to its result.
 #pragma once
 
+#include <chrono>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -8,6 +11,8 @@
 #include <hvd/tensor_handle.h>
 
 namespace hvdrun {
+
+class RowSteps;
 
 struct TensorPart {
   at::Tensor input;   // held while it is read; may be the wire
@@ -35,6 +40,16 @@ class TensorHandle::State {
   std::vector<hvdrun::TensorPart> parts;
   std::vector<Handle> handles;  // not yet synchronized
   bool taken = false;
+
+  // Operations on rows: their handles come with the last step.
+  std::shared_ptr<hvdrun::RowSteps> steps;
+  Handle first_step;
+  // Until the last step has been submitted, at most so long; its error is thrown by take().
+  bool wait_for_steps(std::chrono::milliseconds limit);
+
+ private:
+  void end_steps(std::exception_ptr& error);
+  bool all_steps_ = false;
 };
 
 }  // namespace hvd

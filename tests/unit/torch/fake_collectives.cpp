@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -95,6 +96,13 @@ void broadcast(void* data, std::size_t count, DataType type, int root,
 void allgather(const void* input, void* output, std::size_t count, DataType type,
                const OperationOptions& /*options*/) {
   const std::size_t bytes = count * size_of(type);
+  const bool is_text = type == DataType::uint8 && fake_job().objects;
+  for (int rank = 0; rank < size() && is_text; ++rank) {
+    const std::string text = fake_job().objects(rank, static_cast<const char*>(input));
+    std::memcpy(static_cast<char*>(output) + bytes * static_cast<std::size_t>(rank), text.c_str(),
+                text.size() + 1);
+  }
+  if (is_text) return;
   for (int rank = 0; rank < size(); ++rank) {
     char* part = static_cast<char*>(output) + bytes * static_cast<std::size_t>(rank);
     if (bytes != 0) std::memcpy(part, input, bytes);  // empty tensors have no memory
@@ -113,6 +121,47 @@ void allgatherv(const void* input, void* output, const std::size_t* counts, Data
       std::memcpy(to, static_cast<const char*>(input) + i % counts[0] * size_of(type),
                   size_of(type));
   }
+}
+
+namespace {
+// Done at once.
+Handle done() {
+  fake_job().calls.push_back({nullptr, 0, DataType::float32, ReduceOp::sum, {}, false});
+  return Handle{fake_job().calls.size()};
+}
+}  // namespace
+
+Handle allgather_async(const void* input, void* output, std::size_t count, DataType type,
+                       const OperationOptions& options) {
+  allgather(input, output, count, type, options);
+  return done();
+}
+Handle allgatherv_async(const void* input, void* output, const std::size_t* counts, DataType type,
+                        const OperationOptions& options) {
+  allgatherv(input, output, counts, type, options);
+  return done();
+}
+Handle reducescatterv_async(const void* input, void* output, const std::size_t* counts,
+                            DataType type, ReduceOp op, const ScaleFactors& scale,
+                            const OperationOptions& options) {
+  reducescatterv(input, output, counts, type, op, scale, options);
+  return done();
+}
+Handle alltoall_async(const void* input, void* output, std::size_t count, DataType type,
+                      const OperationOptions& options) {
+  alltoall(input, output, count, type, options);
+  return done();
+}
+Handle alltoallv_async(const void* input, const std::size_t* send_counts, void* output,
+                       const std::size_t* receive_counts, DataType type,
+                       const OperationOptions& options) {
+  alltoallv(input, send_counts, output, receive_counts, type, options);
+  return done();
+}
+void then(Handle handle, std::function<void()> body) {
+  if (!fake_job().late) return body();
+  fake_job().late_thens.push_back(std::move(body));
+  static_cast<void>(handle);
 }
 
 // The peers' rows are ours; real ranks show the rest.

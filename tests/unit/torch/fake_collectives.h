@@ -28,7 +28,10 @@ struct FakeJob {
   std::optional<std::size_t> failing_call;
   // What the peers bring to an allgather of int64; as we do when empty.
   std::function<std::int64_t(int rank, std::size_t index, std::int64_t mine)> peers;
-  // The same of an allgather_object.
+  // What follows an operation (hvd::then) is called by the test, not at once.
+  bool late = false;
+  std::vector<std::function<void()>> late_thens;
+  // The same of an allgather_object, and of an allgather of characters.
   std::function<std::string(int rank, const std::string& mine)> objects;
 
   double average() const { return (size + 1) / 2.0; }

@@ -52,6 +52,45 @@ TEST_CASE("tensors that do not fit together are named with both sides", "[rows]"
   const torch::Tensor tensor = torch::ones({4, 2});
   CHECK(mismatch([&] { hvd::allgather(tensor); }) == "allgather" + sides);
   CHECK(mismatch([&] { hvd::reducescatter(tensor); }) == "reducescatter" + sides);
+  CHECK(mismatch([&] { hvd::synchronize(hvd::allgather_async(tensor)); }) == "allgather" + sides);
+}
+
+TEST_CASE("rows with handles are what rows without are", "[rows]") {
+  reset_fake_job(3);
+  const torch::Tensor tensor = torch::arange(12, torch::kFloat).view({6, 2});
+  CHECK(hvd::synchronize(hvd::allgather_async(tensor)).equal(hvd::allgather(tensor)));
+  CHECK(hvd::synchronize(hvd::reducescatter_async(tensor)).equal(hvd::reducescatter(tensor)));
+  const auto expected = hvd::alltoall(tensor, {1, 0, 3});
+  const auto got = hvd::synchronize_alltoall(hvd::alltoall_async(tensor, {1, 0, 3}));
+  CHECK(got.tensor.equal(expected.tensor));
+  CHECK(got.received_splits == expected.received_splits);
+  const torch::Tensor sparse = torch::eye(3).to_sparse();
+  CHECK(hvd::synchronize(hvd::sparse_allreduce_async(sparse)).to_dense().allclose(torch::eye(3)));
+  const auto all = hvd::grouped_allgather({tensor, torch::ones({0, 3}), torch::ones({2})});
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].equal(hvd::allgather(tensor)));
+  CHECK(all[1].sizes() == torch::IntArrayRef({0, 3}));
+  CHECK(hvd::grouped_reducescatter({tensor, tensor})[1].equal(hvd::reducescatter(tensor)));
+  CHECK(hvd::grouped_allgather({}).empty());
+  CHECK_THAT(error_of([&] {
+               hvd::alltoall_async(tensor, {9, 0, 0});
+             }),
+             Contains("more than the 6 rows"));
+}
+
+TEST_CASE("rows with handles end in their second step, whoever asks", "[rows]") {
+  reset_fake_job(3);
+  fake_job().late = true;
+  const torch::Tensor tensor = torch::ones({4, 2});
+  const hvd::TensorHandle handle = hvd::allgather_async(tensor);
+  REQUIRE(fake_job().late_thens.size() == 1);
+  CHECK_FALSE(hvd::poll(handle));
+  CHECK_FALSE(hvd::wait(handle, std::chrono::milliseconds(1)));
+  const std::size_t before = fake_job().calls.size();
+  fake_job().late_thens.front()();
+  CHECK(fake_job().calls.size() == before + 1);
+  CHECK(hvd::synchronize(handle).equal(torch::ones({12, 2})));
+  CHECK_THAT(error_of([&] { hvd::synchronize(handle); }), Contains("result was taken"));
 }
 
 TEST_CASE("a group is one operation for each dtype", "[rows]") {

@@ -47,7 +47,8 @@ TEST_CASE("autograd notices a tensor that was reduced in place", "[tensor]") {
   torch::Tensor same = hidden.detach();
   hvd::allreduce_(same);
   CHECK_THROWS_AS(loss.backward(), c10::Error);
-  CHECK_FALSE(hvd::allreduce(weight).requires_grad());
+  CHECK(hvd::allreduce(weight).grad_fn()->name() == "hvd.allreduce");
+  CHECK_FALSE(hvd::synchronize(hvd::allreduce_async(weight)).requires_grad());
 }
 
 TEST_CASE("allgather concatenates along the first dimension", "[tensor]") {

@@ -46,8 +46,42 @@ HVD_EXPORT TensorHandle grouped_allreduce_async(const std::vector<at::Tensor>& t
                                                 const ScaleFactors& scale = {},
                                                 Compression compression = Compression::none,
                                                 const OperationOptions& options = {});
+HVD_EXPORT TensorHandle grouped_allreduce_async_(const std::vector<at::Tensor>& tensors,
+                                                 ReduceOp op = ReduceOp::average,
+                                                 const ScaleFactors& scale = {},
+                                                 Compression compression = Compression::none,
+                                                 const OperationOptions& options = {});
+HVD_EXPORT TensorHandle broadcast_async(const at::Tensor& tensor, int root = 0,
+                                        const OperationOptions& options = {});
 HVD_EXPORT TensorHandle broadcast_async_(at::Tensor& tensor, int root = 0,
                                          const OperationOptions& options = {});
+
+// Operations on rows (torch.h says what they do), which are two steps: everybody's rows, then what
+// the tensors hold. The second begins by itself when the first has ended, so ranks may submit and
+// wait in any order. All ranks call those without a name with a handle, or all without one (but for
+// sparse_allreduce). No such operation may have the name of one that has not been
+// synchronized. hvd::join() waits until the second steps have been submitted.
+HVD_EXPORT TensorHandle allgather_async(const at::Tensor& tensor,
+                                        const OperationOptions& options = {});
+HVD_EXPORT TensorHandle reducescatter_async(const at::Tensor& tensor,
+                                            ReduceOp op = ReduceOp::average,
+                                            const ScaleFactors& scale = {},
+                                            const OperationOptions& options = {});
+// synchronize_alltoall() gives the received splits besides.
+HVD_EXPORT TensorHandle alltoall_async(const at::Tensor& tensor,
+                                       const std::vector<std::int64_t>& splits = {},
+                                       const OperationOptions& options = {});
+HVD_EXPORT TensorHandle sparse_allreduce_async(const at::Tensor& tensor,
+                                               ReduceOp op = ReduceOp::average,
+                                               const OperationOptions& options = {});
+// Many at once: nothing moves before all ranks have all of them. Their operations are called
+// "NAME_1ofN" and so on.
+HVD_EXPORT TensorHandle grouped_allgather_async(const std::vector<at::Tensor>& tensors,
+                                                const OperationOptions& options = {});
+HVD_EXPORT TensorHandle grouped_reducescatter_async(const std::vector<at::Tensor>& tensors,
+                                                    ReduceOp op = ReduceOp::average,
+                                                    const ScaleFactors& scale = {},
+                                                    const OperationOptions& options = {});
 
 // True when synchronize() would return or throw at once.
 HVD_EXPORT bool poll(const TensorHandle& handle);

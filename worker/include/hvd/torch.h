@@ -26,6 +26,14 @@
 
 namespace hvd {
 
+// Gradients: allreduce, grouped_allreduce, broadcast, allgather, reducescatter and alltoall give
+// results that autograd goes back through, if a tensor requires a gradient and autograd records.
+// The gradient is that of the sum of all ranks' losses; of a reduction, with its own op and scale
+// factors (average or sum, else backward() throws Error(invalid_argument)). In backward() a
+// collective follows, "NAME.grad", that every rank must come to, in the same order as the others:
+// a tensor that requires a gradient on one rank does so on all of them, and has a part in each
+// loss. The same calls in place or with handles are not gone back through.
+
 // The reduced values in a new tensor of the same shape and dtype.
 HVD_EXPORT at::Tensor allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                                 const ScaleFactors& scale = {},
@@ -43,6 +51,14 @@ HVD_EXPORT std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tenso
                                                      const ScaleFactors& scale = {},
                                                      Compression compression = Compression::none,
                                                      const OperationOptions& options = {});
+// In place.
+HVD_EXPORT void grouped_allreduce_(const std::vector<at::Tensor>& tensors,
+                                   ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {},
+                                   Compression compression = Compression::none,
+                                   const OperationOptions& options = {});
+// A new tensor like that of rank `root`; all ranks bring one of its shape and dtype.
+HVD_EXPORT at::Tensor broadcast(const at::Tensor& tensor, int root = 0,
+                                const OperationOptions& options = {});
 // Overwrites the tensor with that of rank `root`, in place.
 HVD_EXPORT void broadcast_(at::Tensor& tensor, int root = 0, const OperationOptions& options = {});
 
@@ -56,6 +72,13 @@ HVD_EXPORT at::Tensor allgather(const at::Tensor& tensor, const OperationOptions
 HVD_EXPORT at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                                     const ScaleFactors& scale = {},
                                     const OperationOptions& options = {});
+// Many tensors at once, each with rows of its own; after one exchange of the rows of all.
+HVD_EXPORT std::vector<at::Tensor> grouped_allgather(const std::vector<at::Tensor>& tensors,
+                                                     const OperationOptions& options = {});
+HVD_EXPORT std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& tensors,
+                                                         ReduceOp op = ReduceOp::average,
+                                                         const ScaleFactors& scale = {},
+                                                         const OperationOptions& options = {});
 // splits[r] rows go to rank r, in rank order; rows beyond their sum go nowhere. Without splits each
 // rank gets the same number, and the rows must be a multiple of size().
 struct AlltoallResult {
@@ -65,6 +88,8 @@ struct AlltoallResult {
 HVD_EXPORT AlltoallResult alltoall(const at::Tensor& tensor,
                                    const std::vector<std::int64_t>& splits = {},
                                    const OperationOptions& options = {});
+// synchronize() of an alltoall_async().
+HVD_EXPORT AlltoallResult synchronize_alltoall(const TensorHandle& handle);
 // Sparse COO tensors of one shape, each with its own elements, added up (and divided by size()):
 // coalesced, and as large as all of them together. Average and sum only; a difference in shape or
 // dtype is an Error(mismatch) on every rank.
@@ -115,6 +140,12 @@ struct DistributedOptimizerOptions {
   // go by bucket_bytes. Or so many groups of about as many parameters each, in their order.
   std::vector<std::vector<at::Tensor>> groups{};
   int num_groups = 0;
+  // Parameters whose gradients are sparse (torch::nn::Embedding and EmbeddingBag with
+  // sparse(true)): the rows that a step has touched travel, and .grad is a coalesced sparse tensor
+  // of whole rows. Average and sum only; without compression. step() reduces them, backward does
+  // not yet. The optimizer itself must take sparse gradients (SGD, Adagrad), or the program makes
+  // .grad dense between synchronize() and step().
+  std::vector<at::Tensor> sparse{};
   // The ranks that train together; the optimizer is made on those alone, in the same order as any
   // other of theirs.
   ProcessSet process_set{};

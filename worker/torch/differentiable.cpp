@@ -1,0 +1,98 @@
+#include "worker/torch/differentiable.h"
+
+#include <memory>
+#include <utility>
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "worker/torch/row_shapes.h"
+#include "worker/torch/tensor_types.h"
+
+namespace hvdrun {
+namespace {
+
+using torch::autograd::variable_list;
+
+// A node with a function of ours: torch::autograd::Function keeps nothing of an OperationOptions.
+class CollectiveBackward final : public torch::autograd::Node {
+ public:
+  CollectiveBackward(std::string name, const variable_list& outputs, Backward backward)
+      : name_(std::move(name)), backward_(std::move(backward)) {
+    for (const at::Tensor& output : outputs) outputs_.push_back(like(output));
+  }
+
+  // An output that had no part in the loss here may have had one on another rank: zeros go along.
+  variable_list apply(variable_list&& gradients) override {
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (!gradients[i].defined()) gradients[i] = at::zeros(outputs_[i].sizes, outputs_[i].options);
+    return backward_(gradients);
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  struct Like {
+    std::vector<std::int64_t> sizes;
+    at::TensorOptions options;
+  };
+  static Like like(const at::Tensor& output) { return {output.sizes().vec(), output.options()}; }
+
+  std::string name_;
+  Backward backward_;
+  std::vector<Like> outputs_;
+};
+
+}  // namespace
+
+bool needs_gradient(const std::vector<at::Tensor>& inputs) {
+  if (!at::GradMode::is_enabled()) return false;
+  for (const at::Tensor& input : inputs)
+    if (input.defined() && input.requires_grad()) return true;
+  return false;
+}
+
+void set_backward(const char* name, const std::vector<at::Tensor>& inputs,
+                  std::vector<at::Tensor>& outputs, Backward backward) {
+  const auto node = std::make_shared<CollectiveBackward>(std::string("hvd.") + name, outputs,
+                                                         std::move(backward));
+  node->set_next_edges(torch::autograd::collect_next_edges(inputs));
+  for (at::Tensor& output : outputs) torch::autograd::set_history(output, node);
+}
+
+void set_backward(const char* name, const at::Tensor& input, at::Tensor& output,
+                  std::function<at::Tensor(const at::Tensor&)> backward) {
+  std::vector<at::Tensor> outputs = {output};
+  set_backward(name, {input}, outputs,
+               [backward = std::move(backward)](const std::vector<at::Tensor>& gradients) {
+                 return std::vector<at::Tensor>{backward(gradients[0])};
+               });
+}
+
+hvd::OperationOptions backward_options(const hvd::OperationOptions& options) {
+  return part_of(options, "grad");
+}
+
+void check_linear(const char* what, hvd::ReduceOp op) {
+  if (op != hvd::ReduceOp::average && op != hvd::ReduceOp::sum)
+    invalid_tensor(std::string(what) +
+                   ": only average and sum have a gradient; detach() the tensor");
+}
+
+at::Tensor sum_of_own_rows(const at::Tensor& gradient, const std::vector<std::int64_t>& rows,
+                           const hvd::OperationOptions& options) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor input = gradient.contiguous();
+  const auto place = static_cast<std::size_t>(place_in(options));
+  const std::int64_t row_elements = elements_of_row(input);
+  std::vector<std::size_t> counts;
+  counts.reserve(rows.size());
+  for (const std::int64_t one : rows)
+    counts.push_back(static_cast<std::size_t>(one * row_elements));
+  at::Tensor output = empty_like_rows(input, rows[place]);
+  hvd::reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
+                      check_tensor("allgather", input), hvd::ReduceOp::sum, {},
+                      without_shape(options, input));
+  return output;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,63 @@
+// What ranks tell each other of tensors with rows, and what does not fit together.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <hvd/torch.h>
+
+namespace hvdrun {
+
+// What a rank says of its tensor; all int64, so that it travels as an array of them.
+struct Rows {
+  std::int64_t rows = 0;
+  std::int64_t row_elements = 0;
+  // Fingerprint of the dtype and all dimensions but the first; 0 for a rank that has joined
+  // (hvd::join), which brings no rows.
+  std::int64_t kind = 0;
+  // Of the rank's operations with handles and no name, which get one from it.
+  std::int64_t number = 0;
+
+  bool has_joined() const { return kind == 0; }
+  bool fits(const Rows& other) const {
+    return has_joined() || (kind == other.kind && row_elements == other.row_elements);
+  }
+};
+constexpr std::size_t kFields = 4;
+static_assert(sizeof(Rows) == kFields * sizeof(std::int64_t));
+
+Rows rows_of(const char* what, const at::Tensor& tensor);
+// Of a tensor that may have no rows.
+std::int64_t elements_of_row(const at::Tensor& tensor);
+
+// A tensor's dtype and shape; and as many of its characters as travel, filled with zeros.
+std::string words(const at::Tensor& tensor);
+using Said = std::array<char, 256>;
+Said said(const std::string& text);
+std::vector<std::string> texts_of(const std::vector<Said>& all);
+
+// Names the first rank and one that differs from it; empty texts are of ranks that have joined.
+hvd::Error mismatch_of(const std::string& what, const std::vector<std::string>& all,
+                       const hvd::OperationOptions& options);
+
+// Each rank has rows of its own.
+hvd::OperationOptions without_shape(const hvd::OperationOptions& options, const at::Tensor& tensor);
+
+at::Tensor empty_like_rows(const at::Tensor& tensor, std::int64_t rows);
+
+// Average or sum; else Error(invalid_argument).
+void check_sum(const char* what, hvd::ReduceOp op);
+
+// The elements of each rank's rows of a tensor that is scattered.
+std::vector<std::size_t> scattered_counts(const at::Tensor& tensor, std::size_t ranks);
+std::int64_t scattered_rows(const at::Tensor& tensor, std::size_t ranks, std::size_t rank);
+
+// The rows that each rank sends and gets; throws for splits that make no sense, before anybody
+// waits for them.
+std::vector<std::int64_t> checked_splits(const at::Tensor& tensor,
+                                         const std::vector<std::int64_t>& splits,
+                                         std::int64_t ranks);
+
+}  // namespace hvdrun
