@@ -1,17 +1,23 @@
-// Data files: an Example, a table, the header of a record, arrays of a MAT-file, a JPEG, a PNG.
+// Data files: an Example, a table, sentences of a table, vectors of words, the header of a record,
+// arrays of a MAT-file, a JPEG, a PNG.
 // What is read stays within the input, and what a reader accepts it accepts again as its writer
 // writes it.
+#include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "worker/data/csv.h"
 #include "worker/data/example.h"
 #include "worker/data/image.h"
 #include "worker/data/mat_file.h"
 #include "worker/data/records.h"
+#include "worker/data/sentences.h"
+#include "worker/data/word_vectors.h"
 
 namespace {
 
@@ -46,6 +52,39 @@ void check_table(std::string_view text) {
   assert(again && again->columns == table->columns && again->rows == table->rows);
 }
 
+bool are_words(const std::vector<std::uint32_t>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](std::uint32_t word) { return word > 0 && word < kWordNumbers; });
+}
+
+// Each sentence is in one part of the split.
+void check_sentences(std::string_view text) {
+  std::string error;
+  const auto sentences = parse_sentences("f", text, {"t", "l"}, error);
+  assert(sentences.has_value() == error.empty());
+  if (!sentences) return;
+  assert(sentences->size() > 0 && sentences->words.size() == sentences->size());
+  assert((sentences->skipped > 0) == !sentences->first_skipped.empty());
+  for (const auto& words : sentences->words)
+    assert(!words.empty() && words.size() <= kMaxWords && are_words(words));
+  const SentenceSplit split = split_sentences(sentences->labels, text.size());
+  std::vector<int> seen(sentences->size());
+  for (const auto* part : {&split.train, &split.validation, &split.test})
+    for (const std::uint32_t index : *part) ++seen.at(index);
+  assert(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+}
+
+void check_word_vectors(std::string_view text) {
+  std::string error;
+  const auto vectors = parse_word_vectors("f", text, 2, error);
+  assert(vectors.has_value() == error.empty());
+  if (!vectors) return;
+  assert(!vectors->words.empty() && vectors->values.size() == 2 * vectors->words.size());
+  assert(are_words(vectors->words));
+  assert(std::all_of(vectors->values.begin(), vectors->values.end(),
+                     [](float value) { return std::isfinite(value); }));
+}
+
 void check_record_header(std::string_view bytes) {
   if (bytes.size() < kRecordHeader) return;
   std::string error;
@@ -73,17 +112,32 @@ void check_arrays(std::string_view bytes) {
   }
 }
 
+// Where the whole image can be decoded, a part of it can.
+void check_part(std::string_view bytes, DecodeOptions options, const Image& whole) {
+  options.window = {bytes.size() % 7, bytes.size() % 11, bytes.size() % 13 + 1,
+                    bytes.size() % 17 + 1};
+  std::string error;
+  DecodedPart part;
+  const bool good = decode_part(bytes, options, part, error);
+  assert(good && part.whole.rows == whole.rows && part.whole.columns == whole.columns);
+  assert(part.top + part.image.rows <= whole.rows);
+  assert(part.left + part.image.columns <= whole.columns);
+  assert(part.image.pixels.size() == part.image.rows * part.image.columns * 3);
+}
+
 // Reduced or not. What is decoded has the size that was announced, or an eighth of it and so on.
 void check_image(std::string_view bytes, std::size_t least) {
   std::string error;
   const auto size = image_size(bytes, error);
   // A small file may announce a large picture, which takes its time and proves nothing.
   if (size && size->rows * size->columns > (1U << 20)) return;
-  const auto image = decode_image(bytes, {DctMethod::fast, least, least}, error);
+  const DecodeOptions options{DctMethod::fast, least, least, {}};
+  const auto image = decode_image(bytes, options, error);
   assert(image || !error.empty());
   if (!image) return;
   assert(size && image->pixels.size() == image->rows * image->columns * 3);
   assert(least > 0 || (image->rows == size->rows && image->columns == size->columns));
+  check_part(bytes, options, *image);
 }
 
 }  // namespace
@@ -91,7 +145,7 @@ void check_image(std::string_view bytes, std::size_t least) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 6) {
+  switch (data[0] % 8) {
     case 0:
       check_example(bytes);
       break;
@@ -104,8 +158,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 3:
       check_arrays(bytes);
       break;
+    case 4:
+      check_sentences(bytes);
+      break;
+    case 5:
+      check_word_vectors(bytes);
+      break;
     default:
-      check_image(bytes, data[0] % 6 == 4 ? 0 : 5);
+      check_image(bytes, data[0] % 8 == 6 ? 0 : 5);
   }
   return 0;
 }

@@ -26,6 +26,8 @@ struct Crop {
 Crop random_crop(const ImageSize& size, SplitMix& random);
 // The middle square, seven eighths of the shorter side: as they are tested.
 Crop middle_crop(const ImageSize& size);
+// The whole pixels that it touches.
+Window window_of(const Crop& crop);
 
 // Colours are multiplied: brightness and contrast by 0.6 to 1.4, saturation likewise.
 struct ColourChange {

@@ -60,12 +60,14 @@ class PngReader {
   bool begun_ = false;
 };
 
-std::optional<Image> decode_png(std::string_view bytes, std::string& error) {
+bool decode_png(std::string_view bytes, DecodedPart& part, std::string& error) {
   PngReader reader(bytes);
-  if (!reader.check(error)) return std::nullopt;
-  Image image{reader.size().rows, reader.size().columns, {}};
-  if (!reader.read(image.pixels, error)) return std::nullopt;
-  return image;
+  if (!reader.check(error)) return false;
+  part.whole = reader.size();
+  part.top = part.left = 0;
+  part.image.rows = part.whole.rows;
+  part.image.columns = part.whole.columns;
+  return reader.read(part.image.pixels, error);
 }
 
 std::string unknown_kind(std::string_view bytes) {
@@ -74,12 +76,20 @@ std::string unknown_kind(std::string_view bytes) {
 
 }  // namespace
 
-std::optional<Image> decode_image(std::string_view bytes, const DecodeOptions& options,
-                                  std::string& error) {
-  if (begins_with(bytes, kJpegMagic)) return decode_jpeg(bytes, options, error);
-  if (begins_with(bytes, kPngMagic)) return decode_png(bytes, error);
+bool decode_part(std::string_view bytes, const DecodeOptions& options, DecodedPart& part,
+                 std::string& error) {
+  if (begins_with(bytes, kJpegMagic)) return decode_jpeg(bytes, options, part, error);
+  if (begins_with(bytes, kPngMagic)) return decode_png(bytes, part, error);
   error = unknown_kind(bytes);
-  return std::nullopt;
+  return false;
+}
+
+std::optional<Image> decode_image(std::string_view bytes, DecodeOptions options,
+                                  std::string& error) {
+  options.window = {};
+  DecodedPart part;
+  if (!decode_part(bytes, options, part, error)) return std::nullopt;
+  return std::move(part.image);
 }
 
 std::optional<ImageSize> image_size(std::string_view bytes, std::string& error) {

@@ -18,11 +18,26 @@ std::size_t cores_for_a_rank(int local_ranks) {
   return std::max<std::size_t>(1, usable / static_cast<std::size_t>(std::max(1, local_ranks)));
 }
 
+std::shared_ptr<CroppedImages> InputPipeline::Memory::take() {
+  std::unique_ptr<CroppedImages> batch;
+  {
+    const std::lock_guard lock(mutex_);
+    batch = std::move(spare_);
+  }
+  if (!batch) batch = std::make_unique<CroppedImages>();
+  return {batch.release(), [memory = shared_from_this()](CroppedImages* done) {
+            std::unique_ptr<CroppedImages> owned(done);
+            const std::lock_guard lock(memory->mutex_);
+            if (!memory->spare_) memory->spare_ = std::move(owned);
+          }};
+}
+
 InputPipeline::InputPipeline(std::shared_ptr<const ImageSource> source,
                              const PipelineOptions& options)
     : source_(std::move(source)),
       options_(options),
-      image_floats_(3 * options.side * options.side) {
+      image_floats_(3 * options.side * options.side),
+      memory_(std::make_shared<Memory>()) {
   for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.threads); ++i) try {
       threads_.emplace_back([this] { work(); });
     } catch (const std::system_error&) {
@@ -63,33 +78,35 @@ void InputPipeline::open_slots() {
     const std::size_t count = pass_->batch_sizes[next_batch_++];
     slot->first = next_sample_;
     slot->missing = count;
-    slot->images.pixels.resize(count * image_floats_);
-    slot->images.labels.resize(count);
+    slot->images = memory_->take();
+    slot->images->pixels.resize(count * image_floats_);
+    slot->images->labels.resize(count);
     next_sample_ += count;
     slots_.push_back(std::move(slot));
   }
 }
 
-std::optional<CroppedImages> InputPipeline::next(std::string& error) {
+std::shared_ptr<CroppedImages> InputPipeline::next(std::string& error) {
   const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
-  if (slots_.empty()) return std::nullopt;
+  if (slots_.empty()) return nullptr;
   const std::shared_ptr<Slot> slot = slots_.front();
   ready_.wait(lock, [&] { return slot->missing == 0 || !error_.empty(); });
   times_.waited += std::chrono::steady_clock::now() - begin;
   if (!error_.empty()) {
     error = error_;
-    return std::nullopt;
+    return nullptr;
   }
   ++times_.batches;
   slots_.pop_front();
   open_slots();
   lock.unlock();
   work_.notify_all();
-  return std::move(slot->images);
+  return slot->images;
 }
 
 void InputPipeline::work() {
+  DecodedPart part;
   std::unique_lock lock(mutex_);
   for (;;) {
     std::shared_ptr<Slot> slot;
@@ -97,7 +114,7 @@ void InputPipeline::work() {
       if (ending_) return true;
       if (!error_.empty()) return false;
       for (const auto& one : slots_) {
-        if (one->begun == one->images.labels.size()) continue;
+        if (one->begun == one->images->labels.size()) continue;
         slot = one;
         return true;
       }
@@ -110,8 +127,8 @@ void InputPipeline::work() {
     std::string error;
     bool good = false;
     try {
-      good = fill(*pass, pass->samples[slot->first + place],
-                  slot->images.pixels.data() + place * image_floats_, slot->images.labels[place],
+      good = fill(*pass, pass->samples[slot->first + place], part,
+                  slot->images->pixels.data() + place * image_floats_, slot->images->labels[place],
                   error);
     } catch (const std::exception& trouble) {
       error = trouble.what();  // no memory
@@ -124,8 +141,8 @@ void InputPipeline::work() {
   }
 }
 
-bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, float* pixels, std::int64_t& label,
-                         std::string& error) const {
+bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, DecodedPart& part, float* pixels,
+                         std::int64_t& label, std::string& error) const {
   const std::optional<EncodedImage> encoded = source_->read(sample, error);
   if (!encoded) return false;
   const auto fail = [&] {
@@ -148,18 +165,21 @@ bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, float* pixels, 
   DecodeOptions decode;
   decode.dct = options_.dct;
   const auto side = static_cast<double>(options_.side);
-  const auto least = [&](std::size_t whole, double part) {
+  const auto least = [&](std::size_t whole, double cropped) {
     return static_cast<std::size_t>(
-        std::ceil(static_cast<double>(whole) * std::min(1.0, side / part)));
+        std::ceil(static_cast<double>(whole) * std::min(1.0, side / cropped)));
   };
   decode.least_rows = least(size->rows, crop.rows);
   decode.least_columns = least(size->columns, crop.columns);
-  const std::optional<Image> image = decode_image(encoded->bytes, decode, error);
-  if (!image) return fail();
-  const double down = static_cast<double>(image->rows) / static_cast<double>(size->rows);
-  const double across = static_cast<double>(image->columns) / static_cast<double>(size->columns);
-  crop = {crop.top * down, crop.left * across, crop.rows * down, crop.columns * across};
-  write_crop(*image, crop, options, pixels);
+  decode.window = window_of(crop);
+  if (!decode_part(encoded->bytes, decode, part, error)) return fail();
+  const double down = static_cast<double>(part.whole.rows) / static_cast<double>(size->rows);
+  const double across =
+      static_cast<double>(part.whole.columns) / static_cast<double>(size->columns);
+  crop = {crop.top * down - static_cast<double>(part.top),
+          crop.left * across - static_cast<double>(part.left), crop.rows * down,
+          crop.columns * across};
+  write_crop(part.image, crop, options, pixels);
   label = encoded->label;
   return true;
 }

@@ -42,7 +42,8 @@ std::size_t cores_for_a_rank(int local_ranks);
 // One thread uses it. Batches come in the order of the pass, and what happens to an image follows
 // from (seed, epoch, its number) alone: nothing depends on the number of threads.
 //
-// Memory: batches_ahead batches of pixels, and for each thread an encoded and a decoded image.
+// Memory: batches_ahead batches of pixels, those that its user keeps (one more where it takes the
+// next before it lets go of the last), and for each thread an encoded and a decoded image.
 class InputPipeline {
  public:
   InputPipeline(std::shared_ptr<const ImageSource> source, const PipelineOptions& options);
@@ -53,8 +54,9 @@ class InputPipeline {
 
   // From now on next() gives the batches of this pass; what is left of the one before is dropped.
   void begin(Pass pass);
-  // None after the last batch; and when an image could not be read, with `error` that names it.
-  std::optional<CroppedImages> next(std::string& error);
+  // None after the last batch; and when an image could not be read, with `error` that names it. The
+  // batch's memory is used again when its last owner, in whatever thread, lets go of it.
+  std::shared_ptr<CroppedImages> next(std::string& error);
 
   struct Times {
     std::chrono::duration<double> waited{0};  // in next(), for a batch
@@ -64,21 +66,33 @@ class InputPipeline {
   Times times() const { return times_; }
 
  private:
+  // Keeps the batch that nobody uses just now for the next that is needed: new pages for each,
+  // cleared by the kernel, are a fifth of the work. Batches that outlive the pipeline hold it.
+  class Memory : public std::enable_shared_from_this<Memory> {
+   public:
+    std::shared_ptr<CroppedImages> take();
+
+   private:
+    std::mutex mutex_;
+    std::unique_ptr<CroppedImages> spare_;
+  };
   // A batch that is being filled.
   struct Slot {
-    CroppedImages images;
+    std::shared_ptr<CroppedImages> images;
     std::size_t first = 0;    // of the pass's samples
     std::size_t begun = 0;    // images that a thread has taken
     std::size_t missing = 0;  // images that are not there yet
   };
   void work();
   void open_slots();
-  bool fill(const Pass& pass, std::uint32_t sample, float* pixels, std::int64_t& label,
-            std::string& error) const;
+  // `part`: memory to decode into.
+  bool fill(const Pass& pass, std::uint32_t sample, DecodedPart& part, float* pixels,
+            std::int64_t& label, std::string& error) const;
 
   const std::shared_ptr<const ImageSource> source_;
   const PipelineOptions options_;
   const std::size_t image_floats_;
+  const std::shared_ptr<Memory> memory_;
 
   std::mutex mutex_;
   std::condition_variable work_;   // there is something to do, or the end has come

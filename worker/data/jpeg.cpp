@@ -97,6 +97,25 @@ unsigned eighths(const jpeg_decompress_struct& info, const DecodeOptions& option
   return 8;
 }
 
+// Neighbours' colours are mixed at the edges of what is decoded, and who scales it mixes once more.
+constexpr std::size_t kEdgePixels = 4;
+
+struct Range {
+  JDIMENSION begin;
+  JDIMENSION end;
+};
+
+// Of `limit` lines or columns of the decoded image, those that `count` of the file's from `begin`
+// on become.
+Range decoded_range(std::size_t begin, std::size_t count, unsigned eighths, JDIMENSION limit) {
+  if (count == 0) return {0, limit};
+  const std::size_t first = begin * eighths / 8;
+  const std::size_t last = ((begin + count) * eighths + 7) / 8 + kEdgePixels;
+  if (first >= limit) return {0, limit};  // not a part of this image
+  return {static_cast<JDIMENSION>(first > kEdgePixels ? first - kEdgePixels : 0),
+          static_cast<JDIMENSION>(std::min<std::size_t>(last, limit))};
+}
+
 // Photoshop's files have the inks the other way round, and say so by the marker that makes libjpeg
 // see Adobe.
 void to_rgb(const std::uint8_t* inks, std::size_t pixels, bool inverted, std::uint8_t* rgb) {
@@ -113,7 +132,7 @@ struct Decoder {
   jpeg_decompress_struct info{};
   JpegErrors errors{};
   jpeg_progress_mgr progress{};
-  Image image;
+  DecodedPart* part = nullptr;     // where to
   std::vector<std::uint8_t> inks;  // of one line
   bool refused = false;            // for its size
 };
@@ -139,18 +158,33 @@ bool decode_all(Decoder& decoder, std::string_view bytes, const DecodeOptions& o
   info.scale_num = eighths(info, options);
   info.scale_denom = 8;
   jpeg_start_decompress(&info);
-  decoder.image.rows = info.output_height;
-  decoder.image.columns = info.output_width;
-  decoder.image.pixels.resize(decoder.image.rows * decoder.image.columns * 3);
-  if (inks) decoder.inks.resize(decoder.image.columns * 4);
-  while (info.output_scanline < info.output_height) {
+  DecodedPart& part = *decoder.part;
+  part.whole = {info.output_height, info.output_width};
+  const Window& window = options.window;
+  const Range lines = decoded_range(window.top, window.rows, info.scale_num, info.output_height);
+  const Range columns =
+      decoded_range(window.left, window.columns, info.scale_num, info.output_width);
+  // libjpeg widens this to whole blocks.
+  JDIMENSION left = columns.begin;
+  JDIMENSION width = columns.end - columns.begin;
+  if (width < info.output_width) jpeg_crop_scanline(&info, &left, &width);
+  if (lines.begin > 0) jpeg_skip_scanlines(&info, lines.begin);
+  part.top = lines.begin;
+  part.left = left;
+  Image& image = part.image;
+  image.rows = lines.end - lines.begin;
+  image.columns = width;
+  image.pixels.resize(image.rows * image.columns * 3);
+  if (inks) decoder.inks.resize(image.columns * 4);
+  while (info.output_scanline < lines.end) {
     std::uint8_t* const row =
-        decoder.image.pixels.data() + std::size_t{info.output_scanline} * decoder.image.columns * 3;
+        image.pixels.data() + std::size_t{info.output_scanline - lines.begin} * image.columns * 3;
     JSAMPROW target = inks ? decoder.inks.data() : row;
     jpeg_read_scanlines(&info, &target, 1);
-    if (inks) to_rgb(decoder.inks.data(), decoder.image.columns, info.saw_Adobe_marker != 0, row);
+    if (inks) to_rgb(decoder.inks.data(), image.columns, info.saw_Adobe_marker != 0, row);
   }
-  jpeg_finish_decompress(&info);
+  // Otherwise the rest of the file is left alone: its owner destroys the decompressor.
+  if (info.output_scanline == info.output_height) jpeg_finish_decompress(&info);
   return true;
 }
 
@@ -200,16 +234,16 @@ bool encode_all(Encoder& encoder, const Image& image, int quality) {
 
 }  // namespace
 
-std::optional<Image> decode_jpeg(std::string_view bytes, const DecodeOptions& options,
-                                 std::string& error) {
+bool decode_jpeg(std::string_view bytes, const DecodeOptions& options, DecodedPart& part,
+                 std::string& error) {
   Decoder decoder;
+  decoder.part = &part;
   prepare(decoder.errors);
   decoder.info.err = &decoder.errors.manager;
   const bool good = decode_all(decoder, bytes, options);
   if (!good) error = trouble_of(decoder, bytes.size());
   jpeg_destroy_decompress(&decoder.info);
-  if (!good) return std::nullopt;
-  return std::move(decoder.image);
+  return good;
 }
 
 std::optional<ImageSize> jpeg_size(std::string_view bytes, std::string& error) {

@@ -5,8 +5,8 @@
 
 namespace hvdrun {
 
-std::optional<Image> decode_jpeg(std::string_view bytes, const DecodeOptions& options,
-                                 std::string& error);
+bool decode_jpeg(std::string_view bytes, const DecodeOptions& options, DecodedPart& part,
+                 std::string& error);
 std::optional<ImageSize> jpeg_size(std::string_view bytes, std::string& error);
 
 }  // namespace hvdrun

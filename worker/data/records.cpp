@@ -46,12 +46,33 @@ std::string place_text(const std::string& path, std::uint64_t offset) {
   return path + ": record at byte " + std::to_string(offset) + ": ";
 }
 
+#if defined(__x86_64__)
+// The processor's instruction: a tenth of what a table takes, which is as much as a seventh of
+// decoding a JPEG.
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_of_processor(std::string_view bytes) {
+  std::uint64_t crc = 0xffffffff;
+  for (; bytes.size() >= 8; bytes.remove_prefix(8))
+    crc = __builtin_ia32_crc32di(crc, little_endian<std::uint64_t>(bytes.substr(0, 8)));
+  auto rest = static_cast<std::uint32_t>(crc);
+  for (const char byte : bytes)
+    rest = __builtin_ia32_crc32qi(rest, static_cast<unsigned char>(byte));
+  return ~rest;
+}
+#endif
+
+std::uint32_t crc32c(std::string_view bytes) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2") != 0) return crc32c_of_processor(bytes);
+#endif
+  boost::crc_optimal<32, 0x1edc6f41, 0xffffffff, 0xffffffff, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
 }  // namespace
 
 std::uint32_t masked_crc32c(std::string_view bytes) {
-  boost::crc_optimal<32, 0x1edc6f41, 0xffffffff, 0xffffffff, true, true> crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  const std::uint32_t value = crc.checksum();
+  const std::uint32_t value = crc32c(bytes);
   return (value >> 15 | value << 17) + 0xa282ead8U;
 }
 

@@ -241,12 +241,15 @@ LabelledImages synthetic_clothes(Split split, std::size_t count, std::uint64_t s
   for (std::size_t i = 0; i < count; ++i) {
     SplitMix random(seed, stream_of(split, i));
     const std::size_t kind = random.below(kPatterns);
-    const double height = 0.75 + 0.2 * part(random);
-    const double width = 0.8 + 0.4 * part(random);
+    const double height = 0.55 + 0.35 * part(random);
+    const double width = 0.6 + 0.5 * part(random);
     const double top = (1 - height) * part(random);
-    const double shift = 0.12 * (part(random) - 0.5);
+    const double shift = 0.3 * (part(random) - 0.5);
     const double lean = 0.12 * (part(random) - 0.5);
-    const double light = 90 + 150 * part(random);
+    // Dark on light as often as light on dark: no pixel's brightness tells anything.
+    const bool dark = part(random) < 0.5;
+    const double light = dark ? 90 * part(random) : 150 + 90 * part(random);
+    const double paper = dark ? 150 + 90 * part(random) : 90 * part(random);
     const double stripes = part(random) < 0.5 ? 0 : 40 * part(random);
     const double mirror = part(random) < 0.5 ? -1 : 1;
     for (std::size_t y = 0; y < kMnistSide; ++y) {
@@ -257,7 +260,7 @@ LabelledImages synthetic_clothes(Split split, std::size_t count, std::uint64_t s
                                lean * (down - 0.5) - mirror * garment.shift) /
                               width;
         const bool covered = std::abs(across) < garment.outer && std::abs(across) >= garment.inner;
-        double value = covered ? light + stripes * wave(down * 6) : 0;
+        double value = covered ? light + stripes * wave(down * 6) : paper;
         value += 30 * (part(random) - 0.5) * (covered ? 1.0 : 0.3);
         set.images.pixels.push_back(static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)));
       }

@@ -30,7 +30,8 @@ bool write_synthetic_artists(const std::string& directory, Split split, std::siz
                              std::uint64_t seed, std::string& error);
 
 // 28x28 grey silhouettes of ten kinds of clothes, as Fashion-MNIST's: shirt, trousers, pullover,
-// dress, coat, sandal, vest, shoe, bag, boot.
+// dress, coat, sandal, vest, shoe, bag, boot; anywhere, of any size, dark on light or light on
+// dark, so that a linear model finds out little.
 LabelledImages synthetic_clothes(Split split, std::size_t count, std::uint64_t seed);
 
 }  // namespace hvdrun

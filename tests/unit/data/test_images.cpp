@@ -53,9 +53,18 @@ Image decoded(std::string_view bytes, const DecodeOptions& options = {}) {
   return *image;
 }
 
-// What the library's own encoder does not write: other colours, progressive scans.
-std::string jpeg_of(J_COLOR_SPACE colours, int components, bool progressive,
-                    const std::vector<std::uint8_t>& pixel, unsigned side = 16) {
+// What the library's own encoder does not write. `sampling`: pixels for each of the later colours,
+// along both sides; 0: as the library chooses.
+struct JpegKind {
+  J_COLOR_SPACE colours = JCS_RGB;
+  int components = 3;
+  bool progressive = false;
+  int sampling = 0;
+  int quality = 75;
+};
+
+std::string jpeg_of(const JpegKind& kind, const std::vector<std::uint8_t>& pixels, unsigned rows,
+                    unsigned columns) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);
@@ -63,18 +72,19 @@ std::string jpeg_of(J_COLOR_SPACE colours, int components, bool progressive,
   unsigned char* memory = nullptr;
   unsigned long size = 0;
   jpeg_mem_dest(&info, &memory, &size);
-  info.image_width = side;
-  info.image_height = side;
-  info.input_components = components;
-  info.in_color_space = colours;
+  info.image_width = columns;
+  info.image_height = rows;
+  info.input_components = kind.components;
+  info.in_color_space = kind.colours;
   jpeg_set_defaults(&info);
-  jpeg_set_quality(&info, 100, TRUE);
-  if (progressive) jpeg_simple_progression(&info);
+  jpeg_set_quality(&info, kind.quality, TRUE);
+  if (kind.sampling > 0)
+    info.comp_info[0].h_samp_factor = info.comp_info[0].v_samp_factor = kind.sampling;
+  if (kind.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
-  std::vector<std::uint8_t> line;
-  for (unsigned i = 0; i < side; ++i) line.insert(line.end(), pixel.begin(), pixel.end());
-  for (unsigned i = 0; i < side; ++i) {
-    JSAMPROW row = line.data();
+  std::vector<std::uint8_t> copy = pixels;  // libjpeg takes no constant
+  for (unsigned y = 0; y < rows; ++y) {
+    JSAMPROW row = copy.data() + copy.size() / rows * y;
     jpeg_write_scanlines(&info, &row, 1);
   }
   jpeg_finish_compress(&info);
@@ -82,6 +92,16 @@ std::string jpeg_of(J_COLOR_SPACE colours, int components, bool progressive,
   jpeg_destroy_compress(&info);
   std::free(memory);
   return bytes;
+}
+
+// A square of one colour.
+std::string jpeg_of(J_COLOR_SPACE colours, int components, bool progressive,
+                    const std::vector<std::uint8_t>& pixel, unsigned side = 16) {
+  std::vector<std::uint8_t> pixels;
+  pixels.reserve(pixel.size() * side * side);
+  for (unsigned i = 0; i < side * side; ++i)
+    pixels.insert(pixels.end(), pixel.begin(), pixel.end());
+  return jpeg_of({colours, components, progressive, 0, 100}, pixels, side, side);
 }
 
 std::string png_of(png_uint_32 format, const std::vector<std::uint8_t>& pixels, png_uint_32 columns,
@@ -98,6 +118,31 @@ std::string png_of(png_uint_32 format, const std::vector<std::uint8_t>& pixels, 
   REQUIRE(png_image_write_to_memory(&header, bytes.data(), &size, 0, pixels.data(), 0, map) != 0);
   bytes.resize(size);
   return bytes;
+}
+
+// Of the window and a pixel around it, as far as there is one: a crop is mixed of those.
+void check_window(const Image& whole, const DecodedPart& part, const Window& window,
+                  const ImageSize& file) {
+  const auto range = [](std::size_t first, std::size_t count, std::size_t all,
+                        std::size_t reduced) {
+    const std::size_t begin = first * reduced / all;
+    const std::size_t end = ((first + count) * reduced + all - 1) / all + 1;
+    return std::pair(begin > 0 ? begin - 1 : 0, std::min(end, reduced));
+  };
+  const auto [top, bottom] = range(window.top, window.rows, file.rows, whole.rows);
+  const auto [left, right] = range(window.left, window.columns, file.columns, whole.columns);
+  REQUIRE(part.top <= top);
+  REQUIRE(part.left <= left);
+  REQUIRE(part.top + part.image.rows >= bottom);
+  REQUIRE(part.left + part.image.columns >= right);
+  std::size_t wrong = 0;
+  for (std::size_t y = top; y < bottom; ++y) {
+    const auto* of_whole = whole.pixels.data() + (y * whole.columns + left) * 3;
+    const auto* of_part =
+        part.image.pixels.data() + ((y - part.top) * part.image.columns + left - part.left) * 3;
+    wrong += std::equal(of_part, of_part + (right - left) * 3, of_whole) ? 0 : 1;
+  }
+  CHECK(wrong == 0);
 }
 
 void check_pixel(const Image& image, int red, int green, int blue, int within = 3) {
@@ -201,6 +246,48 @@ TEST_CASE("what is no image, damaged or cut off is one line", "[image]") {
     if (!decode_image(flipped, {}, error)) seen += error.empty() ? 0 : 1;
   }
   CHECK(seen > 5);
+}
+
+TEST_CASE("a part of a JPEG has the pixels of the whole one", "[image]") {
+  // Progressive and not, colours at half their resolution and not, of sides that no block divides.
+  SplitMix random(11);
+  const Image varied = synthetic_pattern(5, 203, 301, random);
+  std::vector<std::string> files{encode_jpeg(varied, 80), encode_png(varied)};
+  for (const bool progressive : {false, true})
+    for (const int sampling : {1, 2})
+      files.push_back(jpeg_of({JCS_RGB, 3, progressive, sampling, 75}, varied.pixels, 203, 301));
+  files.push_back(jpeg_of(JCS_CMYK, 4, false, {10, 200, 30, 40}, 50));
+  files.push_back(jpeg_of(JCS_GRAYSCALE, 1, false, {10}, 50));
+  DecodedPart part;  // one for all: what one leaves is nothing to the next
+  for (const std::string& file : files)
+    for (const DctMethod dct : {DctMethod::accurate, DctMethod::fast})
+      for (const std::size_t least : {0U, 60U}) {
+        DecodeOptions options{dct, least, least, {}};
+        std::string error;
+        const auto size = image_size(file, error);
+        REQUIRE(size);
+        const Image whole = decoded(file, options);
+        for (int i = 0; i < 20; ++i) {
+          const std::size_t top = random.below(size->rows);
+          const std::size_t left = random.below(size->columns);
+          options.window = {top, left, random.below(size->rows - top) + 1,
+                            random.below(size->columns - left) + 1};
+          REQUIRE(decode_part(file, options, part, error));
+          REQUIRE(part.whole.rows == whole.rows);
+          REQUIRE(part.whole.columns == whole.columns);
+          check_window(whole, part, options.window, *size);
+        }
+      }
+  // Less is decoded, and what is below is not looked at.
+  DecodeOptions options;
+  options.window = {10, 20, 30, 40};
+  std::string error;
+  REQUIRE(decode_part(files[0].substr(0, files[0].size() / 2), options, part, error));
+  CHECK(part.image.rows < 50);
+  CHECK(part.image.columns < 80);
+  options.window = {150, 20, 30, 40};
+  CHECK_FALSE(decode_part(files[0].substr(0, files[0].size() / 2), options, part, error));
+  CHECK_THAT(error, StartsWith("JPEG: damaged at byte "));
 }
 
 TEST_CASE("a crop is the part that it names, at its size", "[image]") {

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <sched.h>
 #include <set>
 #include <thread>
 
@@ -116,6 +118,28 @@ TEST_CASE("what happens to an image depends on seed, epoch and its number alone"
   CHECK(different.size() == 30);
 }
 
+TEST_CASE("a batch's memory is used again, by nobody while it is held", "[pipeline]") {
+  std::shared_ptr<CroppedImages> held;
+  std::string error;
+  std::vector<float> copy;
+  {
+    InputPipeline pipeline(std::make_shared<NumberedSource>(100), small(2));
+    pipeline.begin(pass_over(100, std::vector<std::size_t>(10, 10)));
+    held = pipeline.next(error);
+    REQUIRE(held);
+    copy = held->pixels;
+    std::set<const float*> places{held->pixels.data()};
+    while (const auto batch = pipeline.next(error)) {
+      CHECK(batch->pixels.data() != held->pixels.data());
+      places.insert(batch->pixels.data());
+    }
+    // Those ahead, the one that is held, the one in the loop and a spare one.
+    CHECK(places.size() <= PipelineOptions{}.batches_ahead + 3);
+  }
+  // The pipeline has gone; the batch has not.
+  CHECK(held->pixels == copy);
+}
+
 TEST_CASE("no more is read ahead than was said", "[pipeline]") {
   const auto source = std::make_shared<NumberedSource>(100);
   PipelineOptions options = small(4);
@@ -124,7 +148,7 @@ TEST_CASE("no more is read ahead than was said", "[pipeline]") {
   pipeline.begin(pass_over(100, std::vector<std::size_t>(10, 10)));
   std::string error;
   for (std::size_t taken = 1; taken <= 3; ++taken) {
-    REQUIRE(pipeline.next(error));
+    REQUIRE(pipeline.next(error) != nullptr);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     CHECK(source->reads <= (taken + 2) * 10);
   }
@@ -164,7 +188,26 @@ TEST_CASE("a pass may be dropped, and the pipeline with it, at any moment", "[pi
   }
 }
 
-TEST_CASE("a rank's share of the cores is at least one", "[pipeline]") {
-  CHECK(cores_for_a_rank(1) >= 1);
+TEST_CASE("a host's ranks share the cores that they may use, each has one at least", "[pipeline]") {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  REQUIRE(sched_getaffinity(0, sizeof cores, &cores) == 0);
+  const auto usable = static_cast<std::size_t>(CPU_COUNT(&cores));
+  CHECK(cores_for_a_rank(1) == usable);
+  for (const std::size_t ranks : {2U, 3U, 7U}) {
+    const std::size_t share = cores_for_a_rank(static_cast<int>(ranks));
+    CHECK(share == std::max<std::size_t>(1, usable / ranks));
+    CHECK((share == 1 || share * ranks <= usable));
+  }
   CHECK(cores_for_a_rank(100'000) == 1);
+  // Where a rank is bound to one core it has one, whatever the machine has.
+  std::size_t bound = 0;
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int core = 0; CPU_COUNT(&one) == 0 && core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &cores)) CPU_SET(core, &one);
+    if (sched_setaffinity(0, sizeof one, &one) == 0) bound = cores_for_a_rank(1);
+  }).join();
+  CHECK(bound == 1);
 }
