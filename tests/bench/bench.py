@@ -18,13 +18,14 @@ import kill
 import launch
 import memory
 import peer_copy
+import pipeline
 import step
 import swarm
 import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, gradients, training, swarm, *hosts.BENCHES)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, gradients, training, pipeline, swarm, *hosts.BENCHES)
 }
 
 

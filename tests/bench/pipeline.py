@@ -1,0 +1,74 @@
+"""The image pipeline against libjpeg-turbo alone, over the same JPEGs."""
+
+import statistics
+import subprocess
+import tempfile
+
+NAME = "pipeline"
+TITLE = "JPEGs of 500x375 to batches of 32 x 3 x 224 x 224, images per second of one core"
+IMAGES = 256
+LIMIT = 300  # seconds for one run
+PAUSE = 60  # ms for a batch: a model that is slower than one thread
+# What is timed: case, cosine transform, threads, what happens to an image, ms between batches.
+CASES = [
+    ("accurate, all augmentation", "accurate", 1, "all", 0),
+    ("accurate, no colours", "accurate", 1, "colourless", 0),
+    ("accurate, middle crop", "accurate", 1, "crop", 0),
+    ("accurate, all, two threads", "accurate", 2, "all", 0),
+    ("fast, all augmentation", "fast", 1, "all", 0),
+    (f"a model of {PAUSE} ms a batch", "accurate", 1, "all", PAUSE),
+]
+
+
+def run(build, *arguments):
+    """The numbers that image_pipeline prints."""
+    command = [f"{build}/tests/bench/image_pipeline", *map(str, arguments)]
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
+    return [float(word) for word in done.stdout.split()]
+
+
+def row(case, unit, ours, peer="-", peer_value=None, ratio=None, note=""):
+    keys = ("bench", "case", "unit", "ours", "peer", "peer_value", "ratio", "note")
+    return dict(zip(keys, (NAME, case, unit, ours, peer, peer_value, ratio, note)))
+
+
+def measure(build, rounds, report):
+    with tempfile.TemporaryDirectory() as folder:
+        mean = run(build, "make", folder, IMAGES)[0]
+        bare = {case[0]: [] for case in CASES}
+        found = {case[0]: [] for case in CASES}
+        for turn in range(rounds + 1):
+            for name, dct, threads, what, pause in CASES:
+                # Right before it: a shared machine's speed changes within a minute.
+                bare[name].append(run(build, "bare", folder, dct)[1])
+                found[name].append(run(build, "pipeline", folder, dct, threads, what, pause))
+            report(f"{NAME}: round {turn}" if turn else f"{NAME}: warm")
+    rows = []
+    for name, dct, threads, _, pause in CASES:
+        columns = list(zip(*found[name][1:]))  # wall, CPU, waited, grown, promised
+        middle = [statistics.median(column) for column in columns]
+        if pause:
+            rows.append(row(name, "% waited", middle[2], note="of the time from batch to batch"))
+            continue
+        alone = statistics.median(bare[name][1:])
+        ratio = statistics.median(
+            ours[1] / peers for ours, peers in zip(found[name][1:], bare[name][1:])
+        )
+        note = f"files of {mean / 1000:.0f} kB; {middle[0]:.0f} images/s of wall time"
+        rows.append(
+            row(name, "images/s", middle[1], "libjpeg-turbo", alone, ratio, note)
+        )
+    grown, promised = (
+        statistics.median(column) for column in list(zip(*found[CASES[0][0]][1:]))[3:]
+    )
+    rows.append(row("memory it takes", "MB", grown, "promised", promised, promised / grown))
+    return rows
