@@ -1,5 +1,5 @@
-// What a model is fed with: who reads it, and what becomes of it on its way to the model. A model
-// whose format has no reader yet can be looked at, not trained. No LibTorch in here.
+// What a model is fed with: who reads it, and what becomes of it on its way to the model. No
+// LibTorch in here.
 #pragma once
 
 #include <array>

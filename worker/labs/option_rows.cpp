@@ -183,9 +183,15 @@ const std::vector<OptionRow>& option_rows() {
       {"freeze-embedding", nullptr, "and does not train them",
        [](To& to, const std::string&) { to.freeze_embedding = true; },
        [](const To& from) { return std::to_string(static_cast<int>(from.freeze_embedding)); }},
+      flag(
+          "sparse-embedding",
+          "gradients of text-nnlm's vectors travel as the rows that a step has touched",
+          [](To& to) { to.sparse_embedding = true; },
+          [](const To& from) { return from.sparse_embedding; }),
       choice(
-          "dtype", [](To & to) -> auto& { return to.dtype; }, {"fp32", "fp16", "bf16"},
-          "what the model calculates in: fp32 (default), bf16, or fp16 with loss scaling on a GPU"),
+          "dtype", [](To & to) -> auto& { return to.dtype; }, {"fp32", "fp16", "bf16", "fp64"},
+          "what the model calculates in: fp32 (default), bf16, fp16 with loss scaling on a GPU, or "
+          "fp64, in which runs can be compared"),
       choice(
           "data-format", [](To & to) -> auto& { return to.data_format; }, {"NCHW", "NHWC"},
           "how images lie in memory: channel by channel (NCHW, default) or pixel by pixel"),
@@ -229,6 +235,14 @@ const std::vector<OptionRow>& option_rows() {
       flag(
           "fp16-allreduce", "gradients travel as 16 bits", [](To& to) { to.fp16_allreduce = true; },
           [](const To& from) { return from.fp16_allreduce; }),
+      flag(
+          "sync-batch-norm",
+          "normalise over the batches of all ranks, so that they compute what one process does",
+          [](To& to) { to.sync_batch_norm = true; },
+          [](const To& from) { return from.sync_batch_norm; }),
+      flag(
+          "no-augment", "training images as they are: no crops, flips, shifts or colours",
+          [](To& to) { to.augment = false; }, [](const To& from) { return !from.augment; }),
       flag(
           "use-adasum",
           "combine what the ranks' steps have changed adaptively; --lr is then not multiplied by "

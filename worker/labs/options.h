@@ -26,6 +26,9 @@ struct TrainOptions {
   bool synthetic = false;  // no files are read
   std::string embedding;   // a file of word vectors; empty: they begin as random numbers
   bool freeze_embedding = false;
+  bool sparse_embedding = false;
+  bool sync_batch_norm = false;
+  bool augment = true;
   bool use_adasum = false;
   bool fp16_allreduce = false;
   std::string checkpoint;  // empty: none is written

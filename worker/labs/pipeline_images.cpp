@@ -72,11 +72,10 @@ PipelineImages::PipelineImages(std::shared_ptr<const ImageSource> source,
 
 std::optional<Batch> PipelineImages::next() {
   std::string error;
-  std::optional<CroppedImages> images = pipeline_.next(error);
+  // The tensors are the pipeline's own memory, which goes back to it with the last of them.
+  const std::shared_ptr<CroppedImages> owner = pipeline_.next(error);
   if (!error.empty()) throw std::runtime_error(error);
-  if (!images) return std::nullopt;
-  // The tensors are the pipeline's own memory.
-  const auto owner = std::make_shared<CroppedImages>(std::move(*images));
+  if (!owner) return std::nullopt;
   const auto n = static_cast<std::int64_t>(owner->labels.size());
   const auto keep = [owner](void*) {};
   return Batch{at::from_blob(owner->pixels.data(), {n, 3, side_, side_}, keep, at::kFloat),

@@ -65,21 +65,27 @@ Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optim
 }
 
 torch::Tensor Trainer::forward(const torch::Tensor& inputs) {
-  const torch::Tensor images = options_.channels_last && inputs.dim() == 4
-                                   ? inputs.contiguous(at::MemoryFormat::ChannelsLast)
-                                   : inputs;
+  torch::Tensor images = options_.channels_last && inputs.dim() == 4
+                             ? inputs.contiguous(at::MemoryFormat::ChannelsLast)
+                             : inputs;
+  if (options_.type == at::kDouble)
+    return model_->forward(images.is_floating_point() ? images.to(at::kDouble) : images);
   const Autocast autocast(options_.type);
   return model_->forward(images).to(at::kFloat);
 }
 
 void Trainer::backward_and_step(const torch::Tensor& loss) {
-  if (!scaler_) {
-    loss.backward();
-    optimizer_.step();
-    return;
+  (scaler_ ? scaler_->scale(loss) : loss).backward();
+  if (!options_.reduction.sparse.empty()) {
+    // Not every optimizer takes them as they have travelled.
+    optimizer_.synchronize();
+    for (const at::Tensor& parameter : options_.reduction.sparse)
+      parameter.mutable_grad() = parameter.grad().to_dense();
   }
-  scaler_->scale(loss).backward();
-  scaler_->step(optimizer_);
+  if (scaler_)
+    scaler_->step(optimizer_);
+  else
+    optimizer_.step();
 }
 
 std::optional<Batch> Trainer::next(Dataset& data) const {
@@ -91,7 +97,7 @@ std::optional<Batch> Trainer::next(Dataset& data) const {
 torch::Tensor Trainer::weights_of(const Dataset& data) const {
   const std::vector<double> weights = data.class_weights();
   return weights.empty() ? torch::Tensor()
-                         : torch::tensor(weights, torch::kFloat).to(options_.device);
+                         : torch::tensor(weights, output_type()).to(options_.device);
 }
 
 Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
@@ -100,7 +106,9 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
   Sums sums;
   const std::size_t steps = std::min(order.steps(batch_size, hvd::size()), max_steps);
   const torch::Tensor weights = weights_of(data);
-  data.begin(order.pass(batch_size, max_steps, hvd::rank(), hvd::size()));
+  Pass pass = order.pass(batch_size, max_steps, hvd::rank(), hvd::size());
+  pass.augment = options_.augment;
+  data.begin(std::move(pass));
   for (std::size_t step = 0; step < steps; ++step) {
     if (callbacks.before) callbacks.before(step);
     const Batch batch = next(data).value();

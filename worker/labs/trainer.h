@@ -22,8 +22,9 @@ struct TrainerOptions {
   std::size_t test_batch_size = 256;
   hvd::DistributedOptimizerOptions reduction = {};
   // Half or bfloat16: LibTorch's autocast chooses what calculates in it. With half the loss is
-  // scaled (hvd::LossScaler).
+  // scaled (hvd::LossScaler). Double: the model must be of it.
   at::ScalarType type = at::kFloat;
+  bool augment = true;
   bool channels_last = false;  // images, and the kernels of convolutions
 };
 
@@ -54,6 +55,9 @@ class Trainer {
 
  private:
   torch::Tensor forward(const torch::Tensor& inputs);
+  at::ScalarType output_type() const {
+    return options_.type == at::kDouble ? at::kDouble : at::kFloat;
+  }
   void backward_and_step(const torch::Tensor& loss);
   void average_buffers();
   // On the device.

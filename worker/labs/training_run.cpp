@@ -62,8 +62,15 @@ class TrainingRun {
     if (info_.classes_of_data) shape.classes = train.classes();
     model_ = info_.make(shape);
     if (channels_last()) model_->to_channels_last();
+    if (options_.sync_batch_norm)
+      agree(model_->normalise_over_all_ranks()
+                ? ""
+                : "--sync-batch-norm: " + options_.model + " normalises no batches",
+            exit_usage);
     take_word_vectors();
+    make_word_gradients_sparse();
     hvd::broadcast_parameters(*model_);
+    if (options_.dtype == "fp64") model_->to(at::kDouble);
     model_->to(device_);
     lr_ = recipe_.lr * lr_factor();
     optimizer_ = make_optimizer(recipe_.optimizer, trained_parameters(), lr_, recipe_.momentum);
@@ -110,6 +117,16 @@ class TrainingRun {
     for (torch::Tensor& parameter : model_->word_parameters()) parameter.requires_grad_(false);
   }
 
+  void make_word_gradients_sparse() {
+    if (!options_.sparse_embedding) return;
+    std::string error;
+    if (!model_->make_word_gradients_sparse())
+      error = "--sparse-embedding: " + options_.model + " has no vectors of words";
+    else if (options_.freeze_embedding || options_.use_adasum)
+      error = "--sparse-embedding goes without --freeze-embedding and --use-adasum";
+    agree(error, exit_usage);
+  }
+
   std::vector<torch::Tensor> trained_parameters() const {
     std::vector<torch::Tensor> parameters;
     for (const torch::Tensor& parameter : model_->parameters())
@@ -131,9 +148,12 @@ class TrainingRun {
     options.device = device_;
     options.test_batch_size = static_cast<std::size_t>(options_.test_batch_size);
     if (options_.use_adasum) options.reduction.op = hvd::ReduceOp::adasum;
+    if (options_.dtype == "fp64") options.type = at::kDouble;
     if (options_.dtype == "bf16") options.type = at::kBFloat16;
     if (options_.dtype == "fp16") options.type = at::kHalf;
+    options.augment = options_.augment;
     options.channels_last = channels_last();
+    if (options_.sparse_embedding) options.reduction.sparse = model_->word_parameters();
     if (options_.fp16_allreduce) options.reduction.compression = hvd::Compression::fp16;
     return options;
   }

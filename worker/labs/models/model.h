@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "worker/data/word_vectors.h"
+#include "worker/labs/models/batch_norm.h"
 #include "worker/labs/models/registry.h"
 
 namespace hvdrun {
@@ -34,10 +35,23 @@ class LabModel : public torch::nn::Module {
       if (parameter.dim() == 4)
         parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
   }
+  // Batches are normalised over all ranks. False for a model without such layers.
+  bool normalise_over_all_ranks() {
+    bool found = false;
+    for (const auto& module : modules(/*include_self=*/false)) {
+      auto* const layer = module->as<BatchNorm2dImpl>();
+      if (layer == nullptr) continue;
+      layer->over_all_ranks();
+      found = true;
+    }
+    return found;
+  }
   // Begins with these vectors for the words that have one; false for a model without words.
   virtual bool set_word_vectors(const WordVectors& /*vectors*/) { return false; }
   // The vectors of words, which --freeze-embedding keeps as they are; empty for a model without.
   virtual std::vector<torch::Tensor> word_parameters() const { return {}; }
+  // From now on backward() gives them sparse gradients; false for a model without words.
+  virtual bool make_word_gradients_sparse() { return false; }
   // What the recipe adds to the loss, L2 on weights say; undefined: nothing.
   virtual torch::Tensor penalty() const { return {}; }
   // Some batch of `n`: the shape and type that forward() takes.

@@ -12,8 +12,9 @@ using Columns = std::array<std::string, 4>;
 
 const std::vector<ModelInfo>& models() {
   static const std::vector<ModelInfo> all = {
-      mnist_cnn(),      mnist_linear(), resnet50(),  alexnet_owt(),
-      artists_resnet(), wrn_16_10(),    text_nnlm(), svhn_cnn(),
+#define HVD_LAB_MODEL(name) name(),
+#include "worker/labs/models/models.def"
+#undef HVD_LAB_MODEL
   };
   return all;
 }

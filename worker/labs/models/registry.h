@@ -1,5 +1,6 @@
-// The lab models by name. A new model is one file beside this one, a line here and a line in
-// registry.cpp. No LibTorch in here, so that the command line can be checked without it.
+// The lab models by name. A new model is one file beside this one and a line in models.def
+// (docs/adding-a-model.md). No LibTorch in here, so that the command line can be checked without
+// it.
 #pragma once
 
 #include <cstdint>
@@ -50,13 +51,8 @@ std::shared_ptr<LabModel> make_model(const std::string& name, std::optional<doub
 // What `train --list` prints: a line for each model below a line of titles.
 std::string list_models();
 
-ModelInfo mnist_cnn();
-ModelInfo mnist_linear();
-ModelInfo resnet50();
-ModelInfo alexnet_owt();
-ModelInfo artists_resnet();
-ModelInfo wrn_16_10();
-ModelInfo text_nnlm();
-ModelInfo svhn_cnn();
+#define HVD_LAB_MODEL(name) ModelInfo name();
+#include "worker/labs/models/models.def"
+#undef HVD_LAB_MODEL
 
 }  // namespace hvdrun

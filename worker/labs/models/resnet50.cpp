@@ -1,5 +1,6 @@
 // ResNet-50 (He et al., arXiv 1512.03385) in the form called v1.5: where a block halves the image
 // it is the 3x3 convolution that strides, not the 1x1 before it. Names are torchvision's.
+#include "worker/labs/models/batch_norm.h"
 #include "worker/labs/models/resnet.h"
 
 namespace hvdrun {
@@ -18,15 +19,15 @@ class Bottleneck final : public torch::nn::Module {
  public:
   Bottleneck(std::int64_t in, std::int64_t planes, std::int64_t stride)
       : conv1_(register_module("conv1", resnet_conv(in, planes, 1))),
-        bn1_(register_module("bn1", torch::nn::BatchNorm2d(planes))),
+        bn1_(register_module("bn1", BatchNorm2d(planes))),
         conv2_(register_module("conv2", resnet_conv(planes, planes, 3, stride))),
-        bn2_(register_module("bn2", torch::nn::BatchNorm2d(planes))),
+        bn2_(register_module("bn2", BatchNorm2d(planes))),
         conv3_(register_module("conv3", resnet_conv(planes, planes * kExpansion, 1))),
-        bn3_(register_module("bn3", torch::nn::BatchNorm2d(planes * kExpansion))) {
+        bn3_(register_module("bn3", BatchNorm2d(planes * kExpansion))) {
     if (stride == 1 && in == planes * kExpansion) return;
     downsample_ = register_module(
         "downsample", torch::nn::Sequential(resnet_conv(in, planes * kExpansion, 1, stride),
-                                            torch::nn::BatchNorm2d(planes * kExpansion)));
+                                            BatchNorm2d(planes * kExpansion)));
   }
 
   torch::Tensor forward(const torch::Tensor& input) {
@@ -38,11 +39,11 @@ class Bottleneck final : public torch::nn::Module {
 
  private:
   torch::nn::Conv2d conv1_;
-  torch::nn::BatchNorm2d bn1_;
+  BatchNorm2d bn1_;
   torch::nn::Conv2d conv2_;
-  torch::nn::BatchNorm2d bn2_;
+  BatchNorm2d bn2_;
   torch::nn::Conv2d conv3_;
-  torch::nn::BatchNorm2d bn3_;
+  BatchNorm2d bn3_;
   torch::nn::Sequential downsample_{nullptr};
 };
 
@@ -60,7 +61,7 @@ class Resnet50 final : public LabModel {
  public:
   Resnet50(std::int64_t width, std::int64_t classes)
       : conv1_(register_module("conv1", resnet_conv(3, width, 7, 2))),
-        bn1_(register_module("bn1", torch::nn::BatchNorm2d(width))),
+        bn1_(register_module("bn1", BatchNorm2d(width))),
         layer1_(register_module("layer1", resnet_stage(width, width, 3, 1))),
         layer2_(register_module("layer2", resnet_stage(4 * width, 2 * width, 4, 2))),
         layer3_(register_module("layer3", resnet_stage(8 * width, 4 * width, 6, 2))),
@@ -86,7 +87,7 @@ class Resnet50 final : public LabModel {
 
  private:
   torch::nn::Conv2d conv1_;
-  torch::nn::BatchNorm2d bn1_;
+  BatchNorm2d bn1_;
   torch::nn::Sequential layer1_;
   torch::nn::Sequential layer2_;
   torch::nn::Sequential layer3_;

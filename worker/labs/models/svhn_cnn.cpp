@@ -1,5 +1,6 @@
 // The house-number net: pairs of 3x3 convolutions of 32, 64 and 128 channels with normalisation,
 // each pair followed by pooling and dropout, then two linear layers.
+#include "worker/labs/models/batch_norm.h"
 #include "worker/labs/models/model.h"
 
 namespace hvdrun {
@@ -10,8 +11,8 @@ torch::nn::Sequential svhn_pair(std::int64_t in, std::int64_t out, double dropou
   const auto conv = [](std::int64_t from, std::int64_t to) {
     return torch::nn::Conv2d(torch::nn::Conv2dOptions(from, to, 3).padding(1));
   };
-  return torch::nn::Sequential(conv(in, out), torch::nn::BatchNorm2d(out), torch::nn::ReLU(),
-                               conv(out, out), torch::nn::ReLU(), torch::nn::MaxPool2d(2),
+  return torch::nn::Sequential(conv(in, out), BatchNorm2d(out), torch::nn::ReLU(), conv(out, out),
+                               torch::nn::ReLU(), torch::nn::MaxPool2d(2),
                                torch::nn::Dropout(dropout));
 }
 

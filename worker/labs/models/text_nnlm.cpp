@@ -55,6 +55,11 @@ class TextNnlm final : public LabModel {
     return true;
   }
 
+  bool make_word_gradients_sparse() override {
+    embedding_->options.sparse(true);
+    return true;
+  }
+
   std::vector<torch::Tensor> word_parameters() const override { return {embedding_->weight}; }
 
   torch::Tensor predict(const torch::Tensor& output) const override {

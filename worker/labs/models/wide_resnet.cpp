@@ -5,6 +5,7 @@
 // epsilon to 1e-5; what Keras calls 0.9 is 0.1 in torch, so both are torch's own.
 #include "worker/labs/models/wide_resnet.h"
 
+#include "worker/labs/models/batch_norm.h"
 #include "worker/labs/models/model.h"
 
 namespace hvdrun {
@@ -20,10 +21,10 @@ class WideBlock final : public torch::nn::Module {
  public:
   WideBlock(std::int64_t in, std::int64_t out, double dropout)
       : conv1_(register_module("conv1", wide_conv(in, out, 3))),
-        bn1_(register_module("bn1", torch::nn::BatchNorm2d(out))),
+        bn1_(register_module("bn1", BatchNorm2d(out))),
         drop_(register_module("drop", torch::nn::Dropout(dropout))),
         conv2_(register_module("conv2", wide_conv(out, out, 3))),
-        bn2_(register_module("bn2", torch::nn::BatchNorm2d(out))) {
+        bn2_(register_module("bn2", BatchNorm2d(out))) {
     if (in != out) shortcut_ = register_module("shortcut", wide_conv(in, out, 1));
   }
 
@@ -35,10 +36,10 @@ class WideBlock final : public torch::nn::Module {
 
  private:
   torch::nn::Conv2d conv1_;
-  torch::nn::BatchNorm2d bn1_;
+  BatchNorm2d bn1_;
   torch::nn::Dropout drop_;
   torch::nn::Conv2d conv2_;
-  torch::nn::BatchNorm2d bn2_;
+  BatchNorm2d bn2_;
   torch::nn::Conv2d shortcut_{nullptr};
 };
 
@@ -61,7 +62,7 @@ class WideResnet final : public LabModel {
  public:
   WideResnet(std::int64_t depth, std::int64_t width, double dropout)
       : conv_(register_module("conv", wide_conv(1, 16, 3))),
-        bn_(register_module("bn", torch::nn::BatchNorm2d(16))),
+        bn_(register_module("bn", BatchNorm2d(16))),
         group1_(
             register_module("group1", wide_group(16, 16 * width, blocks_of_depth(depth), dropout))),
         group2_(register_module(
@@ -102,7 +103,7 @@ class WideResnet final : public LabModel {
 
  private:
   torch::nn::Conv2d conv_;
-  torch::nn::BatchNorm2d bn_;
+  BatchNorm2d bn_;
   torch::nn::Sequential group1_;
   torch::nn::Sequential group2_;
   torch::nn::Sequential group3_;
@@ -115,7 +116,7 @@ std::shared_ptr<LabModel> make_wide_resnet(std::int64_t depth, std::int64_t widt
   return std::make_shared<WideResnet>(depth, width, dropout);
 }
 
-ModelInfo wrn_16_10() {
+ModelInfo wide_resnet() {
   ModelInfo info{"wrn-16-10",
                  "Wide ResNet of depth 16 and width 10, 10 classes",
                  fashion_mnist_files(),
