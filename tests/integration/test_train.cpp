@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/integration/run_program.h"
+#include "tests/integration/train_output.h"
 
 namespace hvdrun::test {
 namespace {
@@ -103,11 +104,7 @@ TEST_CASE("the main job learns and prints from rank 0, over Unix sockets and TCP
     INFO(result.out << result.err);
     REQUIRE(result.exit_code == 0);
     CHECK(result.out.find("[1]<stdout>") == std::string::npos);
-    double accuracy = 0;
-    const auto at = result.out.find("test accuracy ");
-    REQUIRE(at != std::string::npos);
-    REQUIRE(std::sscanf(result.out.c_str() + at, "test accuracy %lf", &accuracy) == 1);
-    CHECK(accuracy > 70);
+    CHECK(final_accuracy(result) > 70);
     for (const char* part : {"epoch 1/4  loss ", "epoch 4/4  loss ", "accuracy ", " images/s"})
       CHECK(result.out.find(part) != std::string::npos);
   }
@@ -148,11 +145,7 @@ TEST_CASE("house numbers are learned from their MAT-files", "[train]") {
                                  {}, data.path());
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  double accuracy = 0;
-  const auto at = result.out.find("test accuracy ");
-  REQUIRE(at != std::string::npos);
-  REQUIRE(std::sscanf(result.out.c_str() + at, "test accuracy %lf", &accuracy) == 1);
-  CHECK(accuracy > 60);  // a linear model: tests/unit/labs
+  CHECK(final_accuracy(result) > 60);  // a linear model: tests/unit/labs
 }
 
 // A Wide ResNet so small, and a set so small, that fifteen epochs are seconds.
@@ -171,6 +164,19 @@ std::vector<std::string> lines_of(const std::string& file) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+TEST_CASE("the Wide ResNet learns clothes that a linear model does not", "[train]") {
+  const TempFolder data;
+  make_dataset("fashion", data, "2000", "300");
+  const RunResult wide =
+      train_wide_resnet({"--optimizer", "adam", "--lr", "0.002", "--warmup-epochs", "0", "--epochs",
+                         "3", "--target-accuracy", "0.999"},
+                        data.path());
+  CHECK(final_accuracy(wide) > 65);
+  const RunResult linear =
+      train("2", {"--model", "mnist-linear", "--epochs", "10"}, {}, data.path());
+  CHECK(final_accuracy(linear) < 40);
 }
 
 TEST_CASE("the Wide ResNet's rate warms up and drops, also when it is resumed", "[train]") {

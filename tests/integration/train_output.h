@@ -1,0 +1,24 @@
+// What tests read in the output of `train`.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+
+// In percent, of a run that has ended well.
+inline double final_accuracy(const RunResult& result) {
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  const auto at = result.out.find("test accuracy ");
+  REQUIRE(at != std::string::npos);
+  double accuracy = 0;
+  REQUIRE(std::sscanf(result.out.c_str() + at, "test accuracy %lf", &accuracy) == 1);
+  return accuracy;
+}
+
+}  // namespace hvdrun::test
