@@ -62,7 +62,7 @@ TEST_CASE("resnet50 and alexnet-owt learn from shards of JPEGs", "[train][images
             "--dtype",        "bf16",     "--data-format", "NHWC", "--dct-method", "fast",
             "--data-threads", "2"});
   CHECK(final_accuracy(other) >= 0);
-  CHECK_THAT(other.out, Catch::Contains("bf16, NHWC"));
+  CHECK_THAT(other.out, Catch::Contains("data type bf16, data format NHWC"));
   const RunResult half = train_images(
       "2", {"--model", "resnet50", "--data-dir", data, "--dtype", "fp16", "--max-steps", "1"});
   CHECK(half.exit_code == 64);

@@ -119,6 +119,19 @@ TEST_CASE("text-nnlm begins with vectors of a file, and stops when it learns no 
   REQUIRE(result.exit_code == 0);
   CHECK_THAT(result.out, Catch::Contains("validation loss no lower for 2 epochs in a row: done"));
   CHECK_THAT(result.out, !Catch::Contains("epoch 9/9"));
+  // The rows of a vocabulary are other words' than those of a hash.
+  const std::string state = folder.path() + "/state";
+  const std::vector<std::string> known = {"--vocabulary", "50", "--batch-size", "100"};
+  auto args = known;
+  args.insert(args.end(), {"--epochs", "1", "--checkpoint", state, "--embedding", file});
+  REQUIRE(train_text("2", data, args).exit_code == 0);
+  args = known;
+  args.insert(args.end(), {"--epochs", "2", "--resume", state});
+  CHECK(train_text("2", data, args).exit_code == 0);
+  const RunResult hashed = train_text("2", data, {"--batch-size", "100", "--resume", state});
+  CHECK(hashed.exit_code == 66);
+  CHECK_THAT(hashed.err, Catch::Contains("'text-nnlm --vocabulary 50', not 'text-nnlm'"));
+
   std::ofstream(file) << "film 1 2 3\n";
   const RunResult wrong = train_text("2", data, {"--embedding", file, "--batch-size", "100"});
   CHECK(wrong.exit_code == 66);

@@ -8,58 +8,27 @@
 #include "worker/data/whole_file.h"
 
 namespace hvdrun {
-namespace {
-
-// Without the locale: the same words everywhere.
-bool is_of_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         static_cast<unsigned char>(c) > 127;
-}
-
-std::uint32_t number_of_word(std::string_view word) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : word) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3;
-  }
-  // The low bits of FNV depend on the low bits of the letters only.
-  return static_cast<std::uint32_t>(1 + SplitMix(hash).below(kWordNumbers - 1));
-}
-
-}  // namespace
-
-std::vector<std::uint32_t> word_numbers(std::string_view sentence) {
-  std::vector<std::uint32_t> numbers;
-  std::string word;
-  for (std::size_t i = 0; i <= sentence.size() && numbers.size() < kMaxWords; ++i) {
-    const char c = i < sentence.size() ? sentence[i] : ' ';
-    if (is_of_word(c)) {
-      word += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-      continue;
-    }
-    if (c == '\'' && !word.empty() && i + 1 < sentence.size() && is_of_word(sentence[i + 1]))
-      continue;
-    if (!word.empty()) numbers.push_back(number_of_word(word));
-    word.clear();
-  }
-  return numbers;
-}
-
 std::optional<Sentences> parse_sentences(std::string_view name, std::string_view csv,
-                                         const SentenceColumns& columns, std::string& error) {
+                                         const SentenceOptions& options, std::string& error) {
   const std::optional<CsvTable> table = parse_csv(name, csv, error);
   if (!table) return std::nullopt;
-  const auto text = table->column(columns.text);
-  const auto label = table->column(columns.label);
+  const auto text = table->column(options.text_column);
+  const auto label = table->column(options.label_column);
   if (!text || !label) {
-    error = std::string(name) + ": no column '" + (text ? columns.label : columns.text) +
-            "'; there is:";
+    error = std::string(name) + ": no column '" +
+            (text ? options.label_column : options.text_column) + "'; there is:";
     for (const std::string& column : table->columns) error += " '" + column + "'";
     return std::nullopt;
   }
   Sentences sentences;
   sentences.skipped = table->skipped;
   sentences.first_skipped = table->first_skipped;
+  if (options.vocabulary > 0) {
+    Vocabulary::Counts counts;
+    for (const auto& row : table->rows)
+      for (const std::string& word : words_of(row[*text])) ++counts[word];
+    sentences.vocabulary = Vocabulary(counts, options.vocabulary);
+  }
   bool said = false;
   const auto skip = [&](std::size_t row, const char* why) {
     ++sentences.skipped;
@@ -73,7 +42,7 @@ std::optional<Sentences> parse_sentences(std::string_view name, std::string_view
       skip(row, "a label of 0 or 1 is expected");
       continue;
     }
-    std::vector<std::uint32_t> words = word_numbers(table->rows[row][*text]);
+    std::vector<std::uint32_t> words = word_numbers(table->rows[row][*text], sentences.vocabulary);
     if (words.empty()) {
       skip(row, "no word in it");
       continue;
@@ -87,11 +56,11 @@ std::optional<Sentences> parse_sentences(std::string_view name, std::string_view
   return std::nullopt;
 }
 
-std::optional<Sentences> read_sentences(const std::string& path, const SentenceColumns& columns,
+std::optional<Sentences> read_sentences(const std::string& path, const SentenceOptions& options,
                                         std::string& error) {
   const auto bytes = read_whole_file(path, kMaxSentenceFile, error);
   if (!bytes) return std::nullopt;
-  return parse_sentences(path, *bytes, columns, error);
+  return parse_sentences(path, *bytes, options, error);
 }
 
 SentenceSplit split_sentences(const std::vector<std::uint8_t>& labels, std::uint64_t seed) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <system_error>
 
-#include "worker/data/sentences.h"
 #include "worker/data/whole_file.h"
 
 namespace hvdrun {
@@ -40,7 +39,8 @@ bool is_header(std::string_view line) {
 }  // namespace
 
 std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string_view text,
-                                              std::size_t dimension, std::string& error) {
+                                              std::size_t dimension, const Vocabulary& vocabulary,
+                                              std::string& error) {
   WordVectors vectors;
   vectors.dimension = dimension;
   std::vector<bool> known(kWordNumbers);
@@ -65,7 +65,7 @@ std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string
     }
     if (count < dimension)
       return fail(std::to_string(count) + " numbers, not " + std::to_string(dimension));
-    const std::vector<std::uint32_t> numbers = word_numbers(word);
+    const std::vector<std::uint32_t> numbers = word_numbers(word, vocabulary);
     if (numbers.size() != 1) {
       ++vectors.skipped;
       continue;
@@ -81,10 +81,10 @@ std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string
 }
 
 std::optional<WordVectors> read_word_vectors(const std::string& path, std::size_t dimension,
-                                             std::string& error) {
+                                             const Vocabulary& vocabulary, std::string& error) {
   const std::optional<std::string> text = read_whole_file(path, kMaxVectorFile, error);
   if (!text) return std::nullopt;
-  return parse_word_vectors(path, *text, dimension, error);
+  return parse_word_vectors(path, *text, dimension, vocabulary, error);
 }
 
 }  // namespace hvdrun

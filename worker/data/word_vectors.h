@@ -12,13 +12,15 @@
 #include <string_view>
 #include <vector>
 
+#include "worker/data/vocabulary.h"
+
 namespace hvdrun {
 
 inline constexpr std::uint64_t kMaxVectorFile = std::uint64_t{8} << 30;  // bytes
 
 struct WordVectors {
   std::size_t dimension = 0;
-  std::vector<std::uint32_t> words;  // numbers as of word_numbers(); of two alike the first counts
+  std::vector<std::uint32_t> words;  // their numbers; of two alike the first counts
   std::vector<float> values;         // a row for each word
   // Lines whose word is none by word_numbers(): punctuation, words with a blank.
   std::size_t skipped = 0;
@@ -27,8 +29,9 @@ struct WordVectors {
 // None, and `error` names `name` and the line: another number of values than `dimension`, one that
 // is no finite number, no word at all.
 std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string_view text,
-                                              std::size_t dimension, std::string& error);
+                                              std::size_t dimension, const Vocabulary& vocabulary,
+                                              std::string& error);
 std::optional<WordVectors> read_word_vectors(const std::string& path, std::size_t dimension,
-                                             std::string& error);
+                                             const Vocabulary& vocabulary, std::string& error);
 
 }  // namespace hvdrun

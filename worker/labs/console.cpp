@@ -62,8 +62,10 @@ void Console::header(const RunFacts& facts, const Progress& progress,
   for (const LearningRateDrop& drop : recipe.drops)
     std::printf("lr %g after %lld epochs\n", recipe.lr * facts.lr_factor * drop.factor,
                 wide(drop.epoch));
-  if (options_.dtype != "fp32" || options_.data_format != "NCHW")
-    std::printf("%s, %s\n", options_.dtype.c_str(), options_.data_format.c_str());
+  const DataFormat& data = find_model(options_.model)->data;
+  if (data.photographs || options_.dtype != "fp32" || options_.data_format != "NCHW")
+    std::printf("data type %s, data format %s\n", options_.dtype.c_str(),
+                options_.data_format.c_str());
   if (!resumed_from.empty())
     std::printf("resumed from %s after %lld epochs, %lld steps\n", resumed_from.c_str(),
                 wide(progress.epochs), wide(progress.steps));

@@ -88,12 +88,13 @@ DataFormat svhn_files() {
 }
 
 DataFormat imagenet_records() {
-  return {"ImageNet: JPEGs in shards or folders", "images", "data/imagenet", open_imagenet};
+  return {"ImageNet: JPEGs in shards or folders", "images", "data/imagenet", open_imagenet,
+          /*photographs=*/true};
 }
 
 DataFormat labelled_folders() {
   return {"a folder of JPEGs and PNGs for each class", "images", "data/artists",
-          open_labelled_folders};
+          open_labelled_folders, /*photographs=*/true};
 }
 
 DataFormat labelled_text() {

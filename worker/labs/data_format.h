@@ -40,6 +40,7 @@ struct DataRequest {
   std::string dct_method = "accurate";
   std::string text_column = "text";  // of a CSV file of sentences
   std::string label_column = "label";
+  std::int64_t vocabulary = 0;  // of the most frequent words
 };
 
 struct DataFormat {
@@ -48,6 +49,7 @@ struct DataFormat {
   const char* directory;  // unless --data-dir names another
   // None, and `error` names the file.
   std::optional<DataSets> (*open)(const DataRequest& request, std::string& error);
+  bool photographs = false;
 };
 
 // MNIST's, as everybody writes it.

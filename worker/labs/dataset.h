@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 
 #include "worker/data/pass.h"
+#include "worker/data/vocabulary.h"
 
 namespace hvdrun {
 
@@ -49,6 +50,7 @@ class Dataset {
 };
 
 struct DataSets {
+  Vocabulary vocabulary;  // of sentences
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;  // null: the test is looked at in between as well
   std::unique_ptr<Dataset> test;

@@ -148,6 +148,9 @@ const std::vector<OptionRow>& option_rows() {
       whole(
           "patience", [](To & to) -> auto& { return to.recipe.patience; }, 1, kMany,
           "after so many epochs in a row (2)"),
+      whole(
+          "validation-passes", [](To & to) -> auto& { return to.recipe.validation_passes; }, 1, 100,
+          "over the validation set after each epoch, all ranks together (1)"),
       fraction(
           "dropout", "P", [](To & to) -> auto& { return to.shape.dropout; },
           "probability, 0 turns it off (0.5)"),
@@ -177,6 +180,10 @@ const std::vector<OptionRow>& option_rows() {
       {"label-column", "NAME", "the labels, 0 or 1 (label)",
        [](To& to, const std::string& word) { to.data.label_column = word; },
        [](const To& from) { return from.data.label_column; }},
+      whole(
+          "vocabulary", [](To & to) -> auto& { return to.data.vocabulary; }, 0, kMaxVocabulary,
+          "the N most frequent words have a vector of their own, the others share the rest by a "
+          "hash, as all words do with 0 (0)"),
       file(
           "embedding", "FILE", [](To & to) -> auto& { return to.embedding; },
           "text-nnlm begins with these vectors: a word and 128 numbers in each line"),

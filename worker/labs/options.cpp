@@ -73,7 +73,8 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
   const std::string& optimizer = options.recipe.optimizer;
   require(given.count("momentum") == 0 || optimizer == "sgd",
           "--momentum is that of sgd; " + optimizer + " has its own");
-  for (const char* option : {"embedding", "freeze-embedding", "text-column", "label-column"})
+  for (const char* option :
+       {"embedding", "freeze-embedding", "text-column", "label-column", "vocabulary"})
     require(
         given.count(option) == 0 || options.model == "text-nnlm",
         std::string("--") + option + " is that of text-nnlm; " + options.model + " reads no words");

@@ -36,6 +36,9 @@ struct Recipe {
   // epochs in a row.
   bool stops_on_loss = false;
 
+  // Times that all ranks together go over the validation set after an epoch.
+  std::int64_t validation_passes = 1;
+
   // The part of the first rate that holds in an epoch after the warm-up.
   double factor(double epoch) const {
     double now = 1;

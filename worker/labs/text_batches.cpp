@@ -57,8 +57,10 @@ std::optional<Batch> TextBatches::next() {
 
 std::optional<DataSets> open_sentences(const DataRequest& request, std::string& error) {
   const std::string path = request.directory + "/sentences.csv";
-  std::optional<Sentences> read =
-      read_sentences(path, {request.text_column, request.label_column}, error);
+  std::optional<Sentences> read = read_sentences(
+      path,
+      {request.text_column, request.label_column, static_cast<std::size_t>(request.vocabulary)},
+      error);
   if (!read) {
     error += "; scripts/make-dataset text DIR makes a set";
     return std::nullopt;
@@ -74,6 +76,7 @@ std::optional<DataSets> open_sentences(const DataRequest& request, std::string& 
     return std::nullopt;
   }
   DataSets sets;
+  sets.vocabulary = sentences->vocabulary;
   sets.train = std::make_unique<TextBatches>(sentences, std::move(split.train));
   sets.validation = std::make_unique<TextBatches>(sentences, std::move(split.validation));
   sets.test = std::make_unique<TextBatches>(sentences, std::move(split.test));

@@ -139,16 +139,19 @@ void Trainer::average_buffers() {
   for (std::size_t i = 0; i < running.size(); ++i) running[i].copy_(averages[i]);
 }
 
-Score Trainer::evaluate(Dataset& data) {
+Score Trainer::evaluate(Dataset& data, int passes) {
   const torch::NoGradGuard no_grad;
   model_->eval();
   Sums sums;
   const torch::Tensor weights = weights_of(data);
-  data.begin(shard_pass(data.size(), options_.test_batch_size, hvd::rank(), hvd::size()));
-  while (const std::optional<Batch> batch = next(data)) {
-    const torch::Tensor output = forward(batch->inputs);
-    sums.add(model_->loss(output, batch->labels, weights).item<double>(), model_->predict(output),
-             batch->labels);
+  for (int pass = 0; pass < passes; ++pass) {
+    const int part = (hvd::rank() + pass) % hvd::size();
+    data.begin(shard_pass(data.size(), options_.test_batch_size, part, hvd::size()));
+    while (const std::optional<Batch> batch = next(data)) {
+      const torch::Tensor output = forward(batch->inputs);
+      sums.add(model_->loss(output, batch->labels, weights).item<double>(), model_->predict(output),
+               batch->labels);
+    }
   }
   return sums.over_all_ranks();
 }

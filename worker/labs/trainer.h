@@ -48,8 +48,8 @@ class Trainer {
   // averages of what they have seen, running means and variances that is.
   Score train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
                     std::size_t max_steps, const StepCallbacks& callbacks);
-  // Every rank takes its share.
-  Score evaluate(Dataset& data);
+  // Every rank takes its share; with further passes that of its next neighbour each time.
+  Score evaluate(Dataset& data, int passes = 1);
   // Of all ranks' shares.
   ConfusionMatrix confusion(Dataset& data);
 

@@ -24,6 +24,7 @@
 #include "worker/labs/run_outputs.h"
 #include "worker/labs/synthetic_batches.h"
 #include "worker/labs/trainer.h"
+#include "worker/labs/word_options.h"
 
 namespace hvdrun {
 namespace {
@@ -67,8 +68,8 @@ class TrainingRun {
                 ? ""
                 : "--sync-batch-norm: " + options_.model + " normalises no batches",
             exit_usage);
-    take_word_vectors();
-    make_word_gradients_sparse();
+    take_word_vectors(*model_, options_, data.vocabulary);
+    make_word_gradients_sparse(*model_, options_);
     hvd::broadcast_parameters(*model_);
     if (options_.dtype == "fp64") model_->to(at::kDouble);
     model_->to(device_);
@@ -101,30 +102,6 @@ class TrainingRun {
 
   bool stands_still() const {
     return recipe_.stops_on_loss && progress_.without_gain >= recipe_.patience;
-  }
-
-  // Rank 0's file is everybody's: it is broadcast with the parameters.
-  void take_word_vectors() const {
-    std::string error;
-    if (!options_.embedding.empty() && hvd::rank() == 0) {
-      const std::vector<torch::Tensor> words = model_->word_parameters();
-      const auto vectors = read_word_vectors(options_.embedding,
-                                             static_cast<std::size_t>(words.at(0).size(1)), error);
-      if (vectors) model_->set_word_vectors(*vectors);
-    }
-    agree(error, exit_no_input);
-    if (!options_.freeze_embedding) return;
-    for (torch::Tensor& parameter : model_->word_parameters()) parameter.requires_grad_(false);
-  }
-
-  void make_word_gradients_sparse() {
-    if (!options_.sparse_embedding) return;
-    std::string error;
-    if (!model_->make_word_gradients_sparse())
-      error = "--sparse-embedding: " + options_.model + " has no vectors of words";
-    else if (options_.freeze_embedding || options_.use_adasum)
-      error = "--sparse-embedding goes without --freeze-embedding and --use-adasum";
-    agree(error, exit_usage);
   }
 
   std::vector<torch::Tensor> trained_parameters() const {
@@ -222,6 +199,14 @@ class TrainingRun {
         *optimizer_, lr_, [this](double epoch) { return recipe_.factor(epoch); }, after_warmup);
   }
 
+  // A vocabulary gives rows of the same shape to other words.
+  CheckpointNames checkpoint_names() const {
+    std::string model = options_.model;
+    if (options_.data.vocabulary > 0)
+      model += " --vocabulary " + std::to_string(options_.data.vocabulary);
+    return {model, recipe_.optimizer};
+  }
+
   // Rank 0 reads; the bytes go to everybody, and with them momentum and all that is kept besides.
   // Gives the file's name, on rank 0.
   std::string resume() {
@@ -236,8 +221,8 @@ class TrainingRun {
     agree(found.path.empty() ? error : "", exit_no_input);
     broadcast_bytes(found.bytes);
     error.clear();
-    if (!decode_checkpoint(found.bytes, {options_.model, recipe_.optimizer}, *model_, *optimizer_,
-                           progress_, error)) {
+    if (!decode_checkpoint(found.bytes, checkpoint_names(), *model_, *optimizer_, progress_,
+                           error)) {
       error.insert(0, found.path + ": ");
     }
     agree(error, exit_no_input);
@@ -293,14 +278,13 @@ class TrainingRun {
       result.validation = validate(trainer, validation);
     outputs_.add_epoch(result);
     outputs_.save(progress_.epochs, [this] {
-      return encode_checkpoint({options_.model, recipe_.optimizer}, *model_, *optimizer_,
-                               progress_);
+      return encode_checkpoint(checkpoint_names(), *model_, *optimizer_, progress_);
     });
   }
 
   // All ranks have the same score, so all end in the same epoch.
   Score validate(Trainer& trainer, Dataset& validation) {
-    const Score score = trainer.evaluate(validation);
+    const Score score = trainer.evaluate(validation, static_cast<int>(recipe_.validation_passes));
     console_.validation(score);
     const bool better = score.loss < progress_.best_loss;
     if (better) progress_.best_loss = score.loss;

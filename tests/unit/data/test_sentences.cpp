@@ -43,6 +43,30 @@ TEST_CASE("the number of a word is the same in every version", "[sentences]") {
   CHECK(numbers.size() > 9'550);
 }
 
+TEST_CASE("the most frequent words have a number of their own", "[sentences]") {
+  const auto numbers = [](std::size_t vocabulary) {
+    std::string error;
+    const auto read = parse_sentences("f", "text,label\nb A a,1\nc B d a,0\nc,1\n",
+                                      {"text", "label", vocabulary}, error);
+    REQUIRE(read);
+    CHECK(read->vocabulary.size() == std::min<std::size_t>(vocabulary, 4));
+    return read->words;
+  };
+  using Words = std::vector<std::vector<std::uint32_t>>;
+  const Words all{{2, 1, 1}, {3, 2, 4, 1}, {3}};  // b and c are equally frequent
+  CHECK(numbers(4) == all);
+  CHECK(numbers(100) == all);
+  const Words two = numbers(2);
+  CHECK(two[0] == all[0]);
+  CHECK(two[2][0] == two[1][0]);
+  for (const std::uint32_t other : {two[1][0], two[1][2]}) {
+    CHECK(other > 2);
+    CHECK(other < kWordNumbers);
+  }
+  CHECK(numbers(0)[0] == word_numbers("b a a"));
+  CHECK(Vocabulary({{"x", 1}}, kMaxVocabulary + 1).number("x") == 1);
+}
+
 TEST_CASE("damaged rows are counted and the first of each kind named", "[sentences]") {
   std::string error;
   const auto read = parse_sentences("f.csv",

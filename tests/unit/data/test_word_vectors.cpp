@@ -1,3 +1,7 @@
+#include <map>
+#include <string>
+#include <utility>
+
 #include <catch2/catch.hpp>
 
 #include "worker/data/sentences.h"
@@ -9,7 +13,7 @@ namespace {
 
 std::string vectors_error(std::string_view text) {
   std::string error;
-  CHECK_FALSE(parse_word_vectors("f.vec", text, 2, error));
+  CHECK_FALSE(parse_word_vectors("f.vec", text, 2, {}, error));
   CHECK(error.find('\n') == std::string::npos);
   return error;
 }
@@ -21,7 +25,7 @@ TEST_CASE("word vectors are read by word, with and without a header", "[vectors]
   for (const char* header : {"", "3 2\n"}) {
     const auto vectors = parse_word_vectors(
         "f", std::string(header) + "good 1 -2.5\nbad\t0.5 1e-3\r\n\n, 7 8\nGood 9 9\nlast 3 4", 2,
-        error);
+        {}, error);
     INFO(error);
     REQUIRE(vectors);
     CHECK(vectors->dimension == 2);
@@ -31,6 +35,27 @@ TEST_CASE("word vectors are read by word, with and without a header", "[vectors]
     CHECK(vectors->values == std::vector<float>{1, -2.5F, 0.5F, 1e-3F, 3, 4});
     CHECK(vectors->skipped == 1);
   }
+}
+
+TEST_CASE("words of a vocabulary keep their vectors apart", "[vectors]") {
+  std::map<std::uint32_t, std::string> seen;
+  std::pair<std::string, std::string> alike;
+  for (int i = 0; alike.first.empty(); ++i) {
+    const std::string word = "w" + std::to_string(i);
+    const auto [other, is_new] = seen.emplace(word_numbers(word)[0], word);
+    if (!is_new) alike = {other->second, word};
+  }
+  const std::string text = alike.first + " 1 2\n" + alike.second + " 3 4\n";
+  std::string error;
+  const auto hashed = parse_word_vectors("f", text, 2, {}, error);
+  REQUIRE(hashed);
+  CHECK(hashed->values == std::vector<float>{1, 2});
+  const Vocabulary vocabulary({{alike.first, 1}, {alike.second, 1}}, 2);
+  const auto apart = parse_word_vectors("f", text, 2, vocabulary, error);
+  REQUIRE(apart);
+  CHECK(apart->values == std::vector<float>{1, 2, 3, 4});
+  CHECK(apart->words == std::vector<std::uint32_t>{vocabulary.number(alike.first),
+                                                   vocabulary.number(alike.second)});
 }
 
 TEST_CASE("what is no file of word vectors is one line with its place", "[vectors]") {

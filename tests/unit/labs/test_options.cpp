@@ -197,6 +197,7 @@ TEST_CASE("a model has a recipe of its own, and what is given goes before", "[op
   CHECK(recipe.warmup_epochs == 5);
   CHECK(recipe.target_accuracy == 0.85);
   CHECK(recipe.patience == 2);
+  CHECK(recipe.validation_passes == 3);
   CHECK(recipe.factor(14.9) == 1);
   CHECK(recipe.factor(15) == 0.1);
   CHECK(recipe.factor(25) == 0.01);

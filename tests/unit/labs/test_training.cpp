@@ -47,6 +47,9 @@ TEST_CASE("the net beats a linear model on the synthetic digits by far", "[learn
     train(model, sgd, digits, 0, 2);
     const Score score = Trainer(model, sgd).evaluate(unseen);
     CHECK(score.samples == 1000);
+    const Score thrice = Trainer(model, sgd).evaluate(unseen, 3);
+    CHECK(thrice.samples == 3000);
+    CHECK(thrice.accuracy == Approx(score.accuracy));
     return score.accuracy;
   };
   const double linear = accuracy("mnist-linear", SGDOptions(0.01).momentum(0.5));

@@ -131,6 +131,7 @@ ModelInfo wide_resnet() {
   info.recipe.warmup_epochs = 5;
   info.recipe.drops = {{15, 0.1}, {25, 0.01}, {35, 0.001}};
   info.recipe.target_accuracy = 0.85;
+  info.recipe.validation_passes = 3;
   info.refuse = [](const ModelShape& shape) -> std::string {
     if (shape.depth >= 10 && shape.depth % 6 == 4) return "";
     return "--depth takes 10, 16, 22 and so on in steps of 6, not " + std::to_string(shape.depth);

@@ -1,0 +1,36 @@
+#include "worker/labs/word_options.h"
+
+#include <string>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+#include "worker/labs/agreement.h"
+#include "worker/labs/exit_codes.h"
+
+namespace hvdrun {
+
+void take_word_vectors(LabModel& model, const TrainOptions& options, const Vocabulary& vocabulary) {
+  std::string error;
+  if (!options.embedding.empty() && hvd::rank() == 0) {
+    const std::vector<torch::Tensor> words = model.word_parameters();
+    const auto dimension = static_cast<std::size_t>(words.at(0).size(1));
+    const auto vectors = read_word_vectors(options.embedding, dimension, vocabulary, error);
+    if (vectors) model.set_word_vectors(*vectors);
+  }
+  agree(error, exit_no_input);
+  if (!options.freeze_embedding) return;
+  for (torch::Tensor& parameter : model.word_parameters()) parameter.requires_grad_(false);
+}
+
+void make_word_gradients_sparse(LabModel& model, const TrainOptions& options) {
+  if (!options.sparse_embedding) return;
+  std::string error;
+  if (!model.make_word_gradients_sparse())
+    error = "--sparse-embedding: " + options.model + " has no vectors of words";
+  else if (options.freeze_embedding || options.use_adasum)
+    error = "--sparse-embedding goes without --freeze-embedding and --use-adasum";
+  agree(error, exit_usage);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,16 @@
+// The options about words of a model that has them. All ranks call these; what is wrong ends all of
+// them, as agree() does.
+#pragma once
+
+#include "worker/data/vocabulary.h"
+#include "worker/labs/models/model.h"
+#include "worker/labs/options.h"
+
+namespace hvdrun {
+
+// --embedding, read by rank 0 (the caller broadcasts the parameters), and --freeze-embedding.
+void take_word_vectors(LabModel& model, const TrainOptions& options, const Vocabulary& vocabulary);
+// --sparse-embedding.
+void make_word_gradients_sparse(LabModel& model, const TrainOptions& options);
+
+}  // namespace hvdrun
