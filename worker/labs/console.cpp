@@ -43,10 +43,11 @@ void Console::header(const RunFacts& facts, const Progress& progress,
                      const std::string& resumed_from) {
   if (silent_) return;
   const Recipe& recipe = options_.recipe;
-  std::printf("%s: %lld parameters, dropout %g, seed %llu%s%s\n", options_.model.c_str(),
-              wide(facts.parameters), options_.shape.dropout,
-              static_cast<unsigned long long>(progress.seed), facts.on_gpu ? ", on the GPU" : "",
-              options_.synthetic ? ", synthetic data" : "");
+  const ModelInfo& model = *find_model(options_.model);
+  std::printf("%s: %lld parameters", model.name, wide(facts.parameters));
+  if (model.shape.dropout > 0) std::printf(", dropout %g", options_.shape.dropout);
+  std::printf(", seed %llu%s%s\n", static_cast<unsigned long long>(progress.seed),
+              facts.on_gpu ? ", on the GPU" : "", options_.synthetic ? ", synthetic data" : "");
   std::printf("%d %s x %lld = %lld %s per step; %zu training, %zu test %s\n", facts.ranks,
               facts.ranks == 1 ? "rank" : "ranks", wide(recipe.batch_size),
               wide(recipe.batch_size * facts.ranks), samples_, facts.train_samples,
@@ -62,8 +63,7 @@ void Console::header(const RunFacts& facts, const Progress& progress,
   for (const LearningRateDrop& drop : recipe.drops)
     std::printf("lr %g after %lld epochs\n", recipe.lr * facts.lr_factor * drop.factor,
                 wide(drop.epoch));
-  const DataFormat& data = find_model(options_.model)->data;
-  if (data.photographs || options_.dtype != "fp32" || options_.data_format != "NCHW")
+  if (model.data.photographs || options_.dtype != "fp32" || options_.data_format != "NCHW")
     std::printf("data type %s, data format %s\n", options_.dtype.c_str(),
                 options_.data_format.c_str());
   if (!resumed_from.empty())

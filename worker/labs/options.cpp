@@ -64,6 +64,8 @@ void check_shape(const ModelInfo& model, const ModelShape& shape) {
   check_one("depth", shape.depth, model.shape.depth);
   check_one("width", shape.width, model.shape.width);
   check_one("classes", shape.classes, model.shape.classes);
+  require(model.shape.dropout > 0 || shape.dropout == 0,
+          std::string("--dropout: ") + model.name + " has none");
   const std::string trouble = model.refuse == nullptr ? "" : model.refuse(shape);
   require(trouble.empty(), trouble);
 }

@@ -220,6 +220,7 @@ TEST_CASE("a model has a dropout of its own", "[options]") {
   CHECK(parse({"--describe", "--model", "wrn-16-10", "--dropout", "0.5"}).options->shape.dropout ==
         0.5);
   CHECK(parse({}).options->shape.dropout == 0.5);
+  CHECK(parse({"--model", "resnet50", "--dropout", "0"}).options->shape.dropout == 0);
 }
 
 TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[options]") {
@@ -260,6 +261,7 @@ TEST_CASE("a wrong option is named in at most two lines, exit code 64", "[option
       {{"--optimizer", "rmsprop"},
        "unknown optimizer 'rmsprop'; there is: sgd, adam, novograd, lamb"},
       {{"--optimizer", "lamb", "--momentum", "0.9"}, "--momentum is that of sgd; lamb has its own"},
+      {{"--model", "resnet50", "--dropout", "0.5"}, "--dropout: resnet50 has none"},
       {{"--patience", "0"}, "--patience takes 1 to 1000000, not 0"},
       {{"--warmup-epochs", "-1"}, "--warmup-epochs takes 0 to 1000000, not -1"},
   }));

@@ -58,6 +58,7 @@ ModelInfo alexnet_owt() {
                  [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
                    return std::make_shared<AlexnetOwt>(shape.dropout, shape.width, shape.classes);
                  }};
+  info.shape.dropout = 0.5;
   info.shape.width = 64;
   info.shape.classes = 1000;
   info.recipe.epochs = 90;

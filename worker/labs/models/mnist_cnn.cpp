@@ -42,7 +42,8 @@ ModelInfo mnist_cnn() {
           21'840,
           [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
             return std::make_shared<MnistCnn>(shape.dropout);
-          }};
+          },
+          {/*dropout=*/0.5}};
 }
 
 }  // namespace hvdrun

@@ -18,7 +18,7 @@ class LabModel;
 
 // What of a model the command line may change.
 struct ModelShape {
-  double dropout = 0.5;
+  double dropout = 0;        // 0: the model has none
   std::int64_t depth = 0;    // in layers; 0: the model has one depth only
   std::int64_t width = 0;    // as a factor, or channels of the first layer; likewise
   std::int64_t classes = 0;  // 0: the model has one number only, or that of its data
