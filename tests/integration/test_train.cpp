@@ -159,13 +159,6 @@ RunResult train_wide_resnet(std::vector<std::string> args, const std::string& da
   return result;
 }
 
-std::vector<std::string> lines_of(const std::string& file) {
-  std::ifstream in(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
 TEST_CASE("the Wide ResNet learns clothes that a linear model does not", "[train]") {
   const TempFolder data;
   make_dataset("fashion", data, "2000", "300");

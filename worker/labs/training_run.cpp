@@ -79,6 +79,7 @@ class TrainingRun {
     std::string resumed_from;
     if (!options_.resume.empty()) resumed_from = resume();
     make_schedules(static_cast<int>(train.size() / global_batch()));
+    if (progress_.epochs > 0) take_last_rate(static_cast<int>(train.size() / global_batch()));
     outputs_.open();
     print_header(train.size(), test.size(), resumed_from);
 
@@ -205,6 +206,19 @@ class TrainingRun {
     if (options_.data.vocabulary > 0)
       model += " --vocabulary " + std::to_string(options_.data.vocabulary);
     return {model, recipe_.optimizer};
+  }
+
+  // The rate of the last step before the checkpoint, as this number of ranks has it: momentum is
+  // corrected by how the next one differs from it.
+  void take_last_rate(int steps_per_epoch) {
+    for (hvd::LearningRateSchedule& schedule : schedules_)
+      schedule.on_epoch_begin(static_cast<int>(progress_.epochs - 1));
+    for (const int step : {0, steps_per_epoch - 1}) {
+      for (hvd::LearningRateSchedule& schedule : schedules_) {
+        schedule.on_batch_begin(step);
+        schedule.on_batch_end();
+      }
+    }
   }
 
   // Rank 0 reads; the bytes go to everybody, and with them momentum and all that is kept besides.
