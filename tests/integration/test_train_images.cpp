@@ -41,18 +41,19 @@ RunResult train_images(const std::string& np, std::vector<std::string> args) {
 TEST_CASE("resnet50 and alexnet-owt learn from shards of JPEGs", "[train][images]") {
   const TempFolder folder;
   const std::string data = made("imagenet", folder, "2000", "300");
-  // Guessing is 10 %.
-  const RunResult alexnet = train_images(
-      "2", {"--model", "alexnet-owt", "--classes", "10", "--data-dir", data, "--epochs", "5",
-            "--batch-size", "8", "--optimizer", "adam", "--lr", "0.0005", "--dropout", "0.1"});
-  CHECK(final_accuracy(alexnet) > 30);
+  // A linear model stays at 26 %. Seven seeds had 47 to 87 %. With random crops this net without
+  // normalisation may stand at 10 % for all of five epochs, as rounding on a processor has it.
+  const RunResult alexnet =
+      train_images("2", {"--model", "alexnet-owt", "--classes", "10", "--data-dir", data,
+                         "--epochs", "5", "--batch-size", "8", "--optimizer", "adam", "--lr",
+                         "0.0003", "--dropout", "0.1", "--no-augment"});
+  CHECK(final_accuracy(alexnet) > 35);
   CHECK_THAT(alexnet.out,
              Catch::Contains("2000 training, 300 test images") && Catch::Contains("% for images"));
   const RunResult resnet =
       train_images("1", {"--model", "resnet50", "--classes", "10", "--data-dir", data, "--epochs",
                          "4", "--batch-size", "16", "--optimizer", "adam", "--lr", "0.003",
                          "--warmup-epochs", "0", "--no-augment"});
-  // A linear model stays at 26 %.
   CHECK(final_accuracy(resnet) > 35);
 
   // Another arithmetic, another order in memory, another decoder.
