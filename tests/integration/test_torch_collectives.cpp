@@ -58,5 +58,25 @@ TEST_CASE("gradients go back through collectives", "[torch]") {
   }
 }
 
+// scripts/gpu-check runs it by itself, on a GPU.
+TEST_CASE("the check of LibTorch on a GPU holds on the CPU", "[torch]") {
+  const std::string check = build_path("tests/gpu/torch_check");
+  for (const char* const ranks : {"1", "2", "4"}) {
+    RunOptions options{.limit = 120s};
+    options.env.emplace_back("OMP_NUM_THREADS", "1");
+    const RunResult result = hvdrun({"-np", ranks, check, "--cpu"}, options);
+    std::printf("np %s:\n%s", ranks, result.out.c_str());
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK_THAT(result.out, Catch::Contains("passed: LibTorch's tensors and a net"));
+  }
+  const RunResult nowhere = run({.args = {check}, .limit = 60s});
+  INFO(nowhere.out << nowhere.err);
+  if (nowhere.exit_code != 0) {  // it is 0 where there is a GPU
+    CHECK(nowhere.exit_code == 77);
+    CHECK_THAT(nowhere.out, Catch::StartsWith("no GPU: "));
+  }
+}
+
 }  // namespace
 }  // namespace hvdrun::test
