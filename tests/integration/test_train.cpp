@@ -1,8 +1,7 @@
 // train on several ranks: that it learns, that it computes the same as one process, and that the
 // comparison would notice if it did not.
-#include <algorithm>
-#include <cmath>
-#include <fstream>
+#include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -58,18 +57,9 @@ std::vector<double> losses(const std::string& np, const std::string& batch, int 
   const RunResult result = train(np, args, std::move(options));
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  std::vector<double> values;
-  std::ifstream in(file);
-  for (double value = 0; in >> value;) values.push_back(value);
+  std::vector<double> values = logged_losses(file);
   REQUIRE(values.size() == static_cast<std::size_t>(steps));
   return values;
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(a[i]));
-  return largest;
 }
 
 // Sums in another order: rounding of float32, grown over 40 steps; where the loss falls fast it

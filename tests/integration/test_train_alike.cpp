@@ -1,15 +1,13 @@
 // Every lab model that test_train.cpp and test_train_text.cpp have not: four ranks with a quarter
 // of the batch each compute what one process does, batch normalisation over all of them included.
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "tests/integration/run_program.h"
+#include "tests/integration/train_output.h"
 
 namespace hvdrun::test {
 namespace {
@@ -57,18 +55,9 @@ std::vector<double> losses_of(const AlikeCase& one, const std::string& folder, i
   const RunResult result = hvdrun(args, options);
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  std::vector<double> values;
-  std::ifstream in(log);
-  for (double value = 0; in >> value;) values.push_back(value);
+  std::vector<double> values = logged_losses(log);
   REQUIRE(values.size() == 8);
   return values;
-}
-
-double difference_of(const std::vector<double>& a, const std::vector<double>& b) {
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(a[i]));
-  return largest;
 }
 
 // In float64: ResNet-50's gradients of so few samples lose up to 5 % to the rounding of float32,
@@ -105,12 +94,13 @@ TEST_CASE("one process and four ranks compute the same, model by model", "[train
     REQUIRE(made.exit_code == 0);
     const auto alone = losses_of(one, folder.path(), 1, true);
     const auto together = losses_of(one, folder.path(), 4, true);
-    const double difference = difference_of(alone, together);
+    const double difference = largest_difference(alone, together);
     std::printf("%s: within %.1g\n", one.model.c_str(), difference);
     CHECK(difference < kAlikeTolerance);
     // Each rank by its own four samples: were that within tolerance, the check would prove nothing.
     if (one.normalises)
-      CHECK(difference_of(alone, losses_of(one, folder.path(), 4, false)) > 1000 * kAlikeTolerance);
+      CHECK(largest_difference(alone, losses_of(one, folder.path(), 4, false)) >
+            1000 * kAlikeTolerance);
   }
 }
 

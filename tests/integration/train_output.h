@@ -1,6 +1,9 @@
 // What tests read in the output of `train`.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -28,6 +31,23 @@ inline std::vector<std::string> lines_of(const std::string& file) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+// What --loss-log has left: the loss of each step.
+inline std::vector<double> logged_losses(const std::string& file) {
+  std::ifstream in(file);
+  std::vector<double> values;
+  for (double value = 0; in >> value;) values.push_back(value);
+  return values;
+}
+
+// Of the steps' losses, as a part of the first run's.
+inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(a[i]));
+  return largest;
 }
 
 }  // namespace hvdrun::test
