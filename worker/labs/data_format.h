@@ -49,7 +49,7 @@ struct DataFormat {
   const char* directory;  // unless --data-dir names another
   // None, and `error` names the file.
   std::optional<DataSets> (*open)(const DataRequest& request, std::string& error);
-  bool photographs = false;
+  bool photographs = false;  // the header of a run then tells data type and format
 };
 
 // MNIST's, as everybody writes it.

@@ -1,13 +1,12 @@
 // Is a sentence one or the other? The sum of its words' vectors goes through two hidden layers. As
 // in the embeddings called nnlm-en-dim128 a word has 128 numbers and the sum is divided by the root
-// of the number of words; the vectors are learned with the rest, and a word finds its own by a
-// hash, so there is no vocabulary to carry around.
+// of the number of words; the vectors are learned with the rest, and which one is a word's its
+// Vocabulary says: its own, or by a hash one that it may share.
 #include "worker/labs/models/model.h"
 
 namespace hvdrun {
 namespace {
 
-constexpr std::int64_t kWordBuckets = std::int64_t{1} << 17;
 constexpr std::int64_t kNoWord = 0;  // fills sentences up to the length of the longest
 constexpr std::int64_t kExampleWords = 16;
 
@@ -15,7 +14,7 @@ class TextNnlm final : public LabModel {
  public:
   TextNnlm()
       : embedding_(register_module(
-            "embedding", torch::nn::EmbeddingBag(torch::nn::EmbeddingBagOptions(kWordBuckets, 128)
+            "embedding", torch::nn::EmbeddingBag(torch::nn::EmbeddingBagOptions(kWordNumbers, 128)
                                                      .mode(torch::kSum)
                                                      .padding_idx(kNoWord)))),
         fc1_(register_module("fc1", torch::nn::Linear(128, 256))),
@@ -82,7 +81,7 @@ class TextNnlm final : public LabModel {
 ModelInfo text_nnlm() {
   ModelInfo info{
       "text-nnlm",
-      "a bag of hashed words, 128 numbers each, and layers of 256, 64 and 1",
+      "a bag of words, 128 numbers each, and layers of 256, 64 and 1",
       labelled_text(),
       "the design of TensorFlow Hub's nnlm-en-dim128",
       16'826'753,
