@@ -43,6 +43,8 @@ bool looks_like_gzip(std::string_view bytes) {
 GunzipResult gunzip(std::string_view bytes, std::size_t limit, std::string& output,
                     std::string& error) {
   output.clear();
+  const std::size_t whole = bytes.size();
+  const auto place = [&] { return " at byte " + std::to_string(whole - bytes.size()); };
   Inflater inflater;
   std::string chunk(kChunk, '\0');
   for (;;) {
@@ -62,15 +64,15 @@ GunzipResult gunzip(std::string_view bytes, std::size_t limit, std::string& outp
     if (code == Z_STREAM_END) {
       if (bytes.empty()) return GunzipResult::complete;
       if (!looks_like_gzip(bytes)) {
-        error = std::to_string(bytes.size()) + " bytes of garbage after the gzip data";
+        error = std::to_string(bytes.size()) + " bytes of garbage after the gzip data," + place();
         return GunzipResult::failed;
       }
       inflateReset(inflater.get());
     } else if (code == Z_BUF_ERROR || (code == Z_OK && bytes.empty() && produced == 0)) {
-      error = "the gzip data ends too early";
+      error = "the gzip data ends too early," + place();
       return GunzipResult::failed;
     } else if (code != Z_OK) {
-      error = "corrupt gzip data";
+      error = "corrupt gzip data" + place();
       if (inflater->msg != nullptr) error += std::string(" (") + inflater->msg + ")";
       return GunzipResult::failed;
     }

@@ -12,7 +12,7 @@ bool looks_like_gzip(std::string_view bytes);
 enum class GunzipResult {
   complete,       // everything is in `output`, checksums included
   limit_reached,  // `output` holds the first `limit` bytes and there are more
-  failed,         // `error` says why
+  failed,         // `error` says why, and at which byte of the input
 };
 
 // Accepts several members one after the other, as gzip does. Anything else after the last one is an

@@ -1,6 +1,7 @@
 #include "worker/data/image.h"
 
 #include <stdexcept>
+#include <zlib.h>
 
 #include <png.h>
 
@@ -16,10 +17,35 @@ bool begins_with(std::string_view bytes, std::string_view magic) {
   return bytes.substr(0, magic.size()) == magic;
 }
 
+std::uint32_t big_endian(std::string_view bytes) {
+  std::uint32_t value = 0;
+  for (const char byte : bytes.substr(0, 4)) value = value << 8 | static_cast<unsigned char>(byte);
+  return value;
+}
+
+// Of a PNG that cannot be read the place of the first chunk that is cut off or whose checksum is
+// wrong; where all are whole, that of the pixels, in which the fault then is.
+std::string fault_in_png(std::string_view bytes) {
+  const std::string of = " of " + std::to_string(bytes.size());
+  std::size_t pixels = kPngMagic.size();
+  std::size_t at = kPngMagic.size();
+  while (at < bytes.size()) {
+    const std::string_view chunk = bytes.substr(at);
+    const std::size_t length = chunk.size() < 4 ? chunk.size() : big_endian(chunk);
+    if (chunk.size() < 12 || length > chunk.size() - 12) break;
+    const std::string_view checked = chunk.substr(4, 4 + length);
+    const auto sum = crc32_z(0, reinterpret_cast<const Bytef*>(checked.data()), checked.size());
+    if (sum != big_endian(chunk.substr(8 + length))) break;
+    if (checked.substr(0, 4) == "IDAT" && pixels == kPngMagic.size()) pixels = at;
+    at += 12 + length;
+  }
+  return "in the chunk at byte " + std::to_string(at < bytes.size() ? at : pixels) + of + ": ";
+}
+
 // libpng's simplified interface: it returns where the other one would jump.
 class PngReader {
  public:
-  explicit PngReader(std::string_view bytes) {
+  explicit PngReader(std::string_view bytes) : bytes_(bytes) {
     image_.version = PNG_IMAGE_VERSION;
     begun_ = png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()) != 0;
   }
@@ -29,7 +55,7 @@ class PngReader {
 
   bool check(std::string& error) const {
     if (!begun_) {
-      error = std::string("PNG: ") + image_.message;
+      error = "PNG: damaged " + fault_in_png(bytes_) + image_.message;
     } else if (image_.width > kMaxImageSide || image_.height > kMaxImageSide ||
                std::size_t{image_.width} * image_.height > kMaxImagePixels) {
       error = "PNG: " + std::to_string(image_.width) + "x" + std::to_string(image_.height) +
@@ -51,11 +77,12 @@ class PngReader {
     if (png_image_finish_read(&image_, &black, pixels.data(), 0, nullptr) != 0 &&
         (image_.warning_or_error & PNG_IMAGE_ERROR) == 0)
       return true;
-    error = std::string("PNG: damaged: ") + image_.message;
+    error = "PNG: damaged " + fault_in_png(bytes_) + image_.message;
     return false;
   }
 
  private:
+  std::string_view bytes_;
   png_image image_{};
   bool begun_ = false;
 };

@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <sched.h>
 #include <system_error>
 #include <utility>
 
 namespace hvdrun {
-
-std::size_t cores_for_a_rank(int local_ranks) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  std::size_t usable = std::thread::hardware_concurrency();
-  if (::sched_getaffinity(0, sizeof cores, &cores) == 0)
-    usable = static_cast<std::size_t>(CPU_COUNT(&cores));
-  return std::max<std::size_t>(1, usable / static_cast<std::size_t>(std::max(1, local_ranks)));
-}
 
 std::shared_ptr<CroppedImages> InputPipeline::Memory::take() {
   std::unique_ptr<CroppedImages> batch;

@@ -36,9 +36,6 @@ struct PipelineOptions {
   PixelScaling scaling = {};
 };
 
-// The cores that this process may use, divided by the ranks of its host: at least 1.
-std::size_t cores_for_a_rank(int local_ranks);
-
 // One thread uses it. Batches come in the order of the pass, and what happens to an image follows
 // from (seed, epoch, its number) alone: nothing depends on the number of threads.
 //

@@ -134,8 +134,15 @@ TEST_CASE("corrupt gzip data is an error", "[gzip]") {
       }
     }
   }
+  SECTION("where it is") {
+    CHECK(images_error(good.substr(0, 30)) == "file: the gzip data ends too early, at byte 30");
+    std::string bad = good;
+    bad[2] = 1;  // a way of packing that there is not
+    CHECK_THAT(images_error(bad), Catch::Matchers::StartsWith("file: corrupt gzip data at byte "));
+  }
   SECTION("garbage after the end") {
-    CHECK(images_error(good + "rubbish") == "file: 7 bytes of garbage after the gzip data");
+    CHECK(images_error(good + "rubbish") ==
+          "file: 7 bytes of garbage after the gzip data, at byte " + std::to_string(good.size()));
   }
   SECTION("a second member is data, as in gzip itself") {
     const std::string bytes = encode_idx_images(three_images());

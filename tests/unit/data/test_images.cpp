@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 
 #include <catch2/catch.hpp>
 #include <jpeglib.h>
@@ -61,6 +63,8 @@ struct JpegKind {
   bool progressive = false;
   int sampling = 0;
   int quality = 75;
+  J_COLOR_SPACE in_file = JCS_UNKNOWN;  // as the library chooses
+  bool adobe_marker = true;             // where the library would write one
 };
 
 std::string jpeg_of(const JpegKind& kind, const std::vector<std::uint8_t>& pixels, unsigned rows,
@@ -77,6 +81,8 @@ std::string jpeg_of(const JpegKind& kind, const std::vector<std::uint8_t>& pixel
   info.input_components = kind.components;
   info.in_color_space = kind.colours;
   jpeg_set_defaults(&info);
+  if (kind.in_file != JCS_UNKNOWN) jpeg_set_colorspace(&info, kind.in_file);
+  if (!kind.adobe_marker) info.write_Adobe_marker = FALSE;
   jpeg_set_quality(&info, kind.quality, TRUE);
   if (kind.sampling > 0)
     info.comp_info[0].h_samp_factor = info.comp_info[0].v_samp_factor = kind.sampling;
@@ -178,6 +184,32 @@ TEST_CASE("grey, CMYK and progressive JPEGs become colours", "[image]") {
   check_pixel(decoded(jpeg_of(JCS_CMYK, 4, false, {255, 255, 255, 0})), 0, 0, 0);
 }
 
+TEST_CASE("four colours are inverted where Adobe's marker says so, also as YCCK", "[image]") {
+  const auto square = [](J_COLOR_SPACE in_file, bool marker) {
+    const std::vector<std::uint8_t> pixel{10, 200, 30, 40};
+    std::vector<std::uint8_t> pixels;
+    for (int i = 0; i < 256; ++i) pixels.insert(pixels.end(), pixel.begin(), pixel.end());
+    return jpeg_of({JCS_CMYK, 4, false, 0, 100, in_file, marker}, pixels, 16, 16);
+  };
+  // With the marker a number is what is left of the paper: times black, over 255.
+  const auto left = [](int ink) { return ink * 40 / 255; };
+  check_pixel(decoded(square(JCS_CMYK, true)), left(10), left(200), left(30));
+  check_pixel(decoded(square(JCS_YCCK, true)), left(10), left(200), left(30), 4);
+  const auto covered = [](int ink) { return (255 - ink) * (255 - 40) / 255; };
+  const std::string plain = square(JCS_CMYK, false);
+  REQUIRE(plain.find("Adobe") == std::string::npos);
+  check_pixel(decoded(plain), covered(10), covered(200), covered(30));
+}
+
+TEST_CASE("a JPEG of 12 bits is one line", "[image]") {
+  std::string bytes = encode_jpeg(test_image(), 90);
+  const auto frame = bytes.find("\xff\xc0");
+  REQUIRE(frame != std::string::npos);
+  REQUIRE(bytes[frame + 4] == 8);
+  bytes[frame + 4] = 12;
+  CHECK_THAT(image_error(bytes), StartsWith("JPEG: "));
+}
+
 TEST_CASE("grey, palette, transparent and 16-bit PNGs become colours", "[image]") {
   check_pixel(decoded(png_of(PNG_FORMAT_GRAY, {77}, 1)), 77, 77, 77, 0);
   check_pixel(decoded(png_of(PNG_FORMAT_RGBA, {200, 100, 50, 255}, 1)), 200, 100, 50, 0);
@@ -219,7 +251,19 @@ TEST_CASE("what is no image, damaged or cut off is one line", "[image]") {
       return bytes.substr(0, static_cast<std::size_t>(part * static_cast<double>(bytes.size())));
     };
     if (part > 0.02) CHECK_THAT(image_error(cut(jpeg)), StartsWith("JPEG: damaged at byte "));
-    if (part > 0.02) CHECK_THAT(image_error(cut(png)), StartsWith("PNG: "));
+    if (part > 0.02)
+      CHECK_THAT(image_error(cut(png)),
+                 StartsWith("PNG: damaged in the chunk at byte ") &&
+                     Contains(" of " + std::to_string(cut(png).size()) + ": "));
+  }
+  // The chunk of pixels behind the header (8 + 25 bytes), and one of the header itself.
+  const auto pixels = png.find("IDAT");
+  REQUIRE(pixels != std::string::npos);
+  for (const std::size_t chunk : {std::size_t{8}, pixels - 4}) {
+    std::string damaged = png;
+    damaged[chunk + 10] = static_cast<char>(damaged[chunk + 10] ^ 1);
+    CHECK_THAT(image_error(damaged),
+               StartsWith("PNG: damaged in the chunk at byte " + std::to_string(chunk) + " of "));
   }
   // An impossible size, in the frame header.
   std::string huge = jpeg;
@@ -325,6 +369,19 @@ TEST_CASE("a crop is the part that it names, at its size", "[image]") {
   const double grey = 2 * (0.299 * 50 + 0.587 * 40) / 255;
   CHECK(output[0] == Approx(grey).margin(0.001));
   CHECK(output[2] == Approx(grey).margin(0.001));
+  // Half the contrast: half as far from the crop's mean grey.
+  options.side = 2;
+  options.colours = {1, 1, 1};
+  std::vector<float> usual(12);
+  write_crop(ramp, {20, 50, 40, 100}, options, usual.data());
+  options.colours = {1, 0.5F, 1};
+  std::vector<float> flat(12);
+  write_crop(ramp, {20, 50, 40, 100}, options, flat.data());
+  double mean = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    mean += (0.299 * usual[i] + 0.587 * usual[4 + i] + 0.114 * usual[8 + i]) / 4;
+  for (std::size_t i = 0; i < 12; ++i)
+    CHECK(flat[i] == Approx(mean + (usual[i] - mean) / 2).margin(0.001));
 }
 
 TEST_CASE("random crops lie within the image and have the shares they promise", "[image]") {
@@ -419,6 +476,31 @@ TEST_CASE("shards are read as one list, and what is wrong in them names its reco
   CHECK_THAT(error, Contains("train-00002-of-00004"));
   CHECK_FALSE(shard_source(folder.path(), "test", 10, error));
   CHECK_THAT(error, Contains("no shards test-00000-of-00008"));
+}
+
+// Of every file below a folder, its name there and its bytes.
+std::map<std::string, std::string> all_files(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  std::string error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[std::filesystem::relative(entry.path(), folder)] =
+          read_whole_file(entry.path(), kMaxImageFile, error).value();
+  return files;
+}
+
+TEST_CASE("the same seed makes the same files, another one others", "[image]") {
+  const auto write = GENERATE(write_synthetic_imagenet, write_synthetic_artists);
+  std::string error;
+  std::vector<std::map<std::string, std::string>> made;
+  for (const std::uint64_t seed : {1U, 1U, 2U}) {
+    const TemporaryFolder folder;
+    REQUIRE(write(folder.path(), Split::train, 25, seed, error));
+    made.push_back(all_files(folder.path()));
+  }
+  CHECK(made[0].size() >= 4);
+  CHECK(made[0] == made[1]);
+  CHECK(made[0] != made[2]);
 }
 
 TEST_CASE("made-up pictures come in all classes, and the same ones again", "[image]") {

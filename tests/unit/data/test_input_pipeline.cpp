@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
-#include <sched.h>
 #include <set>
 #include <thread>
 
@@ -118,6 +117,50 @@ TEST_CASE("what happens to an image depends on seed, epoch and its number alone"
   CHECK(different.size() == 30);
 }
 
+TEST_CASE("training images are mirrored every other time, and change their colours if so wished",
+          "[pipeline]") {
+  // Dark on the left; grey, so that only a change of colours can alter a level area's brightness.
+  class Halves final : public ImageSource {
+   public:
+    std::size_t size() const override { return 200; }
+    std::int64_t classes() const override { return 1; }
+    std::uint32_t checksum() const override { return 0; }
+    std::optional<EncodedImage> read(std::size_t, std::string&) const override {
+      Image image{8, 64, std::vector<std::uint8_t>(8 * 64 * 3, 50)};
+      for (std::size_t i = 0; i < image.pixels.size(); ++i)
+        if (i / 3 % 64 >= 32) image.pixels[i] = 150;
+      return EncodedImage{encode_png(image), 0, "file"};
+    }
+  };
+  for (const bool changes : {false, true}) {
+    PipelineOptions options = small(2);
+    options.changes_colours = changes;
+    InputPipeline pipeline(std::make_shared<Halves>(), options);
+    Pass pass = pass_over(200, {200}, true);
+    pipeline.begin(pass);
+    std::string error;
+    const auto batch = pipeline.next(error);
+    REQUIRE(batch);
+    int rising = 0;
+    int falling = 0;
+    int other_levels = 0;
+    for (std::size_t i = 0; i < 200; ++i) {
+      const float left = batch->pixels[i * 48] * 255;
+      const float right = batch->pixels[i * 48 + 3] * 255;
+      rising += left < right - 20 ? 1 : 0;
+      falling += left > right + 20 ? 1 : 0;
+      other_levels += std::min(left, right) < 49 || std::max(left, right) > 151 ? 1 : 0;
+    }
+    CAPTURE(changes, rising, falling);
+    CHECK(rising > 40);
+    CHECK(falling > 40);
+    if (changes)
+      CHECK(other_levels > 100);
+    else
+      CHECK(other_levels == 0);
+  }
+}
+
 TEST_CASE("a batch's memory is used again, by nobody while it is held", "[pipeline]") {
   std::shared_ptr<CroppedImages> held;
   std::string error;
@@ -186,28 +229,4 @@ TEST_CASE("a pass may be dropped, and the pipeline with it, at any moment", "[pi
     CHECK(batch->labels[0] == 199);
     CHECK(batch->labels.size() == 50);
   }
-}
-
-TEST_CASE("a host's ranks share the cores that they may use, each has one at least", "[pipeline]") {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  REQUIRE(sched_getaffinity(0, sizeof cores, &cores) == 0);
-  const auto usable = static_cast<std::size_t>(CPU_COUNT(&cores));
-  CHECK(cores_for_a_rank(1) == usable);
-  for (const std::size_t ranks : {2U, 3U, 7U}) {
-    const std::size_t share = cores_for_a_rank(static_cast<int>(ranks));
-    CHECK(share == std::max<std::size_t>(1, usable / ranks));
-    CHECK((share == 1 || share * ranks <= usable));
-  }
-  CHECK(cores_for_a_rank(100'000) == 1);
-  // Where a rank is bound to one core it has one, whatever the machine has.
-  std::size_t bound = 0;
-  std::thread([&] {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    for (int core = 0; CPU_COUNT(&one) == 0 && core < CPU_SETSIZE; ++core)
-      if (CPU_ISSET(core, &cores)) CPU_SET(core, &one);
-    if (sched_setaffinity(0, sizeof one, &one) == 0) bound = cores_for_a_rank(1);
-  }).join();
-  CHECK(bound == 1);
 }
