@@ -29,6 +29,7 @@ std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Mod
   archive.write("on_target", c10::IValue(progress.on_target));
   archive.write("best_loss", c10::IValue(progress.best_loss));
   archive.write("without_gain", c10::IValue(progress.without_gain));
+  archive.write("seconds", c10::IValue(progress.seconds));
   torch::serialize::OutputArchive model_archive;
   model.save(model_archive);
   archive.write("model", model_archive);
@@ -82,6 +83,8 @@ bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
         archive.try_read("best_loss", best_loss) ? best_loss.toDouble() : Progress{}.best_loss;
     progress.without_gain =
         archive.try_read("without_gain", without_gain) ? without_gain.toInt() : 0;
+    c10::IValue seconds;
+    progress.seconds = archive.try_read("seconds", seconds) ? seconds.toDouble() : 0;
     torch::serialize::InputArchive model_archive;
     archive.read("model", model_archive);
     model.load(model_archive);

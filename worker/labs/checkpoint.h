@@ -18,6 +18,7 @@ struct Progress {
   std::int64_t on_target = 0;  // epochs in a row, the last one included
   double best_loss = std::numeric_limits<double>::infinity();  // on the validation set
   std::int64_t without_gain = 0;                               // epochs since
+  double seconds = 0;  // that the epochs have taken, without evaluations
 };
 
 // What a checkpoint fits to.

@@ -55,6 +55,7 @@ void Console::header(const RunFacts& facts, const Progress& progress,
   std::printf("%s, lr %g x %g = %g", recipe.optimizer == "sgd" ? "SGD" : recipe.optimizer.c_str(),
               recipe.lr, facts.lr_factor, recipe.lr * facts.lr_factor);
   if (recipe.optimizer == "sgd") std::printf(", momentum %g", recipe.momentum);
+  if (recipe.weight_decay > 0) std::printf(", weight decay %g", recipe.weight_decay);
   if (options_.use_adasum) std::printf(", Adasum");
   if (options_.fp16_allreduce) std::printf(", gradients travel as fp16");
   std::printf("\n");
@@ -79,12 +80,16 @@ void Console::begin_epoch(std::int64_t epoch, std::size_t steps) {
   began_ = std::chrono::steady_clock::now();
 }
 
+bool Console::tells(std::size_t done) const {
+  const auto interval = static_cast<std::size_t>(options_.recipe.log_interval);
+  return interval > 0 && done % interval == 0;
+}
+
 void Console::step(std::size_t done, double loss, std::size_t samples_of_all_ranks) {
   if (silent_) return;
   seen_ += samples_of_all_ranks;
   const auto now = std::chrono::steady_clock::now();
-  const auto interval = static_cast<std::size_t>(options_.log_interval);
-  if (interval > 0 && done % interval == 0) {
+  if (tells(done)) {
     clear_bar();
     const double seconds = std::chrono::duration<double>(now - began_).count();
     std::printf("epoch %lld  step %zu/%zu  loss %.4f  %.0f %s/s\n", wide(epoch_), done, steps_,
@@ -100,7 +105,7 @@ void Console::step(std::size_t done, double loss, std::size_t samples_of_all_ran
   std::fflush(stdout);
 }
 
-void Console::end_epoch(const Score& score, double seconds, std::optional<double> lr,
+void Console::end_epoch(const Score& score, double seconds, double in_all, std::optional<double> lr,
                         std::optional<double> waited) {
   if (silent_) return;
   clear_bar();
@@ -109,8 +114,7 @@ void Console::end_epoch(const Score& score, double seconds, std::optional<double
               static_cast<double>(score.samples) / seconds, samples_);
   if (lr) std::printf("  lr %g", *lr);
   if (waited) std::printf("  waited %.1f %% for %s", 100 * *waited / seconds, samples_);
-  trained_ += seconds;
-  if (shows_time_) std::printf("  %.1f s in all", trained_);
+  if (shows_time_) std::printf("  %.1f s in all", in_all);
   std::printf("\n");
   std::fflush(stdout);
 }

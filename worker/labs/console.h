@@ -36,10 +36,15 @@ class Console {
   // `resumed_from` is empty for a run from the start.
   void header(const RunFacts& facts, const Progress& progress, const std::string& resumed_from);
   void begin_epoch(std::int64_t epoch, std::size_t steps);
-  // After each step, with rank 0's loss: the bar, and a line every --log-interval steps.
+  // Whether step() prints a line after `done` steps of this epoch (every --log-interval of them):
+  // all ranks say the same, also silent ones.
+  bool tells(std::size_t done) const;
+  // After each step: the bar, and a line where one is due. `loss` is then the mean over the ranks,
+  // otherwise rank 0's alone may do.
   void step(std::size_t done, double loss, std::size_t samples_of_all_ranks);
-  // `lr` where it changes in the course of the training; `waited`: seconds for data.
-  void end_epoch(const Score& score, double seconds, std::optional<double> lr,
+  // `in_all`: seconds of all epochs, those before a resume included; `lr` where it changes in the
+  // course of the training; `waited`: seconds for data.
+  void end_epoch(const Score& score, double seconds, double in_all, std::optional<double> lr,
                  std::optional<double> waited);
   void validation(const Score& score);
   void target_reached(std::int64_t epochs_in_a_row);
@@ -56,8 +61,7 @@ class Console {
   const char* samples_;  // what they are called
   bool silent_;
   std::optional<ProgressBar> bar_;
-  bool shows_time_;     // how long all epochs took so far
-  double trained_ = 0;  // seconds
+  bool shows_time_;  // how long all epochs took so far
   std::int64_t epoch_ = 0;
   std::size_t steps_ = 0;
   std::size_t seen_ = 0;  // samples of this epoch

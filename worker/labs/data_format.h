@@ -36,7 +36,7 @@ struct DataRequest {
   std::uint64_t seed = 1;         // of what is held back for the test
   std::int64_t classes = 0;       // of the model; 0: as many as there are
   std::int64_t image_size = 224;  // of what the model sees of a photograph, in pixels
-  std::int64_t data_threads = 0;  // that decode; 0: the cores divided by the ranks of the host
+  std::int64_t data_threads = 0;  // that decode; the run's ThreadPlan replaces 0
   std::string dct_method = "accurate";
   std::string text_column = "text";  // of a CSV file of sentences
   std::string label_column = "label";

@@ -54,6 +54,7 @@ struct DataSets {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;  // null: the test is looked at in between as well
   std::unique_ptr<Dataset> test;
+  std::vector<std::string> notes;  // what was passed over, a line each
 };
 
 }  // namespace hvdrun

@@ -114,15 +114,31 @@ torch::Tensor NovoGrad::step(LossClosure closure) {
       });
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
-                                          std::vector<torch::Tensor> parameters, double lr,
-                                          double momentum) {
-  if (name == "adam") return std::make_unique<torch::optim::Adam>(std::move(parameters), lr);
-  if (name == "lamb") return std::make_unique<Lamb>(std::move(parameters), lr);
-  if (name == "novograd") return std::make_unique<NovoGrad>(std::move(parameters), lr);
-  TORCH_CHECK(name == "sgd", "no optimizer of the name ", name);
-  return std::make_unique<torch::optim::SGD>(std::move(parameters),
-                                             torch::optim::SGDOptions(lr).momentum(momentum));
+std::unique_ptr<Optimizer> make_optimizer(const Recipe& recipe,
+                                          std::vector<torch::Tensor> parameters, double lr) {
+  std::unique_ptr<Optimizer> optimizer;
+  if (recipe.optimizer == "adam")
+    optimizer = std::make_unique<torch::optim::Adam>(std::move(parameters), lr);
+  else if (recipe.optimizer == "lamb")
+    optimizer = std::make_unique<Lamb>(std::move(parameters), lr);
+  else if (recipe.optimizer == "novograd")
+    optimizer = std::make_unique<NovoGrad>(std::move(parameters), lr);
+  else if (recipe.optimizer == "sgd")
+    optimizer = std::make_unique<torch::optim::SGD>(std::move(parameters), lr);
+  TORCH_CHECK(optimizer, "no optimizer of the name ", recipe.optimizer);
+  set_options(*optimizer, recipe, lr);
+  return optimizer;
+}
+
+void set_options(Optimizer& optimizer, const Recipe& recipe, double lr) {
+  for (auto& group : optimizer.param_groups()) {
+    auto& options = group.options();
+    options.set_lr(lr);
+    if (auto* const sgd = dynamic_cast<torch::optim::SGDOptions*>(&options))
+      sgd->momentum(recipe.momentum).weight_decay(recipe.weight_decay);
+    else
+      static_cast<AdamOptions&>(options).weight_decay(recipe.weight_decay);
+  }
 }
 
 }  // namespace hvdrun

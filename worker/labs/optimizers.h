@@ -4,10 +4,11 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <torch/torch.h>
+
+#include "worker/labs/recipe.h"
 
 namespace hvdrun {
 
@@ -28,9 +29,14 @@ class NovoGrad final : public torch::optim::Adam {
   torch::Tensor step(LossClosure closure = nullptr) override;
 };
 
-// `name` is one of optimizer_names() in recipe.h; momentum is SGD's.
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name,
+// The recipe's, with its momentum (SGD's alone) and weight decay; its rate is that of one rank,
+// `lr` that of all. Throws c10::Error where the recipe names none of optimizer_names().
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const Recipe& recipe,
                                                         std::vector<torch::Tensor> parameters,
-                                                        double lr, double momentum);
+                                                        double lr);
+
+// Gives an optimizer of make_optimizer(), which has perhaps been loaded from another run's file,
+// these numbers again.
+void set_options(torch::optim::Optimizer& optimizer, const Recipe& recipe, double lr);
 
 }  // namespace hvdrun

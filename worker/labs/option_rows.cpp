@@ -139,6 +139,11 @@ const std::vector<OptionRow>& option_rows() {
           "sgd (default), adam, novograd or lamb"),
       fraction(
           "momentum", "X", [](To & to) -> auto& { return to.recipe.momentum; }, "of sgd (0.5)"),
+      real(
+          "weight-decay", "X", [](To & to) -> auto& { return to.recipe.weight_decay; },
+          [](double value) { return std::isfinite(value) && value >= 0; }, "a number from 0",
+          "times each weight, added to its gradient; wrn-16-10 has a penalty of its own besides "
+          "(0)"),
       whole(
           "warmup-epochs", [](To & to) -> auto& { return to.recipe.warmup_epochs; }, 0, kMany,
           "from the rate of one rank to that of all in a straight line over N epochs (0)"),
@@ -173,7 +178,8 @@ const std::vector<OptionRow>& option_rows() {
           "how JPEGs are decoded: accurate (default) or fast"),
       whole(
           "data-threads", [](To & to) -> auto& { return to.data.data_threads; }, 0, 1024,
-          "that decode images for a rank; 0: the cores divided by the ranks of the host (0)"),
+          "that decode images for a rank; 0: of its share of the cores a quarter, with a GPU all "
+          "but one (0)"),
       {"text-column", "NAME", "of text-nnlm's CSV file: the sentences (text)",
        [](To& to, const std::string& word) { to.data.text_column = word; },
        [](const To& from) { return from.data.text_column; }},
@@ -229,8 +235,8 @@ const std::vector<OptionRow>& option_rows() {
           "test-batch-size", [](To & to) -> auto& { return to.test_batch_size; }, 1, kMany,
           "test images per rank and step (256)"),
       whole(
-          "log-interval", [](To & to) -> auto& { return to.log_interval; }, 0, kMany,
-          "print rank 0's loss every N steps; 0: after epochs only (0)"),
+          "log-interval", [](To & to) -> auto& { return to.recipe.log_interval; }, 0, kMany,
+          "print loss, averaged over the ranks, and speed every N steps; 0: after epochs only (0)"),
       choice(
           "device", [](To & to) -> auto& { return to.device; }, device_names(),
           "auto (default): the GPU where LibTorch can use one; cpu or cuda"),

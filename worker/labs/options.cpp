@@ -146,9 +146,11 @@ ParsedOptions parse_train_options(int argc, const char* const* argv) {
     TrainOptions options = put_together(
         parsed, values.count("model") != 0 ? values["model"].as<std::string>() : "mnist-cnn");
     return {std::move(options), exit_ok, {}};
-  } catch (const std::exception& error) {
+  } catch (const po::error& error) {
     return {std::nullopt, exit_usage,
-            std::string("train: ") + error.what() + "\ntrain: --help lists all options\n"};
+            std::string("train: ") + error.what() + "; --help lists all options\n"};
+  } catch (const std::exception& error) {
+    return {std::nullopt, exit_usage, std::string("train: ") + error.what() + "\n"};
   }
 }
 

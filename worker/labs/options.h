@@ -21,7 +21,6 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   std::int64_t max_steps = 0;  // 0: no limit
   std::int64_t test_batch_size = 256;
-  std::int64_t log_interval = 0;  // in steps; 0: no line but that of the epoch
   std::string device = "auto";
   bool synthetic = false;  // no files are read
   std::string embedding;   // a file of word vectors; empty: they begin as random numbers

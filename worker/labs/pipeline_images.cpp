@@ -4,8 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include <hvd/hvd.h>
-
 #include "worker/data/split_mix.h"
 #include "worker/labs/data_format.h"
 
@@ -18,8 +16,7 @@ PipelineOptions pipeline_options(const DataRequest& request) {
   PipelineOptions options;
   options.side = static_cast<std::size_t>(request.image_size);
   options.dct = request.dct_method == "fast" ? DctMethod::fast : DctMethod::accurate;
-  options.threads = request.data_threads > 0 ? static_cast<std::size_t>(request.data_threads)
-                                             : cores_for_a_rank(hvd::local_size());
+  options.threads = static_cast<std::size_t>(request.data_threads);
   return options;
 }
 
@@ -33,6 +30,16 @@ std::unique_ptr<Dataset> dataset(std::unique_ptr<ImageSource> source, const Data
 bool is_folder(const std::string& path) {
   std::error_code code;
   return std::filesystem::is_directory(path, code);
+}
+
+// One line for all of them; hundreds may be empty.
+void note_empty(const ClassFolders& found, const std::string& directory, DataSets& sets) {
+  const std::size_t count = found.empty.size();
+  if (count == 0) return;
+  sets.notes.push_back(directory + ": " + std::to_string(count) +
+                       (count == 1 ? " folder without an image passed over: "
+                                   : " folders without an image passed over; the first one: ") +
+                       found.empty.front());
 }
 
 std::optional<DataSets> open_two_folders(const DataRequest& request, std::string& error) {
@@ -54,6 +61,8 @@ std::optional<DataSets> open_two_folders(const DataRequest& request, std::string
     return std::nullopt;
   }
   DataSets sets;
+  note_empty(*train, request.directory + "/train", sets);
+  note_empty(*test, other, sets);
   sets.train = dataset(folder_source(train->files, classes), request, {}, train->classes);
   sets.test = dataset(folder_source(test->files, classes), request, {}, train->classes);
   return sets;
@@ -129,6 +138,7 @@ std::optional<DataSets> open_labelled_folders(const DataRequest& request, std::s
     weight = static_cast<double>(train.size()) / (static_cast<double>(classes) * weight);
   const auto count = static_cast<std::int64_t>(classes);
   DataSets sets;
+  note_empty(*found, request.directory, sets);
   sets.train = dataset(folder_source(std::move(train), count), request, weights, found->classes);
   sets.test = dataset(folder_source(std::move(test), count), request, weights, found->classes);
   return sets;

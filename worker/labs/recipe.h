@@ -25,6 +25,9 @@ struct Recipe {
   std::int64_t batch_size = 32;  // of one rank
   double lr = 0.01;              // of one rank
   double momentum = 0.5;         // of sgd
+  // Times every trained weight, added to its gradient (L2): what all four optimizers call so. A
+  // model's own penalty() comes on top.
+  double weight_decay = 0;
   // From the rate of one rank to that of all of them in a straight line.
   std::int64_t warmup_epochs = 0;
   std::vector<LearningRateDrop> drops = {};  // in the order of epochs, after the warm-up
@@ -35,6 +38,8 @@ struct Recipe {
   // The end when the loss on what is held back for validation has not become lower for `patience`
   // epochs in a row.
   bool stops_on_loss = false;
+
+  std::int64_t log_interval = 0;  // in steps; 0: no line but that of the epoch
 
   // Times that all ranks together go over the validation set after an epoch.
   std::int64_t validation_passes = 1;

@@ -20,10 +20,12 @@ std::int64_t classes_of(LabModel& model) {
 
 }  // namespace
 
-SyntheticBatches::SyntheticBatches(LabModel& model, std::size_t samples, std::size_t largest_batch)
+SyntheticBatches::SyntheticBatches(LabModel& model, std::size_t samples, std::size_t largest_batch,
+                                   std::int64_t side)
     : samples_(samples), classes_(classes_of(model)) {
   const auto count = static_cast<std::int64_t>(largest_batch);
-  const torch::Tensor example = model.example(count);
+  torch::Tensor example = model.example(count);
+  if (side > 0) example = torch::empty({count, example.size(1), side, side});
   all_.inputs = example.is_floating_point() ? torch::randn_like(example)
                                             : torch::randint_like(example, 1, kWords);
   all_.labels = torch::randint(classes_, {count}, torch::kLong);

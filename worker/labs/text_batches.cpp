@@ -1,11 +1,9 @@
 #include "worker/labs/text_batches.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <string>
 #include <utility>
 #include <zlib.h>
-
-#include <hvd/hvd.h>
 
 namespace hvdrun {
 
@@ -66,9 +64,6 @@ std::optional<DataSets> open_sentences(const DataRequest& request, std::string& 
     return std::nullopt;
   }
   const auto sentences = std::make_shared<const Sentences>(std::move(*read));
-  if (sentences->skipped > 0 && hvd::rank() == 0)
-    std::fprintf(stderr, "train: %zu rows left out; %s\n", sentences->skipped,
-                 sentences->first_skipped.c_str());
   SentenceSplit split = split_sentences(sentences->labels, request.seed);
   if (split.validation.empty() || split.test.empty()) {
     error = path + ": " + std::to_string(sentences->size()) +
@@ -76,6 +71,9 @@ std::optional<DataSets> open_sentences(const DataRequest& request, std::string& 
     return std::nullopt;
   }
   DataSets sets;
+  if (sentences->skipped > 0)
+    sets.notes.push_back(std::to_string(sentences->skipped) + " rows left out; " +
+                         sentences->first_skipped);
   sets.vocabulary = sentences->vocabulary;
   sets.train = std::make_unique<TextBatches>(sentences, std::move(split.train));
   sets.validation = std::make_unique<TextBatches>(sentences, std::move(split.validation));

@@ -21,15 +21,13 @@
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/optimizers.h"
 #include "worker/labs/option_rows.h"
+#include "worker/labs/run_data.h"
 #include "worker/labs/run_outputs.h"
-#include "worker/labs/synthetic_batches.h"
 #include "worker/labs/trainer.h"
 #include "worker/labs/word_options.h"
 
 namespace hvdrun {
 namespace {
-
-constexpr std::size_t kSyntheticSteps = 100;  // of an epoch
 
 class TrainingRun {
  public:
@@ -43,19 +41,11 @@ class TrainingRun {
   void run() {
     require_same_options();
     device_ = agreed_device();
-    const DataSets data = open_data();
+    const DataSets data = open_run_data(options_, info_, device_, global_batch());
+    for (const std::string& note : data.notes) console_.warn(note);
     Dataset& train = *data.train;
     Dataset& test = *data.test;
-    require_same_data(train, "training");
-    require_same_data(test, "test");
-    if (data.validation) require_same_data(*data.validation, "validation");
     Dataset& validation = data.validation ? *data.validation : test;
-    agree(train.size() < global_batch()
-              ? std::to_string(train.size()) + " training " + info_.data.samples +
-                    " are fewer than one step takes (" + std::to_string(global_batch()) +
-                    "); lower --batch-size"
-              : "",
-          exit_usage);
 
     // The same start on every rank, even if one was built with another generator.
     torch::manual_seed(options_.seed);
@@ -74,7 +64,7 @@ class TrainingRun {
     if (options_.dtype == "fp64") model_->to(at::kDouble);
     model_->to(device_);
     lr_ = recipe_.lr * lr_factor();
-    optimizer_ = make_optimizer(recipe_.optimizer, trained_parameters(), lr_, recipe_.momentum);
+    optimizer_ = make_optimizer(recipe_, trained_parameters(), lr_);
     progress_.seed = options_.seed;
     std::string resumed_from;
     if (!options_.resume.empty()) resumed_from = resume();
@@ -160,34 +150,6 @@ class TrainingRun {
     return device;
   }
 
-  DataSets open_data() const {
-    if (options_.synthetic) return synthetic_data();
-    std::string error;
-    DataRequest request = options_.data;
-    request.seed = options_.seed;
-    request.classes = options_.shape.classes;
-    std::optional<DataSets> data = info_.data.open(request, error);
-    agree(error, exit_no_input);
-    return std::move(*data);
-  }
-
-  DataSets synthetic_data() const {
-    torch::manual_seed(options_.seed);
-    const std::shared_ptr<LabModel> model = info_.make(options_.shape);
-    DataSets data;
-    data.train =
-        std::make_unique<SyntheticBatches>(*model, kSyntheticSteps * global_batch(), batch_size());
-    data.test = std::make_unique<SyntheticBatches>(*model, global_batch(), batch_size());
-    return data;
-  }
-
-  void require_same_data(const Dataset& data, const char* which) const {
-    require_same(
-        data.checksum(),
-        std::string("the ") + which + " " + info_.data.samples + " in " + options_.data.directory,
-        exit_no_input);
-  }
-
   // After a resumed checkpoint has been read: the first batch of an epoch sets the rate.
   void make_schedules(int steps_per_epoch) {
     const auto warmup = static_cast<int>(recipe_.warmup_epochs);
@@ -241,11 +203,7 @@ class TrainingRun {
     }
     agree(error, exit_no_input);
     // The checkpoint holds the options of its own run, perhaps of another number of ranks.
-    for (auto& group : optimizer_->param_groups()) {
-      group.options().set_lr(lr_);
-      if (auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&group.options()))
-        sgd->momentum(recipe_.momentum);
-    }
+    set_options(*optimizer_, recipe_, lr_);
     return found.path;
   }
 
@@ -280,7 +238,8 @@ class TrainingRun {
                             {[this](std::size_t step) { before_step(step); },
                              [this](const Trainer::StepResult& result) { after_step(result); }});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    console_.end_epoch(score, seconds.count(),
+    progress_.seconds += seconds.count();
+    console_.end_epoch(score, seconds.count(), progress_.seconds,
                        schedules_.empty() ? std::nullopt : std::optional<double>(rate()),
                        train.waited());
     // --max-steps cut it short
@@ -318,8 +277,11 @@ class TrainingRun {
   void after_step(const Trainer::StepResult& result) {
     for (hvd::LearningRateSchedule& schedule : schedules_) schedule.on_batch_end();
     ++progress_.steps;
-    console_.step(result.step + 1, result.loss, result.samples);
-    if (outputs_.wants_losses()) outputs_.add_loss(hvd::metric_average(result.loss));
+    double loss = result.loss;
+    if (outputs_.wants_losses() || console_.tells(result.step + 1))
+      loss = hvd::metric_average(loss);
+    console_.step(result.step + 1, loss, result.samples);
+    if (outputs_.wants_losses()) outputs_.add_loss(loss);
   }
 
   const TrainOptions& options_;

@@ -5,6 +5,8 @@
 #include "worker/labs/describe.h"
 #include "worker/labs/layer_walk.h"
 #include "worker/labs/models/wide_resnet.h"
+#include "worker/labs/sampler.h"
+#include "worker/labs/synthetic_batches.h"
 
 namespace hvdrun {
 namespace {
@@ -135,6 +137,47 @@ TEST_CASE("a sentence is its words, whatever their order and the filling behind"
   rows.mul_(2);
   CHECK_FALSE(four_times.allclose(once));
   CHECK(four_times.allclose(logits({5, 6}), 1e-4, 1e-6));
+}
+
+TEST_CASE("class weights count in the loss, whose sum is divided by the samples", "[models]") {
+  torch::manual_seed(1);
+  const torch::Tensor weights = torch::tensor({0.25, 3.0, 1.5});
+  const torch::Tensor labels = torch::tensor({2, 0, 1, 2}, torch::kLong);
+  const torch::Tensor output = torch::log_softmax(torch::randn({4, 3}), 1);
+  double expected = 0;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const auto label = labels[i].item<std::int64_t>();
+    expected -= weights[label].item<double>() * output[i][label].item<double>() / 4;
+  }
+  const auto model = make_model("mnist-linear");
+  CHECK(model->loss(output, labels, weights).item<double>() == Approx(expected).epsilon(1e-5));
+  CHECK(model->loss(output, labels).item<double>() != Approx(expected).epsilon(1e-2));
+
+  // Yes and no have one logit.
+  const torch::Tensor logits = torch::randn({4, 1});
+  const torch::Tensor truth = torch::tensor({1, 0, 1, 0}, torch::kLong);
+  expected = 0;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const double yes = 1 / (1 + std::exp(-logits[i][0].item<double>()));
+    expected -= i % 2 == 0 ? 3 * std::log(yes) / 4 : 0.25 * std::log(1 - yes) / 4;
+  }
+  const auto text = make_model("text-nnlm");
+  CHECK(text->loss(logits, truth, torch::tensor({0.25, 3.0})).item<double>() ==
+        Approx(expected).epsilon(1e-5));
+}
+
+TEST_CASE("synthetic images have the size that was asked for", "[models]") {
+  const auto shape_with = [](const char* name, std::int64_t side) {
+    const auto model = find_model(name)->make({0.5, 16, 1, 10});
+    SyntheticBatches data(*model, 20, 5, side);
+    data.begin(shard_pass(20, 5, 0, 1));
+    const Batch batch = data.next().value();
+    CHECK(batch.labels.size(0) == 5);
+    return batch.inputs.sizes().vec();
+  };
+  CHECK(shape_with("resnet50", 96) == Shape{5, 3, 96, 96});
+  CHECK(shape_with("resnet50", 0) == Shape{5, 3, 224, 224});
+  CHECK(shape_with("mnist-cnn", 0) == Shape{5, 1, 28, 28});
 }
 
 TEST_CASE("a description has a line for each layer and the sum", "[models]") {

@@ -64,6 +64,8 @@ ModelInfo alexnet_owt() {
   info.recipe.epochs = 90;
   info.recipe.lr = 0.00125;  // 0.01 at 256 images a step
   info.recipe.momentum = 0.9;
+  info.recipe.log_interval = 10;
+  info.recipe.weight_decay = 5e-4;
   info.recipe.drops = {{30, 1e-1}, {60, 1e-2}};
   return info;
 }

@@ -115,6 +115,8 @@ ModelInfo resnet50() {
   info.recipe.epochs = 90;
   info.recipe.lr = 0.0125;  // 0.1 at 256 images a step
   info.recipe.momentum = 0.9;
+  info.recipe.log_interval = 10;
+  info.recipe.weight_decay = 5e-5;  // with the rates and drops, Horovod's ImageNet example
   info.recipe.warmup_epochs = 5;
   info.recipe.drops = {{30, 1e-1}, {60, 1e-2}, {80, 1e-3}};
   return info;

@@ -1,0 +1,81 @@
+#include "worker/labs/run_data.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <hvd/hvd.h>
+
+#include "common/usable_cores.h"
+#include "worker/labs/agreement.h"
+#include "worker/labs/exit_codes.h"
+#include "worker/labs/synthetic_batches.h"
+#include "worker/labs/thread_plan.h"
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kSyntheticSteps = 100;  // of an epoch
+
+// With how many threads a rank decodes; it computes with the rest of its cores.
+std::int64_t share_cores(const TrainOptions& options, at::Device device) {
+  ThreadDemand demand;
+  demand.cores = usable_cores();
+  demand.local_ranks = hvd::local_size();
+  demand.computing = static_cast<std::size_t>(torch::get_num_threads());
+  demand.decoding = static_cast<std::size_t>(options.data.data_threads);
+  demand.on_gpu = device.is_cuda();
+  const ThreadPlan plan = plan_threads(demand);
+  torch::set_num_threads(static_cast<int>(plan.computing));
+  return static_cast<std::int64_t>(plan.decoding);
+}
+
+DataSets open_files(const TrainOptions& options, const ModelInfo& model, at::Device device) {
+  std::string error;
+  DataRequest request = options.data;
+  request.seed = options.seed;
+  request.classes = options.shape.classes;
+  if (model.data.photographs) request.data_threads = share_cores(options, device);
+  std::optional<DataSets> data = model.data.open(request, error);
+  agree(error, exit_no_input);
+  return std::move(*data);
+}
+
+DataSets make_synthetic(const TrainOptions& options, const ModelInfo& info,
+                        std::size_t global_batch) {
+  torch::manual_seed(options.seed);
+  const std::shared_ptr<LabModel> model = info.make(options.shape);
+  const auto batch = static_cast<std::size_t>(options.recipe.batch_size);
+  const std::int64_t side = info.data.photographs ? options.data.image_size : 0;
+  DataSets data;
+  data.train =
+      std::make_unique<SyntheticBatches>(*model, kSyntheticSteps * global_batch, batch, side);
+  data.test = std::make_unique<SyntheticBatches>(*model, global_batch, batch, side);
+  return data;
+}
+
+}  // namespace
+
+DataSets open_run_data(const TrainOptions& options, const ModelInfo& model, at::Device device,
+                       std::size_t global_batch) {
+  DataSets data = options.synthetic ? make_synthetic(options, model, global_batch)
+                                    : open_files(options, model, device);
+  const auto require_same_data = [&](const Dataset& one, const char* which) {
+    require_same(
+        one.checksum(),
+        std::string("the ") + which + " " + model.data.samples + " in " + options.data.directory,
+        exit_no_input);
+  };
+  require_same_data(*data.train, "training");
+  require_same_data(*data.test, "test");
+  if (data.validation) require_same_data(*data.validation, "validation");
+  agree(data.train->size() < global_batch
+            ? std::to_string(data.train->size()) + " training " + model.data.samples +
+                  " are fewer than one step takes (" + std::to_string(global_batch) +
+                  "); lower --batch-size"
+            : "",
+        exit_usage);
+  return data;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,134 @@
+// train-tape: the text lab with a loop of one's own, in the way of a gradient tape. The model, the
+// data and their batches are those of `train --model text-nnlm`; what becomes of the gradients
+// stands here, in order, without a trainer and without a DistributedOptimizer.
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <hvd/torch.h>
+
+#include "worker/labs/agreement.h"
+#include "worker/labs/exit_codes.h"
+#include "worker/labs/models/model.h"
+#include "worker/labs/sampler.h"
+#include "worker/labs/text_batches.h"
+
+namespace {
+
+using namespace hvdrun;
+
+constexpr std::size_t kStep = 128;  // sentences of all ranks
+constexpr double kRate = 0.004;     // of all ranks
+constexpr std::uint64_t kSeed = 1;
+
+struct TapeOptions {
+  std::string directory = "data/text";
+  int epochs = 4;
+};
+
+// DIR and EPOCHS, as far as they are given.
+bool parse(int argc, char** argv, TapeOptions& options) {
+  if (argc > 1) options.directory = argv[1];
+  if (argc < 3) return argc < 2 || argv[1][0] != '-';
+  const char* const end = argv[2] + std::strlen(argv[2]);
+  const auto [stop, trouble] = std::from_chars(argv[2], end, options.epochs);
+  return argc == 3 && trouble == std::errc() && stop == end && options.epochs > 0 &&
+         options.epochs <= 1000;
+}
+
+// The share of the sentences that the model understands, over all ranks.
+double accuracy(LabModel& model, Dataset& data) {
+  const torch::NoGradGuard no_grad;
+  double sums[] = {0, 0};
+  data.begin(shard_pass(data.size(), 256, hvd::rank(), hvd::size()));
+  while (const auto batch = data.next()) {
+    const torch::Tensor taken = model.predict(model.forward(batch->inputs));
+    sums[0] += taken.eq(batch->labels).sum().item<double>();
+    sums[1] += static_cast<double>(batch->labels.size(0));
+  }
+  hvd::allreduce(sums, sums, 2, hvd::ReduceOp::sum);
+  return sums[0] / sums[1];
+}
+
+void run(const TapeOptions& options) {
+  DataRequest request;
+  request.directory = options.directory;
+  request.seed = kSeed;
+  std::string error;
+  auto data = open_sentences(request, error);
+  agree(error, exit_no_input);
+  const std::size_t of_rank = kStep / static_cast<std::size_t>(hvd::size());
+  if (of_rank == 0) error = std::to_string(kStep) + " ranks at most, one sentence each";
+  if (data->train->size() < kStep)
+    error = options.directory + "/sentences.csv: fewer sentences than the " +
+            std::to_string(kStep) + " of one step";
+  agree(error, exit_usage);
+
+  // Every rank begins elsewhere; the broadcast below is what makes them one.
+  torch::manual_seed(kSeed + static_cast<std::uint64_t>(hvd::rank()));
+  const auto model = make_model("text-nnlm");
+  const std::vector<torch::Tensor> variables = model->parameters();
+  torch::optim::Adam adam(variables, kRate);
+  bool first = true;
+  for (int epoch = 0; epoch < options.epochs; ++epoch) {
+    const EpochSampler order(data->train->size(), kSeed, static_cast<std::uint64_t>(epoch));
+    data->train->begin(
+        order.pass(of_rank, order.steps(of_rank, hvd::size()), hvd::rank(), hvd::size()));
+    double loss_sum = 0;
+    int steps = 0;
+    while (const auto batch = data->train->next()) {
+      const torch::Tensor loss = model->loss(model->forward(batch->inputs), batch->labels);
+      // The gradients of the loss with regard to the variables, averaged over the ranks.
+      const std::vector<torch::Tensor> gradients = hvd::distributed_grad({loss}, variables);
+      for (std::size_t i = 0; i < variables.size(); ++i) variables[i].mutable_grad() = gradients[i];
+      adam.step();
+      if (first) {
+        // After the first step, when all that an optimizer makes late is there.
+        hvd::broadcast_parameters(*model, 0);
+        hvd::broadcast_optimizer_state(adam, 0);
+        first = false;
+      }
+      loss_sum += loss.item<double>();
+      ++steps;
+    }
+    const double mean = hvd::metric_average(loss_sum / steps);
+    const double understood = accuracy(*model, *data->validation);
+    if (hvd::rank() == 0)
+      std::printf("epoch %d/%d  loss %.4f  validation accuracy %.2f %%\n", epoch + 1,
+                  options.epochs, mean, 100 * understood);
+  }
+  const double understood = accuracy(*model, *data->test);
+  if (hvd::rank() == 0) std::printf("test accuracy %.2f %%\n", 100 * understood);
+}
+
+int report(const std::exception& trouble, int code) {
+  const std::string text = trouble.what();
+  if (!text.empty())
+    std::fprintf(stderr, "train-tape: %s\n", text.substr(0, text.find('\n')).c_str());
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  TapeOptions options;
+  int code = exit_ok;
+  try {
+    hvd::init();
+    const bool good = parse(argc, argv, options);
+    agree(good ? "" : "usage: train-tape [DIR [EPOCHS]], with DIR/sentences.csv and 1 to 1000",
+          exit_usage);
+    run(options);
+  } catch (const Quit& quit) {
+    code = report(quit, quit.exit_code());
+    try {
+      hvd::barrier();  // the one that says why is heard before anybody leaves
+    } catch (const std::exception&) {
+    }
+  } catch (const std::exception& trouble) {
+    code = report(trouble, exit_failed);
+  }
+  hvd::shutdown();
+  return code;
+}
