@@ -170,10 +170,13 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 }
 
 TEST_CASE("every model runs on synthetic data, on two ranks", "[train]") {
-  const std::string model = GENERATE("text-nnlm", "wrn-16-10", "svhn-cnn");
+  const std::string model = GENERATE("mnist-cnn", "mnist-linear", "resnet50", "alexnet-owt",
+                                     "artists-resnet", "wrn-16-10", "text-nnlm", "svhn-cnn");
   std::vector<std::string> args = {
       "--model", model, "--synthetic", "--batch-size", "2", "--max-steps", "3", "--epochs", "1"};
   if (model == "wrn-16-10") args.insert(args.end(), {"--depth", "10", "--width", "1"});
+  if (model == "resnet50" || model == "alexnet-owt" || model == "artists-resnet")
+    args.insert(args.end(), {"--width", "8", "--image-size", "64"});
   const RunResult result = train_on_few("2", args);
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);

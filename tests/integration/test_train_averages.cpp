@@ -1,0 +1,101 @@
+// What train prints is of all ranks: the lines of an epoch, of the validation and of the test are
+// those of one process that has seen the same samples. And 16 bits learn as 32 do.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+#include "tests/integration/train_output.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string& averaged_digits() {
+  static const TempFolder folder;
+  // No number of ranks here divides the test images.
+  static const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "mnist",
+                                              folder.path(), "--train", "1920", "--test", "509"}});
+  REQUIRE(made.exit_code == 0);
+  return folder.path();
+}
+
+RunResult train_digits(const std::string& np, std::vector<std::string> more) {
+  std::vector<std::string> args = {"-np", np, build_path("train"), "--data-dir", averaged_digits()};
+  args.insert(args.end(), more.begin(), more.end());
+  RunOptions options;
+  options.limit = 120s;
+  options.env.emplace_back("OMP_NUM_THREADS", "1");
+  return hvdrun(args, options);
+}
+
+// The loss and the accuracy in percent behind `begin` ("epoch 1/1", "test accuracy").
+struct LossAndAccuracy {
+  double loss = -1;
+  double accuracy = -1;
+};
+
+double number_behind(const std::string& line, const std::string& word) {
+  const auto at = line.find(word);
+  REQUIRE(at != std::string::npos);
+  return std::stod(line.substr(at + word.size()));
+}
+
+LossAndAccuracy told(const RunResult& result, const std::string& begin) {
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  const auto at = result.out.find(begin);
+  REQUIRE(at != std::string::npos);
+  const std::string line = result.out.substr(at, result.out.find('\n', at) - at);
+  return {number_behind(line, "loss "), number_behind(line, "accuracy ")};
+}
+
+void check_same(const LossAndAccuracy& a, const LossAndAccuracy& b) {
+  CHECK(a.loss == Approx(b.loss).margin(1.1e-4));  // the last printed digit
+  CHECK(a.accuracy == Approx(b.accuracy).margin(0.011));
+}
+
+}  // namespace
+
+TEST_CASE("losses and accuracies that are told are those of all ranks", "[train][averages]") {
+  const std::vector<std::string> shared = {"--dropout",      "0",    "--epochs",          "1",
+                                           "--dtype",        "fp64", "--target-accuracy", "0.99",
+                                           "--log-interval", "15"};
+  const auto with = [&](const std::string& np, const char* batch, const char* lr) {
+    auto args = shared;
+    args.insert(args.end(), {"--batch-size", batch, "--lr", lr});
+    return train_digits(np, args);
+  };
+  // Four ranks: of a test of 509 images they have 128 or 127; each rank's own numbers are others.
+  const RunResult one = with("1", "64", "0.04");
+  const RunResult four = with("4", "16", "0.01");
+  for (const char* line : {"epoch 1/1", "validation loss", "test accuracy", "epoch 1  step 15"}) {
+    CAPTURE(line);
+    if (std::string(line) == "epoch 1  step 15") {
+      CHECK(number_behind(one.out.substr(one.out.find(line)), "loss ") ==
+            Approx(number_behind(four.out.substr(four.out.find(line)), "loss ")).margin(1.1e-4));
+      continue;
+    }
+    check_same(told(one, line), told(four, line));
+  }
+  // Three ranks do not divide the batch either.
+  const RunResult three = with("3", "16", "0.01");
+  CHECK(told(three, "test accuracy").accuracy > 11);
+}
+
+TEST_CASE("a model learns in bfloat16", "[train][averages]") {
+  const auto accuracy = [](const char* type) {
+    return final_accuracy(train_digits("2", {"--epochs", "3", "--dropout", "0", "--batch-size", "8",
+                                             "--lr", "0.02", "--dtype", type}));
+  };
+  const double single = accuracy("fp32");
+  const double half = accuracy("bf16");
+  CHECK(single > 85);
+  CHECK(half > 85);
+  CHECK(std::abs(single - half) < 6);
+}
+
+}  // namespace hvdrun::test
