@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "worker/data/vocabulary.h"
+
 namespace hvdrun {
 namespace {
 

@@ -1,27 +1,20 @@
-// Decoding, cropping, and where images come from.
+// Decoding and cropping.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <map>
 
 #include <catch2/catch.hpp>
 #include <jpeglib.h>
 #include <png.h>
 
-#include "tests/unit/data/temporary_folder.h"
 #include "worker/data/crop.h"
-#include "worker/data/example.h"
 #include "worker/data/image.h"
-#include "worker/data/image_source.h"
 #include "worker/data/synthetic_patterns.h"
-#include "worker/data/whole_file.h"
 
 using namespace hvdrun;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
-using hvdrun::test::TemporaryFolder;
 
 namespace {
 
@@ -406,119 +399,4 @@ TEST_CASE("random crops lie within the image and have the shares they promise", 
   // None fits into a line of pixels.
   const Crop line = random_crop({1, 1000}, random);
   CHECK(line.rows == 0.875);
-}
-
-TEST_CASE("class folders are classes by name; folders without images are told", "[image]") {
-  const TemporaryFolder folder;
-  std::string error;
-  const std::string png = encode_png(test_image(4, 4));
-  for (const char* name : {"b", "a", "empty", ".hidden"})
-    std::filesystem::create_directory(folder.path() + "/" + name);
-  for (const char* name : {"b/2.PNG", "b/1.jpg", "a/x.jpeg", "a/notes.txt", ".hidden/y.png"})
-    REQUIRE(write_whole_file(folder.path() + "/" + name, png, error));
-  const auto found = list_class_folders(folder.path(), error);
-  REQUIRE(found);
-  CHECK(found->classes == std::vector<std::string>{"a", "b"});
-  CHECK(found->empty == std::vector<std::string>{"empty"});
-  REQUIRE(found->files.size() == 3);
-  CHECK_THAT(found->files[1].path, Catch::EndsWith("b/1.jpg"));
-  CHECK(found->files[1].label == 1);
-  const auto source = folder_source(found->files, 2);
-  CHECK(source->size() == 3);
-  const auto image = source->read(0, error);
-  REQUIRE(image);
-  CHECK(image->bytes == png);
-  CHECK(image->label == 0);
-  auto other = found->files;
-  other[0].bytes += 1;
-  CHECK(folder_source(other, 2)->checksum() != source->checksum());
-  CHECK_FALSE(list_class_folders(folder.path() + "/b", error));
-  CHECK_THAT(error, Contains("/b: no images"));
-  CHECK_FALSE(list_class_folders(folder.path() + "/none", error));
-  CHECK_THAT(error, Contains("/none: No such file"));
-}
-
-TEST_CASE("shards are read as one list, and what is wrong in them names its record", "[image]") {
-  const TemporaryFolder folder;
-  std::string error;
-  REQUIRE(write_synthetic_imagenet(folder.path(), Split::train, 10, 1, error));
-  const auto source = shard_source(folder.path(), "train", 10, error);
-  REQUIRE(source);
-  CHECK(source->size() == 10);
-  std::vector<std::int64_t> labels;
-  for (std::size_t i = 0; i < 10; ++i) {
-    const auto image = source->read(i, error);
-    REQUIRE(image);
-    labels.push_back(image->label);
-    CHECK(decoded(image->bytes).rows >= 96);
-  }
-  CHECK(*std::max_element(labels.begin(), labels.end()) < 10);
-  CHECK(*std::min_element(labels.begin(), labels.end()) >= 0);
-  CHECK(source->read(9, error)->place ==
-        folder.path() + "/train-00003-of-00004: record " + std::to_string(2));
-  // Fewer classes than there are.
-  const auto few = shard_source(folder.path(), "train", 1, error);
-  bool refused = false;
-  for (std::size_t i = 0; i < 10; ++i) refused = refused || !few->read(i, error);
-  CHECK(refused);
-  CHECK_THAT(error, Contains("\"image/class/label\" is no class from 1 to 1"));
-  // A record without an image.
-  REQUIRE(write_whole_file(folder.path() + "/bad-00000-of-00001", encode_record(encode_example({})),
-                           error));
-  CHECK_FALSE(shard_source(folder.path(), "bad", 10, error)->read(0, error));
-  CHECK_THAT(error, Contains("bad-00000-of-00001: record 0: no \"image/encoded\""));
-  REQUIRE(write_whole_file(folder.path() + "/train-00000-of-00002", "", error));
-  CHECK_FALSE(shard_source(folder.path(), "train", 10, error));
-  CHECK_THAT(error, Contains("shards train of two sets, 2 and 4"));
-  std::filesystem::remove(folder.path() + "/train-00000-of-00002");
-  std::filesystem::remove(folder.path() + "/train-00002-of-00004");
-  CHECK_FALSE(shard_source(folder.path(), "train", 10, error));
-  CHECK_THAT(error, Contains("train-00002-of-00004"));
-  CHECK_FALSE(shard_source(folder.path(), "test", 10, error));
-  CHECK_THAT(error, Contains("no shards test-00000-of-00008"));
-}
-
-// Of every file below a folder, its name there and its bytes.
-std::map<std::string, std::string> all_files(const std::string& folder) {
-  std::map<std::string, std::string> files;
-  std::string error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-    if (entry.is_regular_file())
-      files[std::filesystem::relative(entry.path(), folder)] =
-          read_whole_file(entry.path(), kMaxImageFile, error).value();
-  return files;
-}
-
-TEST_CASE("the same seed makes the same files, another one others", "[image]") {
-  const auto write = GENERATE(write_synthetic_imagenet, write_synthetic_artists);
-  std::string error;
-  std::vector<std::map<std::string, std::string>> made;
-  for (const std::uint64_t seed : {1U, 1U, 2U}) {
-    const TemporaryFolder folder;
-    REQUIRE(write(folder.path(), Split::train, 25, seed, error));
-    made.push_back(all_files(folder.path()));
-  }
-  CHECK(made[0].size() >= 4);
-  CHECK(made[0] == made[1]);
-  CHECK(made[0] != made[2]);
-}
-
-TEST_CASE("made-up pictures come in all classes, and the same ones again", "[image]") {
-  const TemporaryFolder folder;
-  std::string error;
-  REQUIRE(write_synthetic_artists(folder.path(), Split::train, 100, 1, error));
-  const auto found = list_class_folders(folder.path(), error);
-  REQUIRE(found);
-  CHECK(found->classes.size() == 5);
-  CHECK(found->files.size() == 100);
-  const auto of_first = std::count_if(found->files.begin(), found->files.end(),
-                                      [](const auto& file) { return file.label == 0; });
-  CHECK(of_first > 25);
-  const LabelledImages clothes = synthetic_clothes(Split::test, 200, 1);
-  CHECK(clothes.images.count == 200);
-  CHECK(clothes.images.pixels == synthetic_clothes(Split::test, 200, 1).images.pixels);
-  CHECK(clothes.images.pixels != synthetic_clothes(Split::train, 200, 1).images.pixels);
-  std::vector<std::uint8_t> sorted = clothes.labels;
-  std::sort(sorted.begin(), sorted.end());
-  CHECK(std::unique(sorted.begin(), sorted.end()) - sorted.begin() == 10);
 }

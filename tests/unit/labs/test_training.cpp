@@ -5,6 +5,7 @@
 #include "worker/data/synthetic_digits.h"
 #include "worker/labs/checked_file.h"
 #include "worker/labs/checkpoint.h"
+#include "worker/labs/image_batches.h"
 #include "worker/labs/trainer.h"
 
 namespace hvdrun {
