@@ -69,6 +69,7 @@ std::string DeviceLane::rank_text(std::size_t rank) const {
 
 void DeviceLane::mark(DeviceUse& use) const {
   use.before = std::make_unique<const GpuMark>(events_, use.stream);
+  use.captured = use.before->captured();
 }
 
 void DeviceLane::order(const DeviceUse& use) const {
@@ -87,20 +88,28 @@ void DeviceLane::run(const std::vector<const Operation*>& operations, const Call
   meet(*operations.front(), options);
   CallOptions step = options;
   step.hooks = nullptr;
-  if (!communicator_ && !failure_) connect(step);
+  const bool captured = operations.front()->device->captured;
+  if (!communicator_ && !failure_) {
+    if (captured)
+      throw hvd::Error(ErrorCode::invalid_argument,
+                       "no graph can be captured before the ranks' first operation on their GPUs: "
+                       "run one before");
+    connect(step);
+  }
   if (failure_) throw hvd::Error(*failure_);
   std::vector<cuda::Event> before;
   for (const Operation* const operation : operations)
     if (operation->device->before) before.push_back(operation->device->before->event());
   GpuTicket ticket = 0;
   try {
-    ticket = queue(operations, {nullptr, options.timeout, &before});
+    ticket = queue(operations, {nullptr, options.timeout, &before, captured});
   } catch (const hvd::Error& error) {
     // Else every rank has found the same, before it queued anything.
     if (communicator_->has_failed()) break_off(error);
     throw;
   }
-  if (ticket != 0) last_ = ticket;  // what moves nothing has none, and follows the rest
+  if (ticket != 0 && !captured)
+    last_ = ticket;  // what moves nothing has none, and follows the rest
   patience_ = options.timeout;
   for (const Operation* const operation : operations) {
     operation->device->ticket = ticket;

@@ -14,6 +14,8 @@ struct DeviceUse {
   cuda::Stream stream = nullptr;  // the caller's
   // What was on the stream as the operation was submitted. Null: nothing to wait for.
   std::unique_ptr<const GpuMark> before = {};
+  // The caller captures its stream in a graph; the same on all ranks.
+  bool captured = false;
   GpuTicket ticket = 0;  // from when it has been queued
 };
 

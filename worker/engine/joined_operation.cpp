@@ -20,6 +20,7 @@ struct Fixed {
   hvd::DataType type = hvd::DataType::float32;
   hvd::ReduceOp op = hvd::ReduceOp::sum;
   std::uint8_t on_gpu = 0;
+  std::uint8_t captured = 0;
   std::uint64_t counts = 0;  // that follow
   std::uint64_t receive_counts = 0;
   std::uint64_t segments = 0;
@@ -130,6 +131,7 @@ std::string encode_operations(const std::vector<const Operation*>& operations) {
     fixed.type = operation->reduction.type;
     fixed.op = operation->reduction.op;
     fixed.on_gpu = operation->device ? 1 : 0;
+    fixed.captured = operation->device && operation->device->captured ? 1 : 0;
     fixed.counts = operation->counts.size();
     fixed.receive_counts = operation->receive_counts.size();
     fixed.segments = operation->segments.size();
@@ -160,6 +162,7 @@ std::vector<Operation> decode_operations(std::string_view bytes) {
     for (const std::size_t count : take_counts(bytes, fixed.segments))
       operation.segments.push_back({nullptr, nullptr, count});
     if (fixed.on_gpu != 0) operation.device = std::make_shared<DeviceUse>();
+    if (operation.device) operation.device->captured = fixed.captured != 0;
     operations.push_back(std::move(operation));
   }
   return operations;
@@ -170,6 +173,12 @@ std::string joined_obstacle(const Operation& operation, const std::vector<bool>&
       operation.kind == OpKind::allreduce || operation.kind == OpKind::reducescatter;
   if (operation.kind == OpKind::broadcast && joined[static_cast<std::size_t>(operation.root)])
     return "its root, rank " + std::to_string(operation.root) + ", has joined";
+  if (operation.device && operation.device->captured) {
+    const auto rank = std::find(joined.begin(), joined.end(), true) - joined.begin();
+    return "rank " + std::to_string(rank) +
+           " has joined, and a graph would wait for it whenever "
+           "it runs";
+  }
   if (reduces && neutral_of(operation.reduction) != Neutral::zero &&
       operation.reduction.prescale != 1) {
     const auto rank = std::find(joined.begin(), joined.end(), true) - joined.begin();

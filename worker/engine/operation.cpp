@@ -10,6 +10,7 @@
 
 #include "worker/comm/adasum.h"
 #include "worker/comm/copy.h"
+#include "worker/engine/device_use.h"
 #include "worker/engine/fingerprint.h"
 #include "worker/gpu/nccl_plan.h"
 
@@ -293,6 +294,7 @@ std::uint64_t fingerprint_of(const Operation& operation) {
             static_cast<std::uint64_t>(operation.reduction.type) << 8U |
             static_cast<std::uint64_t>(operation.reduction.op) << 16U |
             (operation.device ? std::uint64_t{1} << 24U : 0U) |
+            (operation.device && operation.device->captured ? std::uint64_t{1} << 25U : 0U) |
             static_cast<std::uint64_t>(static_cast<unsigned>(operation.root)) << 32U);
   print.add(std::uint64_t{operation.count});
   if (is_reduction(operation.kind) &&
@@ -333,7 +335,7 @@ std::string describe(const Operation& operation) {
     more += ", prescale " + number_text(operation.reduction.prescale);
   if (is_reduction(operation.kind) && operation.reduction.postscale != 1)
     more += ", postscale " + number_text(operation.reduction.postscale);
-  if (operation.device) more += ", on a GPU";
+  if (operation.device) more += operation.device->captured ? ", in a graph" : ", on a GPU";
   text.insert(text.size() - 1, more);
   return text;
 }

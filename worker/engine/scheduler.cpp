@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/engine/device_use.h"
 #include "worker/engine/fingerprint.h"
 
 namespace hvdrun {
@@ -32,6 +33,8 @@ std::uint64_t kind_of(const Operation& operation) {
   const Reduction& how = operation.reduction;
   return Fingerprint()
              .add(static_cast<std::uint64_t>(operation.device ? 1 : 0) << 16U |
+                  static_cast<std::uint64_t>(operation.device && operation.device->captured ? 1 : 0)
+                      << 24U |
                   static_cast<std::uint64_t>(how.type) << 8U | static_cast<std::uint64_t>(how.op))
              .add(how.prescale)
              .add(how.postscale)

@@ -62,6 +62,8 @@ static_assert(nccl::kRevokeDefault == NCCL_REVOKE_DEFAULT);
 static_assert(cuda::kSuccess == CUDA_SUCCESS && cuda::kNoDevice == CUDA_ERROR_NO_DEVICE);
 static_assert(cuda::kNotReady == CUDA_ERROR_NOT_READY);
 static_assert(cuda::kDeinitialized == CUDA_ERROR_DEINITIALIZED);
+static_assert(cuda::kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
+static_assert(cuda::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(cuda::kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(cuda::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(cuda::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);

@@ -23,6 +23,10 @@ struct Uuid {
   char bytes[16];
 };
 
+// Of a stream: what is put on it now becomes part of a graph, or has spoilt one.
+inline constexpr int kCaptureNone = 0;
+// Of a thread: captures of other threads forbid it nothing.
+inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;  // not ordered with the legacy default stream
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr int kPointerMemoryType = 2;  // an attribute of a pointer
@@ -55,6 +59,8 @@ inline constexpr int kMinDriverVersion = 11040;
   one(stream_destroy, cuStreamDestroy_v2, (hvdrun::cuda::Stream)) \
   one(stream_wait_event, cuStreamWaitEvent, \
       (hvdrun::cuda::Stream, hvdrun::cuda::Event, unsigned)) \
+  one(stream_is_capturing, cuStreamIsCapturing, (hvdrun::cuda::Stream, int*)) \
+  one(thread_capture_mode, cuThreadExchangeStreamCaptureMode, (int*)) \
   one(event_create, cuEventCreate, (hvdrun::cuda::Event*, unsigned)) \
   one(event_destroy, cuEventDestroy_v2, (hvdrun::cuda::Event)) \
   one(event_record, cuEventRecord, (hvdrun::cuda::Event, hvdrun::cuda::Stream)) \

@@ -39,9 +39,11 @@ bool GpuDevice::has_closed() const {
 
 CurrentDevice::CurrentDevice(const GpuDevice& device) : api_(device.api()) {
   check_cuda(api_, api_.context_push(device.context()), device.words() + ": cuCtxPushCurrent");
+  api_.thread_capture_mode(&capture_mode_);
 }
 
 CurrentDevice::~CurrentDevice() {
+  api_.thread_capture_mode(&capture_mode_);
   cuda::Context popped = nullptr;
   api_.context_pop(&popped);
 }

@@ -37,7 +37,9 @@ class GpuDevice {
   cuda::Uuid uuid_{};
 };
 
-// While it lives the device is this thread's current one, whatever the caller's was.
+// While it lives the device is this thread's current one, whatever the caller's was, and a graph
+// that somebody captures forbids this thread nothing: asking whether an event has come would spoil
+// it.
 class CurrentDevice {
  public:
   explicit CurrentDevice(const GpuDevice& device);
@@ -47,6 +49,7 @@ class CurrentDevice {
 
  private:
   const cuda::Api& api_;
+  int capture_mode_ = cuda::kCaptureModeRelaxed;  // the thread's own meanwhile
 };
 
 // What hvd::init does first, before any context exists: the device that this rank uses, or none

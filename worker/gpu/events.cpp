@@ -41,6 +41,10 @@ GpuMark::GpuMark(std::shared_ptr<GpuEvents> events, cuda::Stream stream)
     : events_(std::move(events)) {
   const GpuDevice& device = events_->device();
   const CurrentDevice current(device);
+  int status = cuda::kCaptureNone;
+  check_cuda(device.api(), device.api().stream_is_capturing(stream, &status),
+             device.words() + ": cuStreamIsCapturing");
+  captured_ = status != cuda::kCaptureNone;
   event_ = events_->take();
   const cuda::Result result = device.api().event_record(event_, stream);
   if (result != cuda::kSuccess) events_->give(event_);

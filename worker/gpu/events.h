@@ -39,10 +39,13 @@ class GpuMark {
   ~GpuMark() { events_->give(event_); }
 
   cuda::Event event() const { return event_; }
+  // What is put on the stream becomes part of a graph.
+  bool captured() const { return captured_; }
 
  private:
   std::shared_ptr<GpuEvents> events_;
   cuda::Event event_ = nullptr;
+  bool captured_ = false;
 };
 
 }  // namespace hvdrun

@@ -36,7 +36,7 @@ GpuTicket NcclCommunicator::adasum(const std::vector<BufferPart>& parts, const R
   const nccl::DataType moved = width == 8 ? nccl::float64 : nccl::float32;
   const auto type = static_cast<int>(work_type);
   const auto narrow_type = static_cast<int>(reduction.type);
-  void* const stream = stream_.get();
+  void* stream = nullptr;
   const std::vector<AdasumRound> rounds = adasum_rounds(rank_, size_);
 
   Scratch arrived(*this);
@@ -45,6 +45,7 @@ GpuTicket NcclCommunicator::adasum(const std::vector<BufferPart>& parts, const R
   std::vector<AdasumPart> vectors;
   // On the stream, before the first exchange.
   const auto begin = [&] {
+    stream = queue().get();
     auto* theirs = static_cast<std::byte*>(arrived.take(what.count * width));
     auto* own = widens ? static_cast<std::byte*>(wide.take(what.count * width)) : nullptr;
     dots.take(kernel.adasum_scratch() * sizeof(double));
@@ -72,15 +73,15 @@ GpuTicket NcclCommunicator::adasum(const std::vector<BufferPart>& parts, const R
     if (round.from == rank_) {
       // Every rank has a group in every round. This one's moves a number from here to there.
       const AdasumPart& one = vectors.front();
-      result.add(api().send(one.own, 1, moved, rank_, comm, stream_.get()));
-      result.add(api().receive(one.theirs, 1, moved, rank_, comm, stream_.get()));
+      result.add(api().send(one.own, 1, moved, rank_, comm, queue().get()));
+      result.add(api().receive(one.theirs, 1, moved, rank_, comm, queue().get()));
       return result.get();
     }
     for (const AdasumPart& part : vectors) {
       for (const int to : round.to)
-        result.add(api().send(part.own, part.buffers->count, moved, to, comm, stream_.get()));
+        result.add(api().send(part.own, part.buffers->count, moved, to, comm, queue().get()));
       result.add(
-          api().receive(part.theirs, part.buffers->count, moved, round.from, comm, stream_.get()));
+          api().receive(part.theirs, part.buffers->count, moved, round.from, comm, queue().get()));
     }
     return result.get();
   };

@@ -48,7 +48,8 @@ NcclCommunicator::NcclCommunicator(GpuParts parts, int rank, int size, std::vect
       rank_(rank),
       size_(size),
       names_(names.empty() ? same_numbers(size) : std::move(names)),
-      stream_(*parts_.device) {}
+      stream_(*parts_.device),
+      graph_stream_(*parts_.device) {}
 
 NcclCommunicator::~NcclCommunicator() {
   abort(hvd::Error(hvd::ErrorCode::internal, "the communicator of " + who() + " is gone"));
@@ -57,6 +58,7 @@ NcclCommunicator::~NcclCommunicator() {
   const MutexLock lock(mutex_);
   for (const Pending& pending : pending_)
     if (pending.event != nullptr) driver.event_destroy(pending.event);
+  for (const Captured& captured : captured_) driver.event_destroy(captured.event);
   cuda::Context popped = nullptr;
   driver.context_pop(&popped);
 }

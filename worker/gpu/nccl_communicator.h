@@ -38,6 +38,9 @@ struct GpuCall {
   // In the stream's place, for what was submitted earlier, by another thread: the operation comes
   // after these events, and lead() puts what follows behind it.
   const std::vector<cuda::Event>* after = nullptr;
+  // The operation becomes part of the graph that captures those events: it runs whenever the graph
+  // does, and here never. With `after` only.
+  bool captured = false;
 };
 
 // What a rank's communicators share.
@@ -51,6 +54,9 @@ struct GpuParts {
 
 // The number of an operation of this communicator, from 1; 0 has always ended.
 using GpuTicket = std::uint64_t;
+// Of operations of graphs, which count for themselves: as tickets they have ended at once, since
+// nobody sees them run.
+inline constexpr GpuTicket kCapturedTicket = GpuTicket{1} << 63U;
 
 class NcclCommunicator {
  public:
@@ -171,22 +177,28 @@ class NcclCommunicator {
                    const GpuCall& call);
   void enter(const Descriptor& what, const GpuCall& call);
   void leave(cuda::Event event);
+  GpuTicket leave_captured(cuda::Event event);
+  // Of the operation that is being queued.
+  GpuStream& queue() { return in_graph_ ? graph_stream_ : stream_; }
   // Forgets what has ended. The device must be current.
   void retire();
   std::optional<hvd::Error> find_trouble(TimePoint now);
-  void copy_on_stream(void* to, const void* from, std::size_t bytes) const;
+  void copy_on_stream(void* to, const void* from, std::size_t bytes);
   void check_kernel(int result, const char* what) const;
   const GpuKernels& kernels(const char* what) const;
   nccl::RedOp begin_op(const NcclReduction& plan, nccl::Comm comm, nccl::Result& result) const;
   void end_op(const NcclReduction& plan, nccl::Comm comm, nccl::RedOp op) const;
   void finish(const NcclReduction& plan, const Reduction& reduction, void* output,
-              std::size_t count) const;
+              std::size_t count);
 
   GpuParts parts_;
   int rank_;
   int size_;
   std::vector<int> names_;
   GpuStream stream_;
+  // Of what is captured: until its graph is closed the stream takes nothing else.
+  GpuStream graph_stream_;
+  bool in_graph_ = false;  // the operation that is, or was last, queued
   // Outlives this where an abort hangs.
   std::shared_ptr<NcclHandle> handle_ = std::make_shared<NcclHandle>();
   bool revoked_ = false;
@@ -197,6 +209,13 @@ class NcclCommunicator {
   std::deque<Pending> pending_ HVD_GUARDED_BY(mutex_);
   GpuTicket submitted_ HVD_GUARDED_BY(mutex_) = 0;
   GpuTicket ended_ HVD_GUARDED_BY(mutex_) = 0;
+  // The events behind the newest operations of graphs, for lead().
+  struct Captured {
+    GpuTicket ticket = 0;
+    cuda::Event event = nullptr;
+  };
+  std::deque<Captured> captured_ HVD_GUARDED_BY(mutex_);
+  GpuTicket captured_count_ HVD_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace hvdrun

@@ -40,11 +40,11 @@ void NcclCommunicator::check_kernel(int result, const char* what) const {
                    std::string(what) + ": " + (text != nullptr ? one_line(text) : "failed"));
 }
 
-void NcclCommunicator::copy_on_stream(void* to, const void* from, std::size_t bytes) const {
+void NcclCommunicator::copy_on_stream(void* to, const void* from, std::size_t bytes) {
   const cuda::Api& driver = parts_.device->api();
   check_cuda(driver,
              driver.copy_on_device(cuda::device_pointer(to), cuda::device_pointer(from), bytes,
-                                   stream_.get()),
+                                   queue().get()),
              "cuMemcpyDtoDAsync");
 }
 
@@ -63,13 +63,13 @@ void NcclCommunicator::end_op(const NcclReduction& plan, nccl::Comm comm, nccl::
 }
 
 void NcclCommunicator::finish(const NcclReduction& plan, const Reduction& reduction, void* output,
-                              std::size_t count) const {
+                              std::size_t count) {
   if (count == 0) return;
   if (plan.normalise)
-    check_kernel(parts_.kernels->normalise_boolean(output, count, stream_.get()), "normalise");
+    check_kernel(parts_.kernels->normalise_boolean(output, count, queue().get()), "normalise");
   if (plan.after != 1)
     check_kernel(parts_.kernels->scale(output, output, count, static_cast<int>(reduction.type),
-                                       plan.after, stream_.get()),
+                                       plan.after, queue().get()),
                  "scale");
 }
 
@@ -100,7 +100,7 @@ GpuTicket NcclCommunicator::allreduce(const std::vector<BufferPart>& parts,
         each([&](const BufferPart& part) {
           check_kernel(
               parts_.kernels->scale(part.input, part.output, part.count,
-                                    static_cast<int>(reduction.type), plan.before, stream_.get()),
+                                    static_cast<int>(reduction.type), plan.before, queue().get()),
               "scale");
         });
       },
@@ -112,7 +112,7 @@ GpuTicket NcclCommunicator::allreduce(const std::vector<BufferPart>& parts,
         each([&](const BufferPart& part) {
           const void* const source = plan.before == 1 ? part.input : part.output;
           result.add(api().all_reduce(source, part.output, part.count, plan.type, op, comm,
-                                      stream_.get()));
+                                      queue().get()));
         });
         end_op(plan, comm, op);
         return result.get();
@@ -135,7 +135,7 @@ GpuTicket NcclCommunicator::broadcast(void* data, std::size_t count, hvd::DataTy
   return run(
       what, call, kNothing,
       [&](nccl::Comm comm) {
-        return api().broadcast(data, data, moved, as, root, comm, stream_.get());
+        return api().broadcast(data, data, moved, as, root, comm, queue().get());
       },
       kNothing);
 }
@@ -155,7 +155,7 @@ GpuTicket NcclCommunicator::allgather(const void* input, void* output, const std
         std::size_t moved = counts[0];
         const nccl::DataType as = moved_type(type, moved);
         if (all_equal(counts, ranks))
-          return api().all_gather(input, output, moved, as, comm, stream_.get());
+          return api().all_gather(input, output, moved, as, comm, queue().get());
         FirstBad result;
         for (std::size_t rank = 0, first = 0; rank < ranks; first += counts[rank], ++rank) {
           moved = counts[rank];
@@ -164,7 +164,7 @@ GpuTicket NcclCommunicator::allgather(const void* input, void* output, const std
           const bool own = rank == static_cast<std::size_t>(rank_);
           if (moved > 0)
             result.add(api().broadcast(own ? input : place, place, moved, as,
-                                       static_cast<int>(rank), comm, stream_.get()));
+                                       static_cast<int>(rank), comm, queue().get()));
         }
         return result.get();
       },
@@ -200,7 +200,7 @@ GpuTicket NcclCommunicator::reducescatter(const void* input, void* output,
         source = copy.take(bytes);
         if (plan.before == 1) return copy_on_stream(copy.get(), input, bytes);
         check_kernel(parts_.kernels->scale(input, copy.get(), total, static_cast<int>(type),
-                                           plan.before, stream_.get()),
+                                           plan.before, queue().get()),
                      "scale");
       },
       [&](nccl::Comm comm) {
@@ -209,11 +209,11 @@ GpuTicket NcclCommunicator::reducescatter(const void* input, void* output,
         const nccl::RedOp op = begin_op(plan, comm, made);
         if (made != nccl::success) return made;
         if (equal)
-          result.add(api().reduce_scatter(source, output, own, plan.type, op, comm, stream_.get()));
+          result.add(api().reduce_scatter(source, output, own, plan.type, op, comm, queue().get()));
         for (std::size_t rank = 0, first = 0; !equal && rank < ranks; first += counts[rank], ++rank)
           if (counts[rank] > 0)
             result.add(api().reduce(at(source, first, type), output, counts[rank], plan.type, op,
-                                    static_cast<int>(rank), comm, stream_.get()));
+                                    static_cast<int>(rank), comm, queue().get()));
         end_op(plan, comm, op);
         return result.get();
       },
@@ -249,10 +249,10 @@ GpuTicket NcclCommunicator::alltoall(const void* input, const std::size_t* send_
           moved_type(type, in);
           const int peer = static_cast<int>(rank);
           if (out > 0)
-            result.add(api().send(at(source, sent, type), out, as, peer, comm, stream_.get()));
+            result.add(api().send(at(source, sent, type), out, as, peer, comm, queue().get()));
           if (in > 0)
             result.add(
-                api().receive(at(output, received, type), in, as, peer, comm, stream_.get()));
+                api().receive(at(output, received, type), in, as, peer, comm, queue().get()));
           sent += send_counts[rank];
           received += receive_counts[rank];
         }
@@ -267,7 +267,7 @@ void NcclCommunicator::barrier(const GpuCall& call) {
       Descriptor{}, call, [&] { word.take(sizeof(std::int32_t)); },
       [&](nccl::Comm comm) {
         return api().all_reduce(word.get(), word.get(), 1, nccl::int32, nccl::max, comm,
-                                stream_.get());
+                                queue().get());
       },
       kNothing);
   wait(ticket, call.timeout);

@@ -27,21 +27,21 @@ class FirstBad {
 // must be current.
 class NcclCommunicator::Scratch {
  public:
-  explicit Scratch(const NcclCommunicator& owner) : owner_(owner) {}
+  explicit Scratch(NcclCommunicator& owner) : owner_(owner) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
     if (memory_ == 0) return;
     const cuda::Api& driver = owner_.parts_.device->api();
     if (driver.context_push(owner_.parts_.device->context()) != cuda::kSuccess) return;
-    driver.memory_free_async(memory_, owner_.stream_.get());
+    driver.memory_free_async(memory_, owner_.queue().get());
     cuda::Context popped = nullptr;
     driver.context_pop(&popped);
   }
   void* take(std::size_t bytes) {
     check_cuda(
         owner_.parts_.device->api(),
-        owner_.parts_.device->api().memory_alloc_async(&memory_, bytes, owner_.stream_.get()),
+        owner_.parts_.device->api().memory_alloc_async(&memory_, bytes, owner_.queue().get()),
         "cuMemAllocAsync of " + std::to_string(bytes) + " bytes");
     return get();
   }
@@ -49,7 +49,7 @@ class NcclCommunicator::Scratch {
   void* get() const { return reinterpret_cast<void*>(memory_); }
 
  private:
-  const NcclCommunicator& owner_;
+  NcclCommunicator& owner_;
   cuda::DevicePointer memory_ = 0;
 };
 
@@ -60,11 +60,12 @@ GpuTicket NcclCommunicator::run_rounds(std::size_t rounds, const Descriptor& wha
   const CurrentDevice current(*parts_.device);
   enter(what, call);
   const TimePoint deadline = std::chrono::steady_clock::now() + call.timeout;
+  in_graph_ = call.captured;
   try {
     if (call.after == nullptr)
-      stream_.follow(call.stream);
+      queue().follow(call.stream);
     else
-      for (cuda::Event event : *call.after) stream_.follow(event);
+      for (cuda::Event event : *call.after) queue().follow(event);
     before();
     for (std::size_t round = 0; round < rounds; ++round) {
       FirstBad result;
@@ -86,7 +87,8 @@ GpuTicket NcclCommunicator::run_rounds(std::size_t rounds, const Descriptor& wha
       settle(describe(what), deadline, call.timeout);
       after(round);
     }
-    cuda::Event event = stream_.lead(call.after == nullptr ? call.stream : stream_.get());
+    cuda::Event event = queue().lead(call.after == nullptr ? call.stream : queue().get());
+    if (call.captured) return leave_captured(event);
     leave(event);
   } catch (const hvd::Error& error) {
     if (failure()) throw;

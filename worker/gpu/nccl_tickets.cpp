@@ -11,10 +11,14 @@ using std::chrono::steady_clock;
 
 // Operations under way. A loop that never waits is held here, far ahead of the GPU.
 constexpr std::size_t kMaxPending = 4096;
+// Operations of graphs that nobody has waited for yet.
+constexpr std::size_t kMaxCaptured = 4096;
 
 }  // namespace
 
 void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
+  // It has no time to be done by.
+  if (call.captured) return throw_if_failed();
   const TimePoint now = steady_clock::now();
   const TimePoint deadline = now + call.timeout;
   for (int turn = 0;; turn = std::min(turn + 1, 1000)) {
@@ -42,6 +46,16 @@ void NcclCommunicator::leave(cuda::Event event) {
   pending_.back().event = event;
 }
 
+GpuTicket NcclCommunicator::leave_captured(cuda::Event event) {
+  const MutexLock lock(mutex_);
+  if (captured_.size() == kMaxCaptured) {
+    graph_stream_.recycle(captured_.front().event);
+    captured_.pop_front();
+  }
+  captured_.push_back({kCapturedTicket | ++captured_count_, event});
+  return captured_.back().ticket;
+}
+
 void NcclCommunicator::retire() {
   const MutexLock lock(mutex_);
   while (!pending_.empty() && pending_.front().event != nullptr &&
@@ -57,6 +71,7 @@ void NcclCommunicator::retire() {
 
 bool NcclCommunicator::has_ended(GpuTicket ticket) {
   throw_if_failed();
+  if (ticket >= kCapturedTicket) return true;
   {
     const MutexLock lock(mutex_);
     if (ticket <= ended_) return true;
@@ -74,6 +89,13 @@ void NcclCommunicator::lead(GpuTicket ticket, cuda::Stream stream) {
   const CurrentDevice current(*parts_.device);
   // Held until the wait is queued: a retired event may be recorded anew.
   const MutexLock lock(mutex_);
+  if (ticket >= kCapturedTicket) {
+    for (const Captured& captured : captured_)
+      if (captured.ticket == ticket) return graph_stream_.lead(stream, captured.event);
+    throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                     who() + ": more than " + std::to_string(kMaxCaptured) +
+                         " operations of a graph were submitted before one was waited for");
+  }
   if (ticket <= ended_) return;
   for (const Pending& pending : pending_)
     if (pending.ticket == ticket && pending.event != nullptr)

@@ -28,6 +28,7 @@ class GpuStream {
   cuda::Event lead(cuda::Stream other);
   // What comes later on `other` runs after what `event`, one of lead()'s, tells of.
   void lead(cuda::Stream other, cuda::Event event) const;
+  // Not of an event that has become part of a graph.
   bool has_ended(cuda::Event event) const;
   void recycle(cuda::Event event) { events_.give(event); }
 

@@ -1,5 +1,6 @@
 // The fake driver, and our kernels on its streams.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +34,18 @@ State& state() {
 thread_local std::vector<cuda::Context> contexts;
 
 constexpr cuda::Result kInvalidContext = 201;
+constexpr cuda::Result kCaptureUnsupported = 900;
+constexpr cuda::Result kCaptureUnjoined = 904;
+constexpr cuda::Result kCaptureIsolation = 905;
+constexpr cuda::Result kCapturedEvent = 907;
+
+// Under way, of the mode "global", which forbids other threads what could disturb.
+std::atomic<int> captures{0};
+thread_local int capture_mode = 0;
+
+struct FakeGraph {
+  std::shared_ptr<FakeCapture> capture;
+};
 
 template <class To>
 To handle_of(std::uintptr_t number) {
@@ -167,8 +180,9 @@ FAKE cuda::Result cuStreamDestroy_v2(cuda::Stream stream) {
 }
 FAKE cuda::Result cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned) {
   fake_gpu()->log(name_of(stream) + " waits");
-  fake_stream(stream).wait(event_of(event));
-  return cuda::kSuccess;
+  if (fake_stream(stream).wait(event_of(event))) return cuda::kSuccess;
+  ++fake_gpu()->misuses;
+  return kCaptureIsolation;
 }
 FAKE cuda::Result cuEventCreate(cuda::Event* event, unsigned flags) {
   if (!has_context()) return kInvalidContext;
@@ -192,9 +206,68 @@ FAKE cuda::Result cuEventRecord(cuda::Event event, cuda::Stream stream) {
 }
 FAKE cuda::Result cuEventQuery(cuda::Event event) {
   if (!has_context()) return kInvalidContext;
+  if (captures > 0 && capture_mode != cuda::kCaptureModeRelaxed) {
+    ++fake_gpu()->misuses;
+    return kCaptureUnsupported;
+  }
   const auto found = event_of(event);
   const std::lock_guard lock(found->mutex);
+  if (found->capture) {
+    ++fake_gpu()->misuses;
+    return kCapturedEvent;
+  }
   return found->reached >= found->recorded ? cuda::kSuccess : cuda::kNotReady;
+}
+FAKE cuda::Result cuStreamIsCapturing(cuda::Stream stream, int* status) {
+  *status = fake_stream(stream).capture() ? 1 : cuda::kCaptureNone;
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuStreamBeginCapture_v2(cuda::Stream stream, int mode) {
+  FakeStream& origin = fake_stream(stream);
+  if (origin.capture() || mode != 0) return kCaptureUnsupported;
+  auto capture = std::make_shared<FakeCapture>();
+  capture->origin = &origin;
+  origin.set_capture(std::move(capture));
+  ++captures;
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuStreamEndCapture(cuda::Stream stream, FakeGraph** graph) {
+  const auto capture = fake_stream(stream).capture();
+  if (!capture) return kCaptureUnsupported;
+  --captures;
+  bool joined = true;
+  const std::lock_guard lock(capture->mutex);
+  for (const auto& [forked, last] : capture->last) {
+    forked->set_capture(nullptr);
+    joined = joined && (forked == capture->origin || capture->joined[forked] >= last);
+  }
+  fake_stream(stream).set_capture(nullptr);
+  capture->origin = nullptr;
+  if (!joined) ++fake_gpu()->misuses;
+  *graph = new FakeGraph{capture};
+  return joined ? cuda::kSuccess : kCaptureUnjoined;
+}
+FAKE cuda::Result cuGraphInstantiateWithFlags(FakeGraph** made, FakeGraph* graph,
+                                              unsigned long long) {
+  *made = new FakeGraph(*graph);
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuGraphLaunch(FakeGraph* graph, cuda::Stream stream) {
+  for (const auto& work : graph->capture->work) fake_stream(stream).push(work);
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuGraphExecDestroy(FakeGraph* graph) {
+  delete graph;
+  return cuda::kSuccess;
+}
+FAKE cuda::Result cuGraphDestroy(FakeGraph* graph) {
+  for (void* memory : graph->capture->memory) std::free(memory);
+  delete graph;
+  return cuda::kSuccess;
 }
 FAKE cuda::Result cuMemAlloc_v2(cuda::DevicePointer* pointer, std::size_t bytes) {
   void* const made = std::malloc(bytes);
@@ -211,6 +284,11 @@ FAKE cuda::Result cuMemAllocAsync(cuda::DevicePointer* pointer, std::size_t byte
   return cuMemAlloc_v2(pointer, bytes);
 }
 FAKE cuda::Result cuMemFreeAsync(cuda::DevicePointer pointer, cuda::Stream stream) {
+  if (const auto capture = fake_stream(stream).capture()) {
+    const std::lock_guard lock(capture->mutex);
+    capture->memory.push_back(memory(pointer));
+    return cuda::kSuccess;
+  }
   fake_stream(stream).push([pointer] { std::free(memory(pointer)); });
   return cuda::kSuccess;
 }

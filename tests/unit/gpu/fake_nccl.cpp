@@ -293,8 +293,10 @@ FAKE nccl::Result ncclGroupEnd() {
   std::thread([=, calls = std::move(done.calls)]() mutable {
     // Late on purpose: who does not wait for the state to change loses this race.
     std::this_thread::sleep_for(50us);
-    fake_stream(done.stream).push([=, calls = std::move(calls)]() mutable {
-      run_group(comm, number, std::move(calls));
+    // In a graph it runs more than once, and meets the others anew each time.
+    const auto runs = std::make_shared<std::uint64_t>(0);
+    fake_stream(done.stream).push([=, calls = std::move(calls)] {
+      run_group(comm, number | (*runs)++ << 32U, calls);
     });
     comm->queueing = false;
   }).detach();

@@ -5,17 +5,36 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace hvdrun::test {
+
+class FakeStream;
+
+// What streams take that are captured in a graph, in an order in which it can run.
+struct FakeCapture {
+  std::mutex mutex;
+  std::vector<std::function<void()>> work;
+  FakeStream* origin = nullptr;
+  // How much there was when a stream put its last work, and when the origin last waited for it.
+  std::map<FakeStream*, std::size_t> last;
+  std::map<FakeStream*, std::size_t> joined;
+  std::vector<void*> memory;  // freed with the graph
+};
 
 struct FakeEvent {
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t recorded = 0;
   std::uint64_t reached = 0;
+  // Where it was last recorded in a graph; then `recorded` says nothing.
+  std::shared_ptr<FakeCapture> capture = {};
+  FakeStream* captured_on = nullptr;
+  std::size_t place = 0;
 };
 
 class FakeStream {
@@ -32,12 +51,34 @@ class FakeStream {
   // An empty one ends the thread, after what was pushed before.
   void push(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
+    if (capture_ && work) {
+      const std::lock_guard inner(capture_->mutex);
+      capture_->work.push_back(std::move(work));
+      capture_->last[this] = capture_->work.size();
+      return;
+    }
     work_.push_back(std::move(work));
     changed_.notify_all();
   }
 
+  std::shared_ptr<FakeCapture> capture() {
+    const std::lock_guard lock(mutex_);
+    return capture_;
+  }
+  void set_capture(std::shared_ptr<FakeCapture> capture) {
+    const std::lock_guard lock(mutex_);
+    capture_ = std::move(capture);
+  }
+
   void record(const std::shared_ptr<FakeEvent>& event) {
     const std::lock_guard lock(event->mutex);
+    event->capture = capture();
+    if (event->capture) {
+      const std::lock_guard inner(event->capture->mutex);
+      event->captured_on = this;
+      event->place = event->capture->work.size();
+      return;
+    }
     const std::uint64_t turn = ++event->recorded;
     push([event, turn] {
       const std::lock_guard inner(event->mutex);
@@ -46,12 +87,27 @@ class FakeStream {
     });
   }
 
-  void wait(const std::shared_ptr<FakeEvent>& event) {
+  // False for what CUDA refuses: a wait from one graph to another, or out of one.
+  bool wait(const std::shared_ptr<FakeEvent>& event) {
     const std::lock_guard lock(event->mutex);
+    const auto own = capture();
+    if (event->capture) {
+      const std::lock_guard inner(event->capture->mutex);
+      if (event->capture->origin == nullptr) return false;  // closed
+      if (!own)
+        set_capture(event->capture);
+      else if (own != event->capture)
+        return false;
+      event->capture->last.try_emplace(this, 0);
+      if (event->capture->origin == this) event->capture->joined[event->captured_on] = event->place;
+      return true;
+    }
+    if (own) return event->recorded == 0;
     push([event, turn = event->recorded] {
       std::unique_lock inner(event->mutex);
       event->changed.wait(inner, [&] { return event->reached >= turn; });
     });
+    return true;
   }
 
  private:
@@ -70,6 +126,7 @@ class FakeStream {
   }
 
   int number_;
+  std::shared_ptr<FakeCapture> capture_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> work_;

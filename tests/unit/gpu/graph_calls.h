@@ -1,0 +1,81 @@
+// The driver's functions for graphs, which libhvd does not call but programs do: found in the
+// library that is the driver, the real one or the fake.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include <dlfcn.h>
+
+#include "worker/gpu/cuda_api.h"
+
+namespace hvdrun::test {
+
+class GraphCalls {
+ public:
+  explicit GraphCalls(const char* driver_file) : library_(::dlopen(driver_file, RTLD_NOW)) {
+    if (library_ == nullptr) throw std::runtime_error("no driver");
+    find(begin_, "cuStreamBeginCapture_v2");
+    find(end_, "cuStreamEndCapture");
+    find(instantiate_, "cuGraphInstantiateWithFlags");
+    find(launch_, "cuGraphLaunch");
+    find(destroy_, "cuGraphDestroy");
+    find(destroy_exec_, "cuGraphExecDestroy");
+  }
+  GraphCalls(const GraphCalls&) = delete;
+  GraphCalls& operator=(const GraphCalls&) = delete;
+  ~GraphCalls() { ::dlclose(library_); }
+
+  // In the mode "global", the strictest one.
+  void begin(cuda::Stream stream) const { check(begin_(stream, 0), "cuStreamBeginCapture"); }
+  // Closes a capture that has failed, whatever the driver says of it.
+  void drop(cuda::Stream stream) const {
+    void* graph = nullptr;
+    end_(stream, &graph);
+    if (graph != nullptr) destroy_(graph);
+  }
+
+  // What a stream has captured, to be run again and again.
+  class Graph {
+   public:
+    Graph(const GraphCalls& calls, cuda::Stream stream) : calls_(calls) {
+      check(calls_.end_(stream, &graph_), "cuStreamEndCapture");
+      check(calls_.instantiate_(&exec_, graph_, 0), "cuGraphInstantiate");
+    }
+    Graph(const Graph&) = delete;
+    Graph& operator=(const Graph&) = delete;
+    ~Graph() {
+      calls_.destroy_exec_(exec_);
+      calls_.destroy_(graph_);
+    }
+    void launch(cuda::Stream stream) const {
+      check(calls_.launch_(exec_, stream), "cuGraphLaunch");
+    }
+
+   private:
+    const GraphCalls& calls_;
+    void* graph_ = nullptr;
+    void* exec_ = nullptr;
+  };
+
+ private:
+  static void check(cuda::Result result, const char* what) {
+    if (result != cuda::kSuccess)
+      throw std::runtime_error(std::string(what) + ": error " + std::to_string(result));
+  }
+  template <class Function>
+  void find(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
+    if (function == nullptr) throw std::runtime_error(std::string("the driver has no ") + name);
+  }
+
+  void* library_;
+  cuda::Result (*begin_)(cuda::Stream, int) = nullptr;
+  cuda::Result (*end_)(cuda::Stream, void**) = nullptr;
+  cuda::Result (*instantiate_)(void**, void*, unsigned long long) = nullptr;
+  cuda::Result (*launch_)(void*, cuda::Stream) = nullptr;
+  cuda::Result (*destroy_)(void*) = nullptr;
+  cuda::Result (*destroy_exec_)(void*) = nullptr;
+};
+
+}  // namespace hvdrun::test
