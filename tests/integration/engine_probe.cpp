@@ -6,7 +6,10 @@
 //   engine_probe join            each rank has another number of batches
 //   engine_probe sets            process sets, across hosts too
 //   engine_probe timeline FILE   starts and stops the timeline around a few steps
+//   engine_probe memory HOW      the last rank has none for what an operation needs: it calls the
+//                                operation, submits it, or has joined; prints what comes of it
 //   engine_probe idle SECONDS    one step, then nothing; prints the CPU time of the rest
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -119,6 +122,48 @@ void timeline(const std::string& file) {
   hvd::barrier();
 }
 
+// From now on little more than what it has.
+void limit_memory() {
+  unsigned long pages = 0;
+  std::FILE* const file = std::fopen("/proc/self/statm", "re");
+  expect(file != nullptr && std::fscanf(file, "%lu", &pages) == 1, "the size of this process");
+  std::fclose(file);
+  const rlim_t limit = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (16U << 20U);
+  const rlimit all{limit, limit};
+  expect(::setrlimit(RLIMIT_AS, &all) == 0, "a limit");
+}
+
+void memory(const std::string& how) {
+  constexpr std::size_t kCount = std::size_t{32} << 20U;
+  const bool last = hvd::rank() == hvd::size() - 1;
+  std::vector<float> data(last && how == "joined" ? 1 : kCount, 1);
+  hvd::barrier();
+  if (last) limit_memory();
+  const auto begin = std::chrono::steady_clock::now();
+  // An Adasum of a group puts it together first.
+  const std::vector<hvd::Buffer> halves{
+      {data.data(), data.data(), data.size() / 2},
+      {data.data() + data.size() / 2, data.data() + data.size() / 2, data.size() / 2}};
+  const auto op = how == "joined" ? hvd::ReduceOp::sum : hvd::ReduceOp::adasum;
+  std::string text;
+  try {
+    if (last && how == "joined")
+      hvd::join();
+    else if (how == "called")
+      hvd::grouped_allreduce(halves, hvd::DataType::float32, op, {}, {"big"});
+    else
+      hvd::synchronize(
+          hvd::grouped_allreduce_async(halves, hvd::DataType::float32, op, {}, {"big"}));
+  } catch (const hvd::Error& error) {
+    text = error.what();
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::printf("after %s: %s\n", seconds.count() < 10 ? "a moment" : "a long time", text.c_str());
+  std::fflush(stdout);
+  // Who leaves first would be the cause of the job's end.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+}
+
 double cpu_seconds() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
@@ -156,6 +201,7 @@ int main(int argc, char** argv) {
     if (mode == "join") join();
     if (mode == "sets") sets();
     if (mode == "timeline") timeline(value);
+    if (mode == "memory") memory(value);
     if (mode == "idle") idle(std::stoi(value));
     hvd::shutdown();
   } catch (const std::exception& error) {

@@ -119,6 +119,20 @@ TEST_CASE("the engine tells the timeline", "[engine][timeline]") {
   }
 }
 
+TEST_CASE("a rank without memory for an operation fails it on all ranks", "[engine]") {
+  if (is_sanitized()) {
+    WARN("left out: with a sanitizer an allocation that fails ends the process");
+    return;
+  }
+  const auto hosts = GENERATE(kOneHost, kTwoHosts);
+  const std::string how = GENERATE("called", "submitted", "joined");
+  CAPTURE(how);
+  const RunResult result = probe(hosts, {"memory", how});
+  INFO(result.out << result.err);
+  CHECK(lines_with(result.out, "after a moment: ") == 3);
+  CHECK(lines_with(result.out, "bad_alloc") == 3);
+}
+
 TEST_CASE("a job that has nothing to do does nothing", "[engine]") {
   if (is_sanitized()) {
     WARN("left out: the thread sanitizer has a thread of its own that wakes up");

@@ -321,6 +321,39 @@ void check_sparse_gradients() {
   expect(words->weight.allclose(single_words->weight, 1e-4, 1e-5), "sparse: embedding");
   expect(layer->weight.allclose(single_layer->weight, 1e-4, 1e-5),
          "sparse: linear layer beside it");
+  // One rank drops its gradients while the others step: the next round is nobody's of before.
+  const auto round = [&](int step) {
+    optimizer.zero_grad();
+    for (int pass = 0; pass < 2; ++pass) loss_of(words, layer, hvd::rank(), step + pass).backward();
+  };
+  round(5);
+  if (hvd::rank() == 0)
+    optimizer.zero_grad();
+  else
+    optimizer.step();
+  hvd::broadcast_(words->weight, 0);
+  hvd::broadcast_(layer->weight, 0);
+  hvd::broadcast_(layer->bias, 0);
+  round(6);
+  const Tensor own = words->weight.grad().to_dense();
+  optimizer.synchronize();
+  expect(words->weight.grad().to_dense().allclose(hvd::allreduce(own), 1e-4, 1e-5),
+         "sparse gradients after one rank has dropped its own");
+  optimizer.step();
+  // An error stays until the gradients are dropped.
+  if (hvd::size() > 1) {
+    round(7);
+    const Tensor before = words->weight.detach().clone();
+    if (hvd::rank() == 0)
+      words->weight.mutable_grad() =
+          torch::sparse_coo_tensor(torch::zeros({1, 1}, torch::kLong), torch::ones({1, 4}), {7, 4});
+    for (int attempt = 0; attempt < 2; ++attempt)
+      expect(!error_of([&] { optimizer.step(); }).empty(), "a sparse mismatch is an error, twice");
+    expect(words->weight.equal(before), "no step after it");
+    round(8);
+    optimizer.step();
+    expect(!words->weight.equal(before), "and one afterwards");
+  }
   const auto text = error_of([&] {
     hvd::DistributedOptimizerOptions wrong;
     wrong.sparse = {torch::ones({2})};

@@ -98,6 +98,14 @@ void check_mismatches() {
          layer->forward(torch::ones({2, last ? 4 : 3}));
        }),
        "allgather: rank 0 has Float [1, 7], but " + rank + " has Float [1, 9]");
+  // Of a group each tensor's shape counts, not its elements alone; the job goes on.
+  const std::vector<Tensor> group = {torch::ones({5}),
+                                     last ? torch::ones({3, 2}) : torch::ones({2, 3})};
+  const std::string grouped = error_of([&] { hvd::grouped_allreduce(group); });
+  expect(grouped.find("[5] [2, 3]") != std::string::npos &&
+             grouped.find("[5] [3, 2]") != std::string::npos,
+         grouped);
+  hvd::grouped_allreduce({torch::ones({5}), torch::ones({2, 3})});
   const Tensor sparse = torch::eye(last ? 3 : 2).to_sparse();
   ends(error_of([&] { hvd::sparse_allreduce(sparse); }),
        "sparse_allreduce: rank 0 has Float [2, 2], 2 sparse dimensions, but " + rank +

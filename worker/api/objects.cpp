@@ -10,8 +10,16 @@
 namespace hvdrun {
 namespace {
 
+// Objects are memory of the host, whatever else the options are for.
+hvd::OperationOptions of_bytes(hvd::OperationOptions options) {
+  options.device = hvd::Device::cpu;
+  options.stream = nullptr;
+  return options;
+}
+
 // The operation that says how long the objects are, beside that of the objects.
-hvd::OperationOptions of_sizes(hvd::OperationOptions options) {
+hvd::OperationOptions of_sizes(const hvd::OperationOptions& given) {
+  hvd::OperationOptions options = of_bytes(given);
   if (!options.name.empty()) options.name += ".sizes";
   options.shape.clear();
   return options;
@@ -27,7 +35,7 @@ std::string broadcast_object(const std::string& bytes, int root, const Operation
   broadcast(&length, 1, root, hvdrun::of_sizes(options));
   std::string object = rank() == root ? bytes : std::string();
   object.resize(static_cast<std::size_t>(length));
-  broadcast(object.data(), object.size(), DataType::uint8, root, options);
+  broadcast(object.data(), object.size(), DataType::uint8, root, hvdrun::of_bytes(options));
   return object;
 }
 
@@ -38,7 +46,7 @@ std::vector<std::string> allgather_object(const std::string& bytes,
   allgather(&length, lengths.data(), 1, hvdrun::of_sizes(options));
   const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
   std::string all(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), '\0');
-  allgatherv(bytes.data(), all.data(), counts.data(), DataType::uint8, options);
+  allgatherv(bytes.data(), all.data(), counts.data(), DataType::uint8, hvdrun::of_bytes(options));
   std::vector<std::string> objects;
   objects.reserve(counts.size());
   std::size_t begin = 0;

@@ -131,24 +131,36 @@ int ProcessSets::add(std::vector<int> ranks, const std::string& name) {
   const std::uint32_t number = ++made_;
   if (set->includes(rank_)) set->place = set->place_of(rank_);
   std::string failure;
-  try {
-    const std::vector<std::string> all =
-        exchange(set->place < 0 ? std::string() : factory_.listen(*set, number));
-    if (set->place >= 0) {
-      std::vector<std::string> addresses;
-      for (const int rank : set->ranks) addresses.push_back(all[static_cast<std::size_t>(rank)]);
-      set->engine = factory_.engine(*set, factory_.connect(*set, number, addresses));
+  const auto try_to = [&](const auto& step) {
+    if (set->place < 0 || !failure.empty()) return;
+    try {
+      step();
+    } catch (const std::exception& error) {
+      failure = error.what();  // the others wait for an answer, whatever it is
+      if (failure.empty()) failure = "it has failed";
     }
-  } catch (const Error& error) {
-    failure = error.what();
-  }
+  };
+  // On all ranks alike.
+  const auto throw_first = [&](const std::vector<std::string>& failures) {
+    for (std::size_t rank = 0; rank < failures.size(); ++rank)
+      if (!failures[rank].empty())
+        throw Error(ErrorCode::unavailable, "add_process_set: rank " + std::to_string(rank) +
+                                                " cannot take part in " + set->text() + ": " +
+                                                failures[rank]);
+  };
+  std::string address;
+  try_to([&] { address = factory_.listen(*set, number); });
+  const std::vector<std::string> all = exchange(address);
+  // Else the others would wait for a rank that does not listen.
+  throw_first(exchange(failure));
+  try_to([&] {
+    std::vector<std::string> addresses;
+    for (const int rank : set->ranks) addresses.push_back(all[static_cast<std::size_t>(rank)]);
+    set->engine = factory_.engine(*set, factory_.connect(*set, number, addresses));
+  });
   const std::vector<std::string> failures = exchange(failure);
   if (set->place >= 0) factory_.connected(*set, number);
-  for (std::size_t rank = 0; rank < failures.size(); ++rank)
-    if (!failures[rank].empty())
-      throw Error(ErrorCode::unavailable, "add_process_set: rank " + std::to_string(rank) +
-                                              " cannot take part in " + set->text() + ": " +
-                                              failures[rank]);
+  throw_first(failures);
   const MutexLock lock(mutex_);
   sets_.emplace(set->id, set);
   for (const auto& [rank, reason] : gone_)

@@ -206,11 +206,16 @@ bool Meeting::await_others(std::chrono::milliseconds limit) {
   std::optional<hvd::Error> reason;
   while (true) {
     const std::uint32_t seen = header_.bell.load(std::memory_order_seq_cst);
+    {
+      // Also where the others wait already: they wait for what this rank has given up.
+      const MutexLock lock(mutex_);
+      reason = aborted_;
+    }
+    if (reason) break;
     found = somebody_waits();
     if (found || woken_.exchange(false, std::memory_order_acq_rel)) break;
     {
       const MutexLock lock(mutex_);
-      reason = aborted_;
       for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = gone_[rank];
     }
     for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);

@@ -111,6 +111,14 @@ void Engine::run(const Operation& operation) {
     const hvd::Error named = name_error(operation, error);
     if (options_.on_failed) options_.on_failed(named);
     throw named;
+  } catch (const std::exception& trouble) {
+    {
+      const MutexLock lock(mutex_);
+      scheduler_.failed(direct);
+    }
+    const hvd::Error named = name_error(operation, tell_others(trouble));
+    if (options_.on_failed) options_.on_failed(named);
+    throw named;
   }
   drive(entry.get(), may_spin);
   if (entry->error) std::rethrow_exception(entry->error);
@@ -129,6 +137,19 @@ void Engine::run_direct(const Operation& operation, const Scheduler::Direct& dir
 hvd::Error Engine::name_error(const Operation& operation, const hvd::Error& error) {
   if (operation.name.empty()) return error;
   return {error.code(), "'" + operation.name + "': " + error.what()};
+}
+
+// What only this rank may have met, no memory say, in an operation that the others count on: the
+// engine's communicator is then broken on all of them.
+hvd::Error Engine::tell_others(const std::exception& trouble) {
+  const hvd::Error error(hvd::ErrorCode::internal,
+                         std::string("it has failed within one rank: ") + trouble.what());
+  communicator_->abort(error);
+  try {
+    communicator_->await_others(std::chrono::milliseconds(0));  // tells the others, and throws
+  } catch (const hvd::Error&) {
+  }
+  return error;
 }
 
 // A copy that shares nothing: copies of an exception share their text, and the last one that goes
@@ -171,6 +192,8 @@ void Engine::drive(const Entry* until, bool may_spin) {
       }
     } catch (const hvd::Error& error) {
       fail_all(error);
+    } catch (const std::exception& trouble) {
+      fail_all(tell_others(trouble));
     }
     call_thens();
   }
@@ -205,8 +228,10 @@ void Engine::run_batch(const Entries& batch, bool may_spin) {
     const hvd::Error named = name_error(batch.front()->operation, error);
     if (options_.on_failed) options_.on_failed(named);
     failure = failure_of(named);
-  } catch (...) {
-    failure = std::current_exception();
+  } catch (const std::exception& trouble) {
+    const hvd::Error named = name_error(batch.front()->operation, tell_others(trouble));
+    if (options_.on_failed) options_.on_failed(named);
+    failure = failure_of(named);
   }
   const MutexLock lock(mutex_);
   if (!failure) {

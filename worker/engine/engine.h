@@ -131,6 +131,7 @@ class Engine {
   static std::exception_ptr failure_of(const hvd::Error& error);
   bool has_ended(const Entry& entry) const;
   static hvd::Error name_error(const Operation& operation, const hvd::Error& error);
+  hvd::Error tell_others(const std::exception& trouble);
 
   std::shared_ptr<Entry> enqueue(const Operation& operation) HVD_REQUIRES(mutex_);
   void start_thread() HVD_REQUIRES(mutex_);

@@ -177,7 +177,11 @@ std::string number_text(double value) {
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t size : shape) {
-    if (text.size() > 1) text += ", ";
+    if (size == hvd::kNextShape) {
+      text += "] [";
+      continue;
+    }
+    if (text.back() != '[') text += ", ";
     text += std::to_string(size);
   }
   return text + "]";

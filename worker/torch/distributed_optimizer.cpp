@@ -217,8 +217,9 @@ class DistributedOptimizer::Impl {
 
   void zero_grad() {
     if (!buckets_) return inner_.zero_grad();
+    const bool begun = buckets_->has_begun();
     buckets_->zero();
-    sparse_.zero();
+    sparse_.zero(begun);
   }
 
   void synchronize() {

@@ -364,9 +364,13 @@ void GradientBuckets::next_round() {
   failure_ = nullptr;
 }
 
+bool GradientBuckets::has_begun() const {
+  return std::any_of(gradients_.begin(), gradients_.end(),
+                     [&](const auto& gradient) { return is_ready(gradient); });
+}
+
 void GradientBuckets::zero() {
-  const bool begun =
-      std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& g) { return is_ready(g); });
+  const bool begun = has_begun();
   // Another rank may be in step() for the same gradients and needs all buckets from us.
   if (begun && !finished_) launch_rest();
   wait();

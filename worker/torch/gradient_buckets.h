@@ -55,6 +55,8 @@ class GradientBuckets {
   void next_round();
   // All gradients to zero, bound again; what was under way is waited for and thrown away.
   void zero();
+  // A gradient of this round has been through all its backward passes.
+  bool has_begun() const;
 
   // Of everything that must be the same on all ranks for buckets to mean the same.
   std::int64_t fingerprint() const;

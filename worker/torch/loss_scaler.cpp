@@ -18,7 +18,11 @@ LossScaler::LossScaler(const LossScalerOptions& options)
         "1, growth_interval from 1 on");
 }
 
-at::Tensor LossScaler::scale(const at::Tensor& loss) const { return loss * scale_; }
+at::Tensor LossScaler::scale(const at::Tensor& loss) {
+  // Other gradients: those that were unscaled before have been dropped without a step.
+  unscaled_ = false;
+  return loss * scale_;
+}
 
 bool LossScaler::unscale(DistributedOptimizer& optimizer) {
   if (optimizer_ != nullptr && optimizer_ != &optimizer)

@@ -1,5 +1,6 @@
 #include "worker/torch/sparse_gradients.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "worker/torch/tensor_types.h"
@@ -32,26 +33,65 @@ SparseGradients::SparseGradients(std::vector<at::Tensor> parameters,
     check_tensor("DistributedOptimizer", parameter);
     if (parameter.dim() == 0) invalid_tensor("DistributedOptimizer: sparse: a tensor without rows");
   }
+  before_ = look();
+}
+
+std::vector<SparseGradients::Seen> SparseGradients::look() const {
+  std::vector<Seen> seen;
+  seen.reserve(parameters_.size());
+  for (const at::Tensor& parameter : parameters_) {
+    const at::Tensor& gradient = parameter.grad();
+    seen.emplace_back(gradient.defined() ? gradient.unsafeGetTensorImpl() : nullptr,
+                      gradient.defined() ? gradient._version() : 0);
+  }
+  return seen;
 }
 
 void SparseGradients::finish() {
-  if (std::exchange(finished_, true)) return;
+  if (finished_) return;
+  // A program that catches the error and steps again must not step on its own rows.
+  if (failure_) std::rethrow_exception(failure_);
+  try {
+    reduce();
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
+  finished_ = true;
+}
+
+void SparseGradients::reduce() {
   const at::NoGradGuard no_grad;
   std::vector<hvd::TensorHandle> handles;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     handles.push_back(hvd::sparse_allreduce_async(
         as_sparse(parameters_[i]), options_.op,
         {name_ + ".sparse." + std::to_string(i), options_.process_set, {}}));
+  // All of them, even after an error.
+  std::exception_ptr first;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    at::Tensor gradient = hvd::synchronize(handles[i]);
-    if (options_.average_aggregated_gradients) gradient.div_(options_.backward_passes_per_step);
-    parameters_[i].mutable_grad() = std::move(gradient);
+    try {
+      at::Tensor gradient = hvd::synchronize(handles[i]);
+      if (options_.average_aggregated_gradients) gradient.div_(options_.backward_passes_per_step);
+      parameters_[i].mutable_grad() = std::move(gradient);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
   }
+  if (first) std::rethrow_exception(first);
 }
 
-void SparseGradients::zero() {
-  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+void SparseGradients::next_round() {
   finished_ = false;
+  failure_ = nullptr;
+  before_ = look();
+}
+
+void SparseGradients::zero(bool begun) {
+  // Another rank may be in step() for the same gradients and needs ours.
+  if ((begun || look() != before_) && !failure_) finish();
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  next_round();
 }
 
 }  // namespace hvdrun

@@ -2,7 +2,10 @@
 // travel.
 #pragma once
 
+#include <cstdint>
+#include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <hvd/torch.h>
@@ -18,17 +21,27 @@ class SparseGradients {
   void set_name(const std::string& name) { name_ = name; }
 
   // Reduces every gradient, once a round: .grad is then the coalesced sum or average of all ranks'.
-  // An undefined one counts as one without rows.
+  // An undefined one counts as one without rows. After an error it throws that again until the next
+  // round.
   void finish();
-  void next_round() { finished_ = false; }
-  // Leaves all gradients undefined.
-  void zero();
+  void next_round();
+  // Leaves all gradients undefined. `begun`: backward() has been through dense ones of this round;
+  // then, or where it has been through sparse ones, and they have not been reduced yet, they are,
+  // for ranks that are in step().
+  void zero(bool begun);
 
  private:
+  void reduce();
+  // Which tensors the gradients are, and how often each was written: other ones after backward().
+  using Seen = std::pair<const c10::TensorImpl*, std::uint32_t>;
+  std::vector<Seen> look() const;
+
   std::vector<at::Tensor> parameters_;
   const hvd::DistributedOptimizerOptions options_;
   std::string name_;
   bool finished_ = false;
+  std::exception_ptr failure_;  // of this round
+  std::vector<Seen> before_;    // at its beginning
 };
 
 }  // namespace hvdrun

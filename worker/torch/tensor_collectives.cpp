@@ -86,10 +86,14 @@ struct Group {
   hvd::DataType data_type;
   std::vector<hvd::Buffer> buffers;
   at::Tensor sample;  // one of them
+  std::vector<std::int64_t> shapes = {};
 
   hvd::OperationOptions options(const hvd::OperationOptions& all) const {
     const std::string part = at::toString(type);
-    return placed(part_of(all, sample.is_cuda() ? part + ".cuda" : part), sample);
+    hvd::OperationOptions own =
+        placed(part_of(all, sample.is_cuda() ? part + ".cuda" : part), sample);
+    own.shape = shapes;
+    return own;
   }
 };
 
@@ -104,6 +108,8 @@ std::vector<Group> groups_of(const std::vector<TensorPart>& parts) {
     if (found == groups.end())
       found = groups.insert(groups.end(),
                             {type, check_tensor("grouped_allreduce", part.wire), {}, part.wire});
+    if (!found->buffers.empty()) found->shapes.push_back(hvd::kNextShape);
+    found->shapes.insert(found->shapes.end(), part.wire.sizes().begin(), part.wire.sizes().end());
     found->buffers.push_back({part.input.data_ptr(), part.wire.data_ptr(), count_of(part)});
   }
   return groups;

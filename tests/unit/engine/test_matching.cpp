@@ -138,11 +138,11 @@ std::uint64_t submit_sum(Engine& engine, const std::string& name, std::vector<fl
 
 // 10,000 rounds with those across hosts, a tenth of them in CI: under the sanitizers too.
 TEST_CASE("operations in any order of submission get the serial results", "[engine][matching]") {
-  const Hosts hosts = GENERATE(Hosts{2}, Hosts{3}, Hosts{4}, Hosts{6});
+  const Hosts hosts = GENERATE(Hosts{2}, Hosts{3}, Hosts{4}, Hosts{5}, Hosts{6});
   const auto seed = test::soak_seed("matching");
   CAPTURE(hosts, seed);
   EngineRanks ranks(hosts);
-  check_rounds(ranks, seed, test::soak_count(8'000) / 4);
+  check_rounds(ranks, seed, test::soak_count(8'000) / 5);
 }
 
 TEST_CASE("operations in any order get the serial results across hosts", "[engine][matching]") {

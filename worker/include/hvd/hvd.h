@@ -280,6 +280,9 @@ enum class Device : std::uint8_t {
   gpu = 1,  // memory of the GPU gpu(), all of them
 };
 
+// No size: what separates the shapes of a group (OperationOptions::shape).
+inline constexpr std::int64_t kNextShape = -1;
+
 // What else may be said of an operation.
 struct OperationOptions {
   // The same on all ranks. One operation of a name may be under way at a time; else
@@ -288,7 +291,8 @@ struct OperationOptions {
   // Where it runs; counts, lists of counts and outputs are for its ranks, in their order. A root is
   // a rank of the job. Throws Error(invalid_argument) on a rank that is not in it.
   ProcessSet process_set{};
-  // Of the tensor, if ranks are to agree on it.
+  // Of the tensor, if ranks are to agree on it; of a group's tensors one behind the other, with
+  // kNextShape between.
   std::vector<std::int64_t> shape{};
   // The same on all ranks; a barrier has none. Error(unavailable) where this rank has no GPU.
   Device device = Device::cpu;

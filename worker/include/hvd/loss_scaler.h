@@ -30,7 +30,9 @@ class HVD_EXPORT LossScaler {
  public:
   explicit LossScaler(const LossScalerOptions& options = {});
 
-  at::Tensor scale(const at::Tensor& loss) const;
+  // Before the backward() of each loss. Gradients that unscale() has divided before are then
+  // another step's.
+  at::Tensor scale(const at::Tensor& loss);
   // Waits until gradients are reduced and divides them by the scale; once for each step. True when
   // all of them are finite on all ranks. Called by all ranks of the optimizer's process set.
   bool unscale(DistributedOptimizer& optimizer);
