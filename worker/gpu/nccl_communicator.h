@@ -11,10 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <hvd/hvd.h>
@@ -112,6 +114,12 @@ class NcclCommunicator {
   // its clock. Stops nothing.
   std::optional<hvd::Error> look(TimePoint now);
 
+  // Something is queued that has not ended, or may be run again by a graph: look() has something to
+  // look at.
+  bool is_busy();
+  // Called after an operation has been entered, from its thread. Set while none is.
+  void on_queued(std::function<void()> call) { on_queued_ = std::move(call); }
+
   // It can do nothing any more: every operation throws.
   bool has_failed() { return failure().has_value(); }
   // The pending operation and all later ones throw this error, and NCCL's kernels leave the GPU.
@@ -198,6 +206,7 @@ class NcclCommunicator {
   GpuStream stream_;
   // Of what is captured: until its graph is closed the stream takes nothing else.
   GpuStream graph_stream_;
+  std::function<void()> on_queued_;
   bool in_graph_ = false;  // the operation that is, or was last, queued
   // Outlives this where an abort hangs.
   std::shared_ptr<NcclHandle> handle_ = std::make_shared<NcclHandle>();

@@ -18,7 +18,11 @@ constexpr std::size_t kMaxCaptured = 4096;
 
 void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
   // It has no time to be done by.
-  if (call.captured) return throw_if_failed();
+  if (call.captured) {
+    throw_if_failed();
+    if (on_queued_) on_queued_();
+    return;
+  }
   const TimePoint now = steady_clock::now();
   const TimePoint deadline = now + call.timeout;
   for (int turn = 0;; turn = std::min(turn + 1, 1000)) {
@@ -29,7 +33,7 @@ void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
       if (pending_.size() < kMaxPending) {
         ++submitted_;
         pending_.push_back({submitted_, what, call.timeout, deadline, nullptr});
-        return;
+        break;
       }
     }
     if (steady_clock::now() >= deadline)
@@ -39,6 +43,12 @@ void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
                                                    seconds_text(call.timeout)));
     pause(turn);
   }
+  if (on_queued_) on_queued_();
+}
+
+bool NcclCommunicator::is_busy() {
+  const MutexLock lock(mutex_);
+  return !failure_ && (!pending_.empty() || captured_count_ > 0);
 }
 
 void NcclCommunicator::leave(cuda::Event event) {

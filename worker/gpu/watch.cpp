@@ -1,5 +1,6 @@
 #include "worker/gpu/watch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "worker/client/quiet_thread.h"
@@ -8,8 +9,12 @@ namespace hvdrun {
 
 using std::chrono::steady_clock;
 
-GpuWatch::GpuWatch(OnTrouble on_trouble, std::chrono::milliseconds every)
-    : on_trouble_(std::move(on_trouble)), every_(every), thread_(quiet_thread([this] { run(); })) {}
+GpuWatch::GpuWatch(OnTrouble on_trouble, std::chrono::milliseconds every,
+                   std::chrono::milliseconds quiet)
+    : on_trouble_(std::move(on_trouble)),
+      every_(every),
+      quiet_(quiet),
+      thread_(quiet_thread([this] { run(); })) {}
 
 GpuWatch::~GpuWatch() {
   {
@@ -24,6 +29,7 @@ void GpuWatch::add(NcclCommunicator& communicator) {
   {
     const MutexLock lock(mutex_);
     communicators_.push_back(&communicator);
+    communicator.on_queued([this] { wake(); });
   }
   const MutexLock lock(request_mutex_);
   added_ = true;
@@ -38,27 +44,46 @@ void GpuWatch::abort(const hvd::Error& reason) {
 
 void GpuWatch::remove(NcclCommunicator& communicator) {
   const MutexLock lock(mutex_);
+  communicator.on_queued({});
   std::erase(communicators_, &communicator);
 }
 
+void GpuWatch::wake() {
+  if (!asleep_) return;
+  const MutexLock lock(request_mutex_);
+  added_ = true;
+  requested_.notify_all();
+}
+
 void GpuWatch::run() {
-  bool any = false;
+  auto last_busy = steady_clock::now();
   while (true) {
     const auto next = steady_clock::now() + every_;
+    if (!asleep_ && next - last_busy > quiet_) {
+      asleep_ = true;
+      // What was queued before that has woken nobody.
+      if (look_after({})) {
+        asleep_ = false;
+        last_busy = steady_clock::now();
+      }
+    }
     std::optional<hvd::Error> reason;
     {
       const MutexLock lock(request_mutex_);
       while (!stop_ && !abort_ && !added_) {
-        if (!any)
+        if (asleep_)
           requested_.wait(request_mutex_);
         else if (!requested_.wait_until(request_mutex_, next))
           break;
       }
       if (stop_) return;
       reason = std::exchange(abort_, std::nullopt);
-      added_ = false;
+      if (std::exchange(added_, false)) {
+        asleep_ = false;
+        last_busy = steady_clock::now();
+      }
     }
-    any = look_after(reason);
+    if (look_after(reason)) last_busy = steady_clock::now();
   }
 }
 
@@ -74,7 +99,8 @@ bool GpuWatch::look_after(const std::optional<hvd::Error>& reason) {
     if (on_trouble_) on_trouble_(*error);
     break;
   }
-  return !communicators_.empty();
+  return std::any_of(communicators_.begin(), communicators_.end(),
+                     [](NcclCommunicator* communicator) { return communicator->is_busy(); });
 }
 
 }  // namespace hvdrun

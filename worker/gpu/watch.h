@@ -2,6 +2,7 @@
 // and waits for missing ranks for ever.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -18,8 +19,10 @@ class GpuWatch {
   using OnTrouble = std::function<void(const hvd::Error&)>;
 
   // `on_trouble` is told the first error, on the watch's thread, after all communicators have been
-  // aborted. It must not add or remove any.
-  explicit GpuWatch(OnTrouble on_trouble = {}, std::chrono::milliseconds every = kEvery);
+  // aborted. It must not add or remove any. When nothing has been under way for `quiet` the watch
+  // sleeps until something is: nothing that could fail would tell anybody.
+  explicit GpuWatch(OnTrouble on_trouble = {}, std::chrono::milliseconds every = kEvery,
+                    std::chrono::milliseconds quiet = kQuiet);
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
   ~GpuWatch();
@@ -32,15 +35,22 @@ class GpuWatch {
   void remove(NcclCommunicator& communicator);
 
   static constexpr std::chrono::milliseconds kEvery{50};
+  // Longer than a step of most trainings: no step pays for waking the watch.
+  static constexpr std::chrono::milliseconds kQuiet{1000};
 
  private:
   void run();
 
-  // Whether there is anything to look at.
+  // Whether anything is under way.
   bool look_after(const std::optional<hvd::Error>& reason);
+  // For a thread that has queued something.
+  void wake();
 
   OnTrouble on_trouble_;
   std::chrono::milliseconds every_;
+  std::chrono::milliseconds quiet_;
+  // Nobody looks, as long as nothing is queued. Set before it is looked for the last time.
+  std::atomic<bool> asleep_{false};
   // Held while they are looked at or aborted, which may take seconds.
   Mutex mutex_;
   std::vector<NcclCommunicator*> communicators_ HVD_GUARDED_BY(mutex_);

@@ -25,6 +25,7 @@ struct FakeGpu {
   std::atomic<int> abort_needs{1};
   std::atomic<int> aborts{0};
   std::atomic<int> destroys{0};
+  std::atomic<int> looks{0};  // at a communicator's state
   std::atomic<int> shrink_flags{-1};
   std::atomic<int> contexts{0};  // retained and not released
   std::atomic<int> priority{99};

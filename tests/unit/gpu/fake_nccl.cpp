@@ -168,6 +168,7 @@ FAKE nccl::Result ncclCommInitRankConfig(nccl::Comm* comm, int size, nccl::Uniqu
   return nccl::in_progress;
 }
 FAKE nccl::Result ncclCommGetAsyncError(nccl::Comm comm, nccl::Result* state) {
+  ++fake_gpu()->looks;
   if (comm->gone || comm->aborted) ++fake_gpu()->misuses;
   if (!comm->joined && !fake_gpu()->init_hangs) {
     const std::lock_guard lock(comm->clique->mutex);

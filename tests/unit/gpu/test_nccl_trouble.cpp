@@ -195,6 +195,39 @@ TEST_CASE("who asks the watch for an abort waits for nothing", "[gpu][trouble]")
   fake().async_rank = -1;
 }
 
+TEST_CASE("where nothing is under way the watch sleeps, and wakes when something is",
+          "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  std::atomic<bool> told{false};
+  GpuWatch watch([&](const hvd::Error&) { told = true; }, 1ms, 20ms);
+  watch.add(ranks.at(0));
+  std::vector<float> values(2, 1);
+  const auto deadline = steady_clock::now() + 10s;
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    REQUIRE(ranks.run([&](int rank) {
+      float& value = values[static_cast<std::size_t>(rank)];
+      sum_one(ranks.at(rank), value);
+    }) == nothing_wrong(2));
+    // Nobody asks: ten times as long as it needs to fall asleep, on a busy machine perhaps later.
+    int before = -1;
+    while (before != fake().looks && steady_clock::now() < deadline) {
+      before = fake().looks;
+      std::this_thread::sleep_for(200ms);
+    }
+    CHECK(before == fake().looks);
+    CHECK(before > 0);
+  }
+  // It wakes for the next one, which rank 1 takes no part in.
+  REQUIRE(ranks.run([&](int rank) {
+    if (rank == 0) sum_one(ranks.at(0), values[0], nullptr, 50ms);
+  }) == nothing_wrong(2));
+  while (!told && steady_clock::now() < deadline) std::this_thread::yield();
+  CHECK(told);
+  watch.remove(ranks.at(0));
+}
+
 TEST_CASE("a call that hangs within NCCL is ended by the watch", "[gpu][trouble]") {
   FakeRanks ranks(2);
   REQUIRE(ranks.connect() == nothing_wrong(2));
