@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <hvd/hvd.h>
 
+#include "tests/gpu/driver_calls.h"
 #include "tests/gpu/gpu_rank.h"
 
 namespace hvdrun::test {
@@ -135,6 +137,84 @@ void figures(const GpuDevice& device, Program& program, std::size_t bytes, int r
                 hvd::size(), each * 1e6, calls / rounds * 1e6);
 }
 
+constexpr const char* kDriverFile = "libcuda.so.1";
+
+// A step of ten collectives as a graph: what comes out of each run, and what a run takes.
+void graph(const GpuDevice& device, Program& program) {
+  constexpr std::size_t kTensors = 10;
+  constexpr std::size_t kCount = 1000;
+  constexpr int kRuns = 100;
+  const GraphCalls graphs(kDriverFile);
+  const DeviceBytes in(device, kTensors * kCount * sizeof(float));
+  const DeviceBytes out(device, kTensors * kCount * sizeof(float));
+  auto* const stream = static_cast<cuda::Stream>(program.options.stream);
+  graphs.begin(stream);
+  std::vector<hvd::Handle> handles;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    hvd::OperationOptions options = program.options;
+    options.name = "captured " + std::to_string(i);
+    handles.push_back(hvd::allreduce_async(floats(in, i * kCount), floats(out, i * kCount), kCount,
+                                           hvd::ReduceOp::sum, {}, options));
+  }
+  for (const hvd::Handle& handle : handles) hvd::synchronize(handle);
+  const GraphCalls::Graph step(graphs, stream);
+  for (int run = 1; run <= 3; ++run) {
+    const Floats input(kTensors * kCount, static_cast<float>(run));
+    program.upload(in, input);
+    step.launch(stream);
+    program.check(out, Floats(kTensors * kCount, static_cast<float>(run * hvd::size())), "a graph");
+  }
+  const auto begin = steady_clock::now();
+  for (int run = 0; run < kRuns; ++run) step.launch(stream);
+  program.drain();
+  const double each = std::chrono::duration<double>(steady_clock::now() - begin).count() / kRuns;
+  if (hvd::rank() == 0)
+    std::printf("figure: a graph of %zu allreduces of %zu bytes, np %d: %.1f us\n", kTensors,
+                kCount * sizeof(float), hvd::size(), each * 1e6);
+}
+
+// One rank: the time of the stream that a call takes, and that NCCL's own call takes.
+void stream_time(const CudaDriver& driver, const GpuDevice& device, Program& program,
+                 std::size_t bytes) {
+  constexpr int kCalls = 200;
+  const char* const file = std::getenv(kNcclLibraryVariable);
+  const auto nccl = load_nccl(file != nullptr ? file : "");
+  if (!nccl.value) throw std::runtime_error(nccl.why);
+  const nccl::Api& api = nccl.value->api;
+  nccl::Config config;
+  config.blocking = 1;
+  nccl::Comm comm = nullptr;
+  nccl::UniqueId id{};
+  const auto good = [](nccl::Result result) {
+    return result == nccl::success || result == nccl::in_progress;
+  };
+  if (!good(api.get_unique_id(&id)) || !good(api.comm_init_rank_config(&comm, 1, id, 0, &config)))
+    throw std::runtime_error("a communicator of NCCL's own");
+  const DeviceBytes data(device, bytes);
+  const std::size_t count = bytes / sizeof(float);
+  auto* const stream = static_cast<cuda::Stream>(program.options.stream);
+  StreamClock clock(kDriverFile, driver.api);
+  const auto measured = [&](const auto& call) {
+    call();
+    program.drain();
+    clock.begin(stream);
+    for (int i = 0; i < kCalls; ++i) call();
+    clock.end(stream);
+    program.drain();
+    return clock.microseconds() / kCalls;
+  };
+  const double bare = measured([&] {
+    api.all_reduce(data.get(), data.get(), count, nccl::float32, nccl::sum, comm, stream);
+  });
+  const double ours = measured([&] {
+    hvd::allreduce(floats(data), floats(data), count, hvd::ReduceOp::sum, {}, program.options);
+  });
+  std::printf(
+      "figure: stream time of an allreduce of %zu bytes, np 1: %.1f us, NCCL alone %.1f us\n",
+      bytes, ours, bare);
+  api.comm_destroy(comm);
+}
+
 }  // namespace
 
 void run_public_api() {
@@ -153,6 +233,11 @@ void run_public_api() {
     any_order(device, program);
     figures(device, program, 4096, 200);
     figures(device, program, 64U << 20U, 20);
+    graph(device, program);
+    if (hvd::size() == 1) {
+      stream_time(*driver.value, device, program, 4096);
+      stream_time(*driver.value, device, program, 64U << 20U);
+    }
   }
   hvd::shutdown();
 }

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/engine/gpu_ranks.h"
-#include "tests/unit/gpu/graph_calls.h"
+#include "tests/gpu/driver_calls.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -23,7 +23,15 @@
 // soon as the operation has been queued on this rank's GPU; poll() and wait() tell whether the GPU
 // has ended it. The buffers, and after an _async call the stream, must live until then, or after an
 // error until shutdown(). NCCL moves the bytes; it is loaded by the first such operation. 16-bit
-// integers in a reduction, and adasum, are Error(invalid_argument).
+// integers in a reduction are Error(invalid_argument), adasum and scale factors without our kernels
+// Error(unavailable).
+//
+// CUDA graphs. An operation whose `stream` is being captured becomes part of the graph, on all
+// ranks or, as a mismatch, on none; it must be waited for (a blocking call, synchronize()) before
+// the capture ends, and then runs whenever the graph does, without a host that looks: the ranks
+// launch their graphs as often and in the same order, nothing has a deadline, and poll() and
+// wait() say at once that it has ended. Error(invalid_argument) before the process set's first
+// operation on GPU memory, which makes the communicator, and while a rank has joined.
 //
 // Errors. Everything below throws hvd::Error. When a rank that is needed dies, or says goodbye,
 // every pending and later collective fails within a second with ErrorCode::peer_lost and names it.

@@ -15,10 +15,11 @@ namespace hvd {
 // is shared. Parameters, buffers and options are those of torch::nn::BatchNorm2d, so that each
 // loads what the other has saved.
 //
-// forward(): one allgather of 2 * features + 1 numbers; backward(): one allreduce of 2 * features.
-// Gradients of weight and bias are those of this rank's batch: DistributedOptimizer averages them
-// as all others. Throws Error(invalid_argument) for other input, Error(mismatch) when the layers of
-// two ranks have different numbers of features. Threads as the collectives in <hvd/hvd.h>.
+// forward(): an allgather of 2 * features + 1 numbers, with the exchange of rows before it;
+// backward(): one allreduce of 2 * features. Gradients of weight and bias are those of this rank's
+// batch: DistributedOptimizer averages them as all others. Throws Error(invalid_argument) for other
+// input, Error(mismatch) when the layers of two ranks have different numbers of features. Threads
+// as the collectives in <hvd/hvd.h>.
 class HVD_EXPORT SyncBatchNormImpl
     : public torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:

@@ -166,7 +166,9 @@ struct DistributedOptimizerOptions {
 // before replacing it, or step() throws Error(invalid_argument). Destroying the object gives the
 // parameters gradients of their own again. backward_passes_per_step backward() per step(): one more
 // before step() throws Error(invalid_argument). After the first step() the gradients may lie in
-// other buckets: a tensor that .grad gave before that is no longer the gradient. Not thread-safe.
+// other buckets: a tensor that .grad gave before that is no longer the gradient. With op adasum,
+// and for the parameters of `sparse`, .grad stays autograd's own, and backward() is not counted.
+// Not thread-safe.
 class HVD_EXPORT DistributedOptimizer {
  public:
   explicit DistributedOptimizer(torch::optim::Optimizer& optimizer,

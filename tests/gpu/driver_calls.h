@@ -1,5 +1,5 @@
-// The driver's functions for graphs, which libhvd does not call but programs do: found in the
-// library that is the driver, the real one or the fake.
+// Functions of the driver's that libhvd does not call but programs do, for graphs and for times:
+// found in the library that is the driver, the real one or the fake.
 #pragma once
 
 #include <stdexcept>
@@ -76,6 +76,42 @@ class GraphCalls {
   cuda::Result (*launch_)(void*, cuda::Stream) = nullptr;
   cuda::Result (*destroy_)(void*) = nullptr;
   cuda::Result (*destroy_exec_)(void*) = nullptr;
+};
+
+// How long a stream is busy between two moments.
+class StreamClock {
+ public:
+  StreamClock(const char* driver_file, const cuda::Api& api)
+      : api_(api), library_(::dlopen(driver_file, RTLD_NOW)) {
+    elapsed_ = reinterpret_cast<Elapsed>(::dlsym(library_, "cuEventElapsedTime"));
+    if (elapsed_ == nullptr || api_.event_create(&begin_, 0) != cuda::kSuccess ||
+        api_.event_create(&end_, 0) != cuda::kSuccess)
+      throw std::runtime_error("no events with times");
+  }
+  StreamClock(const StreamClock&) = delete;
+  StreamClock& operator=(const StreamClock&) = delete;
+  ~StreamClock() {
+    api_.event_destroy(begin_);
+    api_.event_destroy(end_);
+    ::dlclose(library_);
+  }
+  void begin(cuda::Stream stream) { api_.event_record(begin_, stream); }
+  void end(cuda::Stream stream) { api_.event_record(end_, stream); }
+  // After the stream has been waited for.
+  double microseconds() const {
+    float milliseconds = 0;
+    if (elapsed_(&milliseconds, begin_, end_) != cuda::kSuccess)
+      throw std::runtime_error("cuEventElapsedTime");
+    return 1000.0 * static_cast<double>(milliseconds);
+  }
+
+ private:
+  using Elapsed = cuda::Result (*)(float*, cuda::Event, cuda::Event);
+  const cuda::Api& api_;
+  void* library_;
+  Elapsed elapsed_ = nullptr;
+  cuda::Event begin_ = nullptr;
+  cuda::Event end_ = nullptr;
 };
 
 }  // namespace hvdrun::test
