@@ -134,30 +134,6 @@ void Engine::run_direct(const Operation& operation, const Scheduler::Direct& dir
   execute(operation, *communicator_, options);
 }
 
-hvd::Error Engine::name_error(const Operation& operation, const hvd::Error& error) {
-  if (operation.name.empty()) return error;
-  return {error.code(), "'" + operation.name + "': " + error.what()};
-}
-
-// What only this rank may have met, no memory say, in an operation that the others count on: the
-// engine's communicator is then broken on all of them.
-hvd::Error Engine::tell_others(const std::exception& trouble) {
-  const hvd::Error error(hvd::ErrorCode::internal,
-                         std::string("it has failed within one rank: ") + trouble.what());
-  communicator_->abort(error);
-  try {
-    communicator_->await_others(std::chrono::milliseconds(0));  // tells the others, and throws
-  } catch (const hvd::Error&) {
-  }
-  return error;
-}
-
-// A copy that shares nothing: copies of an exception share their text, and the last one that goes
-// frees it, on whatever thread.
-std::exception_ptr Engine::failure_of(const hvd::Error& error) {
-  return std::make_exception_ptr(hvd::Error(error.code(), error.what()));
-}
-
 // Until `until` is done, or nothing can be done at the moment.
 void Engine::drive(const Entry* until, bool may_spin) {
   while (true) {
@@ -275,27 +251,6 @@ void Engine::finish(const std::shared_ptr<Entry>& entry, const std::exception_pt
 }
 
 // Nothing more can run: everything pending has failed.
-void Engine::fail_all(const hvd::Error& error) {
-  std::vector<hvd::Error> failures;
-  {
-    const MutexLock lock(mutex_);
-    const std::list<std::shared_ptr<Entry>> pending = scheduler_.pending();
-    for (const auto& entry : pending) {
-      const Operation& operation = entry->operation;
-      failures.push_back(
-          name_error(operation, {error.code(), describe(operation) + ": " + error.what()}));
-      finish(entry, failure_of(failures.back()));
-    }
-    if (scheduler_.joining()) {
-      failures.emplace_back(error.code(), std::string("join: ") + error.what());
-      join_failed_.emplace(error.code(), failures.back().what());
-      scheduler_.all_joined();
-      done_.notify_all();
-    }
-  }
-  if (options_.on_failed && !failures.empty()) options_.on_failed(failures.front());
-}
-
 std::uint64_t Engine::submit(const Operation& operation) {
   check(operation, *communicator_);
   if (operation.device) begin_device(operation);

@@ -35,10 +35,13 @@ bool LossScaler::unscale(DistributedOptimizer& optimizer) {
   for (const auto& group : optimizer.optimizer().param_groups())
     for (const at::Tensor& parameter : group.params())
       if (parameter.defined() && parameter.grad().defined()) gradients.push_back(parameter.grad());
-  float overflow = 0;
-  for (const at::Tensor& gradient : gradients)
-    if (!at::isfinite(gradient.is_sparse() ? gradient._values() : gradient).all().item<bool>())
-      overflow = 1;
+  // One read of the device for all of them.
+  at::Tensor all_finite;
+  for (const at::Tensor& gradient : gradients) {
+    const at::Tensor one = at::isfinite(gradient.is_sparse() ? gradient._values() : gradient).all();
+    all_finite = all_finite.defined() ? all_finite.logical_and(one) : one;
+  }
+  float overflow = all_finite.defined() && !all_finite.item<bool>() ? 1 : 0;
   // Averaged gradients are the same everywhere; with adasum, or changed in between, they are not.
   allreduce(&overflow, &overflow, 1, ReduceOp::max, {}, {{}, optimizer.options().process_set, {}});
   for (at::Tensor& gradient : gradients) gradient.div_(scale_);

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/engine/gpu_ranks.h"
 #include "tests/gpu/driver_calls.h"
+#include "tests/unit/engine/gpu_ranks.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
