@@ -250,7 +250,6 @@ void Engine::finish(const std::shared_ptr<Entry>& entry, const std::exception_pt
   done_.notify_all();
 }
 
-// Nothing more can run: everything pending has failed.
 std::uint64_t Engine::submit(const Operation& operation) {
   check(operation, *communicator_);
   if (operation.device) begin_device(operation);

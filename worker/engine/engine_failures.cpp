@@ -34,6 +34,7 @@ std::exception_ptr Engine::failure_of(const hvd::Error& error) {
   return std::make_exception_ptr(hvd::Error(error.code(), error.what()));
 }
 
+// Nothing more can run: everything pending has failed.
 void Engine::fail_all(const hvd::Error& error) {
   std::vector<hvd::Error> failures;
   {

@@ -176,8 +176,7 @@ std::string joined_obstacle(const Operation& operation, const std::vector<bool>&
   if (operation.device && operation.device->captured) {
     const auto rank = std::find(joined.begin(), joined.end(), true) - joined.begin();
     return "rank " + std::to_string(rank) +
-           " has joined, and a graph would wait for it whenever "
-           "it runs";
+           " has joined, and a graph would wait for it whenever it runs";
   }
   if (reduces && neutral_of(operation.reduction) != Neutral::zero &&
       operation.reduction.prescale != 1) {

@@ -244,13 +244,16 @@ FAKE cuda::Result cuStreamEndCapture(cuda::Stream stream, FakeGraph** graph) {
   if (!capture) return kCaptureUnsupported;
   --captures;
   bool joined = true;
-  const std::lock_guard lock(capture->mutex);
-  for (const auto& [forked, last] : capture->last) {
-    forked->set_capture(nullptr);
-    joined = joined && (forked == capture->origin || capture->joined[forked] >= last);
+  std::vector<FakeStream*> streams{&fake_stream(stream)};
+  {
+    const std::lock_guard lock(capture->mutex);
+    for (const auto& [forked, last] : capture->last) {
+      streams.push_back(forked);
+      joined = joined && (forked == capture->origin || capture->joined[forked] >= last);
+    }
+    capture->origin = nullptr;
   }
-  fake_stream(stream).set_capture(nullptr);
-  capture->origin = nullptr;
+  for (FakeStream* const one : streams) one->set_capture(nullptr);
   if (!joined) ++fake_gpu()->misuses;
   *graph = new FakeGraph{capture};
   return joined ? cuda::kSuccess : kCaptureUnjoined;

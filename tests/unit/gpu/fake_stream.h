@@ -92,12 +92,14 @@ class FakeStream {
     const std::lock_guard lock(event->mutex);
     const auto own = capture();
     if (event->capture) {
+      if (own && own != event->capture) return false;
+      {
+        const std::lock_guard inner(event->capture->mutex);
+        if (event->capture->origin == nullptr) return false;  // closed
+      }
+      // A stream's mutex is never taken within that of a capture.
+      if (!own) set_capture(event->capture);
       const std::lock_guard inner(event->capture->mutex);
-      if (event->capture->origin == nullptr) return false;  // closed
-      if (!own)
-        set_capture(event->capture);
-      else if (own != event->capture)
-        return false;
       event->capture->last.try_emplace(this, 0);
       if (event->capture->origin == this) event->capture->joined[event->captured_on] = event->place;
       return true;
