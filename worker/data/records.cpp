@@ -109,24 +109,44 @@ bool check_record(std::string_view bytes, std::string& error) {
   return false;
 }
 
-std::optional<RecordFile> RecordFile::open(const std::string& path, std::string& error) {
+namespace {
+
+// A descriptor for as long as it lives; below 0 with `error`.
+class OpenFile {
+ public:
   // Without O_NONBLOCK a pipe named by mistake would block.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    error = path + ": " + std::generic_category().message(errno);
-    return std::nullopt;
+  OpenFile(const std::string& path, std::string& error)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (file_ < 0) error = path + ": " + std::generic_category().message(errno);
   }
-  RecordFile file(path, descriptor);
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() {
+    if (file_ >= 0) ::close(file_);
+  }
+  int get() const { return file_; }
+
+ private:
+  int file_;
+};
+
+}  // namespace
+
+std::optional<RecordFile> RecordFile::open(const std::string& path, std::string& error) {
+  const OpenFile opened(path, error);
+  if (opened.get() < 0) return std::nullopt;
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+  if (::fstat(opened.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     error = path + ": not a regular file";
     return std::nullopt;
   }
-  if (!file.find_places(static_cast<std::uint64_t>(status.st_size), error)) return std::nullopt;
+  RecordFile file(path);
+  if (!file.find_places(opened.get(), static_cast<std::uint64_t>(status.st_size), error))
+    return std::nullopt;
   return file;
 }
 
-bool RecordFile::find_places(std::uint64_t bytes, std::string& error) {
+bool RecordFile::find_places(int file, std::uint64_t bytes, std::string& error) {
   std::string header(kRecordHeader, '\0');
   for (std::uint64_t at = 0; at < bytes;) {
     std::string why;
@@ -135,7 +155,7 @@ bool RecordFile::find_places(std::uint64_t bytes, std::string& error) {
       why = "more than " + std::to_string(kMaxRecords) + " records";
     else if (left < kRecordHeader + kRecordTrailer)
       why = "the file ends after " + std::to_string(left) + " bytes of it";
-    else if (read_at(file_, at, header, why))
+    else if (read_at(file, at, header, why))
       if (const auto length = record_length(header, why)) {
         const std::uint64_t whole = kRecordHeader + *length + kRecordTrailer;
         if (whole <= left) {
@@ -155,28 +175,15 @@ bool RecordFile::find_places(std::uint64_t bytes, std::string& error) {
 std::optional<std::string> RecordFile::read(std::size_t index, std::string& error) const {
   const Place& place = places_[index];
   std::string bytes(static_cast<std::size_t>(place.length) + kRecordTrailer, '\0');
-  if (!read_at(file_, place.offset + kRecordHeader, bytes, error) || !check_record(bytes, error)) {
+  const OpenFile opened(path_, error);
+  if (opened.get() < 0) return std::nullopt;
+  if (!read_at(opened.get(), place.offset + kRecordHeader, bytes, error) ||
+      !check_record(bytes, error)) {
     error.insert(0, place_text(path_, place.offset));
     return std::nullopt;
   }
   bytes.resize(static_cast<std::size_t>(place.length));
   return bytes;
-}
-
-RecordFile::RecordFile(RecordFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      file_(std::exchange(other.file_, -1)),
-      places_(std::move(other.places_)) {}
-
-RecordFile& RecordFile::operator=(RecordFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(file_, other.file_);
-  std::swap(places_, other.places_);
-  return *this;
-}
-
-RecordFile::~RecordFile() {
-  if (file_ >= 0) ::close(file_);
 }
 
 }  // namespace hvdrun

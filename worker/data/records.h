@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
@@ -31,17 +32,13 @@ std::optional<std::uint64_t> record_length(std::string_view bytes, std::string& 
 bool check_record(std::string_view bytes, std::string& error);
 
 // A file of records in any order: where they are is found out once, by their headers; the data is
-// read and checked when it is asked for. Any thread may read.
+// read and checked when it is asked for. Any thread may read. Between reads the file is closed:
+// sets have more shards than a process may have files open.
 class RecordFile {
  public:
   // None, and `error` names the file and the offset, when it cannot be read or a header is wrong. A
   // last record that is cut off is wrong, too.
   static std::optional<RecordFile> open(const std::string& path, std::string& error);
-  RecordFile(RecordFile&& other) noexcept;
-  RecordFile& operator=(RecordFile&& other) noexcept;
-  RecordFile(const RecordFile&) = delete;
-  RecordFile& operator=(const RecordFile&) = delete;
-  ~RecordFile();
 
   std::size_t size() const { return places_.size(); }
   const std::string& path() const { return path_; }
@@ -54,11 +51,10 @@ class RecordFile {
     std::uint64_t offset = 0;  // of the header
     std::uint64_t length = 0;  // of the data
   };
-  RecordFile(std::string path, int file) : path_(std::move(path)), file_(file) {}
-  bool find_places(std::uint64_t bytes, std::string& error);
+  explicit RecordFile(std::string path) : path_(std::move(path)) {}
+  bool find_places(int file, std::uint64_t bytes, std::string& error);
 
   std::string path_;
-  int file_ = -1;
   std::vector<Place> places_;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <sys/resource.h>
 
 #include <catch2/catch.hpp>
 
@@ -95,6 +96,26 @@ std::map<std::string, std::string> all_files(const std::string& folder) {
       files[std::filesystem::relative(entry.path(), folder)] =
           read_whole_file(entry.path(), kMaxImageFile, error).value();
   return files;
+}
+
+TEST_CASE("a set may have more shards than a process may have open files", "[image]") {
+  const TemporaryFolder folder;
+  std::string error;
+  REQUIRE(write_synthetic_imagenet(folder.path(), Split::train, 4, 1, error));
+  constexpr std::size_t kShards = 80;
+  for (std::size_t i = 0; i < kShards; ++i)
+    std::filesystem::copy_file(folder.path() + "/" + shard_name("train", 0, 4),
+                               folder.path() + "/" + shard_name("many", i, kShards));
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few{kShards / 2, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  const auto source = shard_source(folder.path(), "many", 10, error);
+  std::size_t read = 0;
+  for (std::size_t i = 0; source && i < source->size(); ++i) read += source->read(i, error) ? 1 : 0;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  INFO(error);
+  CHECK(read == kShards);
 }
 
 TEST_CASE("the same seed makes the same files, another one others", "[image]") {
