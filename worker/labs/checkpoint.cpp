@@ -1,6 +1,7 @@
 #include "worker/labs/checkpoint.h"
 
 #include <sstream>
+#include <vector>
 
 #include "worker/labs/checked_file.h"
 
@@ -13,6 +14,35 @@ std::int64_t read_int(torch::serialize::InputArchive& archive, const std::string
   c10::IValue value;
   archive.read(key, value);
   return value.toInt();
+}
+
+// A line for each tensor: "fc.weight [10, 320] Float". Torch loads any tensor in the place of any
+// other.
+std::vector<std::string> layout_of(const torch::nn::Module& model) {
+  std::vector<std::string> lines;
+  const auto add = [&](const auto& tensors) {
+    for (const auto& item : tensors) {
+      std::ostringstream line;
+      line << item.key() << " " << item.value().sizes() << " " << item.value().scalar_type();
+      lines.push_back(line.str());
+    }
+  };
+  add(model.named_parameters());
+  add(model.named_buffers());
+  return lines;
+}
+
+// What of the model's tensors is other than in the checkpoint; empty: nothing.
+std::string difference(const std::string& saved, const torch::nn::Module& model) {
+  std::istringstream lines(saved);
+  std::string theirs;
+  for (const std::string& ours : layout_of(model)) {
+    if (!std::getline(lines, theirs)) theirs = "nothing";
+    if (theirs != ours)
+      return "it has " + theirs + " where this model has " + ours +
+             "; --width, --depth, --classes, --dtype or the classes of the data were others";
+  }
+  return std::getline(lines, theirs) ? "it has " + theirs + ", which this model has not" : "";
 }
 
 }  // namespace
@@ -30,6 +60,9 @@ std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Mod
   archive.write("best_loss", c10::IValue(progress.best_loss));
   archive.write("without_gain", c10::IValue(progress.without_gain));
   archive.write("seconds", c10::IValue(progress.seconds));
+  std::string layout;
+  for (const std::string& line : layout_of(model)) layout += line + "\n";
+  archive.write("layout", c10::IValue(layout));
   torch::serialize::OutputArchive model_archive;
   model.save(model_archive);
   archive.write("model", model_archive);
@@ -71,6 +104,14 @@ bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
     if (optimizer_is != names.optimizer) {
       error = "a checkpoint of the optimizer '" + optimizer_is + "', not '" + names.optimizer + "'";
       return false;
+    }
+    c10::IValue layout;  // a checkpoint of before has none
+    if (archive.try_read("layout", layout)) {
+      const std::string other = difference(layout.toStringRef(), model);
+      if (!other.empty()) {
+        error = "a checkpoint that does not fit: " + other;
+        return false;
+      }
     }
     progress.epochs = read_int(archive, "epochs");
     progress.steps = read_int(archive, "steps");

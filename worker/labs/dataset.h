@@ -33,7 +33,8 @@ class Dataset {
   virtual std::size_t size() const = 0;
   // Labels are below it; of yes and no, 2.
   virtual std::int64_t classes() const = 0;
-  // Of the content; ranks with different data must not train together.
+  // Of the content, or, of files that are read later, of their names and sizes; ranks with
+  // different data must not train together.
   virtual std::uint32_t checksum() const = 0;
   // What a sample of each class counts in the loss; empty: all alike.
   virtual std::vector<double> class_weights() const { return {}; }

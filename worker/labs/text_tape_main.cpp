@@ -18,7 +18,7 @@ namespace {
 
 using namespace hvdrun;
 
-constexpr std::size_t kStep = 128;  // sentences of all ranks
+constexpr std::size_t kStep = 128;  // sentences of all ranks, or the most below that they divide
 constexpr double kRate = 0.004;     // of all ranks
 constexpr std::uint64_t kSeed = 1;
 
@@ -58,6 +58,9 @@ void run(const TapeOptions& options) {
   std::string error;
   auto data = open_sentences(request, error);
   agree(error, exit_no_input);
+  if (hvd::rank() == 0)
+    for (const std::string& note : data->notes)
+      std::fprintf(stderr, "train-tape: %s\n", note.c_str());
   const std::size_t of_rank = kStep / static_cast<std::size_t>(hvd::size());
   if (of_rank == 0) error = std::to_string(kStep) + " ranks at most, one sentence each";
   if (data->train->size() < kStep)

@@ -190,6 +190,37 @@ TEST_CASE("a run that goes on from a checkpoint is the run that was not broken",
   hvd::shutdown();
 }
 
+TEST_CASE("a checkpoint of another shape or type is refused before anything is loaded",
+          "[checkpoint]") {
+  const auto model_of = [](std::int64_t width, std::int64_t classes, at::ScalarType type) {
+    auto model = find_model("resnet50")->make({0, 0, width, classes});
+    model->to(type);
+    return model;
+  };
+  const auto saved = model_of(8, 10, at::kFloat);
+  SGD sgd(saved->parameters(), SGDOptions(0.1));
+  const std::string bytes = encode_checkpoint({"resnet50"}, *saved, sgd, {});
+  const auto error_of = [&](std::int64_t width, std::int64_t classes, at::ScalarType type) {
+    const auto other = model_of(width, classes, type);
+    const torch::Tensor before = other->parameters()[0].detach().clone();
+    SGD descent(other->parameters(), SGDOptions(0.1));
+    Progress progress;
+    std::string error;
+    const bool taken = decode_checkpoint(bytes, {"resnet50"}, *other, descent, progress, error);
+    CHECK(taken == error.empty());
+    if (!error.empty()) CHECK(other->parameters()[0].equal(before));
+    return error;
+  };
+  CHECK(error_of(8, 10, at::kFloat) == "");
+  CHECK_THAT(error_of(16, 10, at::kFloat),
+             Contains("it has conv1.weight [8, 3, 7, 7] Float where this model has conv1.weight "
+                      "[16, 3, 7, 7] Float"));
+  CHECK_THAT(error_of(8, 20, at::kFloat),
+             Contains("fc.weight [10, 256] Float") && Contains("fc.weight [20, 256] Float"));
+  CHECK_THAT(error_of(8, 10, at::kDouble),
+             Contains("Float where this model has") && Contains("Double") && Contains("--dtype"));
+}
+
 TEST_CASE("a checkpoint that cannot be used is one line", "[checkpoint]") {
   const auto model = make_model("mnist-linear");
   SGD sgd(model->parameters(), SGDOptions(0.1));
