@@ -48,7 +48,7 @@ struct Machine {
   GpuParts parts;
 };
 
-// As the fence would carry it: made by rank 0's process.
+// As DeviceLane would carry it: made by rank 0's process.
 nccl::UniqueId shared_id(const CheckRank& own, const NcclLibrary& nccl) {
   nccl::UniqueId id{};
   if (own.rank == 0) {

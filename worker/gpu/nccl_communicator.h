@@ -73,8 +73,8 @@ class NcclCommunicator {
   // Aborts what close() has not ended.
   ~NcclCommunicator();
 
-  // The id of a new communicator, made in the process of its rank 0 and given to all (by the
-  // fence): NCCL then listens on an address of that process until all ranks have come.
+  // The id of a new communicator, made in the process of its rank 0 and given to all (by
+  // DeviceLane): NCCL then listens on an address of that process until all ranks have come.
   static nccl::UniqueId make_id(const NcclLibrary& nccl);
   // Returns when all ranks have called it. NCCL itself would wait for a missing one for ever.
   void connect(const nccl::UniqueId& id, Milliseconds timeout);
