@@ -35,14 +35,17 @@ std::vector<std::string> layout_of(const torch::nn::Module& model) {
 // What of the model's tensors is other than in the checkpoint; empty: nothing.
 std::string difference(const std::string& saved, const torch::nn::Module& model) {
   std::istringstream lines(saved);
+  std::ostringstream text;
   std::string theirs;
   for (const std::string& ours : layout_of(model)) {
     if (!std::getline(lines, theirs)) theirs = "nothing";
-    if (theirs != ours)
-      return "it has " + theirs + " where this model has " + ours +
-             "; --width, --depth, --classes, --dtype or the classes of the data were others";
+    if (theirs == ours) continue;
+    text << "it has " << theirs << " where this model has " << ours
+         << "; --width, --depth, --classes, --dtype or the classes of the data were others";
+    return text.str();
   }
-  return std::getline(lines, theirs) ? "it has " + theirs + ", which this model has not" : "";
+  if (std::getline(lines, theirs)) text << "it has " << theirs << ", which this model has not";
+  return text.str();
 }
 
 }  // namespace
