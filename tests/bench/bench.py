@@ -21,11 +21,12 @@ import peer_copy
 import pipeline
 import step
 import swarm
+import train_speed
 import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, gradients, training, pipeline, swarm, *hosts.BENCHES)
+    for bench in (launch, init, memory, kill, http_store, *collectives.BENCHES, instructions, peer_copy, step, gradients, training, *train_speed.BENCHES, pipeline, swarm, *hosts.BENCHES)
 }
 
 
