@@ -92,6 +92,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9, help="counted rounds (9 unless given)")
     options = parser.parse_args()
     rows = []
+    failures = []
     print("\n".join(machine(options.build_dir)), flush=True)
     print("ratio: above 1, hvdrun is better; medians of alternating rounds", flush=True)
     for name in options.names or BENCHES:
@@ -100,13 +101,17 @@ def main():
             options.build_dir, options.rounds, lambda line: print(line, file=sys.stderr, flush=True)
         )
         rows += found
+        failures += getattr(bench, "FAILURES", [])
         print(f"\n{bench.NAME}: {bench.TITLE}\n\n{table(found)}", flush=True)
     print(f"\nload after the run (1, 5, 15 min): {' '.join(f'{v:.2f}' for v in os.getloadavg())}")
     if options.json:
         keys = ["bench", "case", "unit", "ours", "peer", "peer_value", "ratio"]
         rows = [{key: row[key] for key in keys} for row in rows]
         pathlib.Path(options.json).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    for line in failures:
+        print(f"FAILED: {line}", file=sys.stderr)
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
