@@ -17,6 +17,7 @@
 
 #include "tests/gpu/check_rank.h"
 #include "tests/gpu/public_api.h"
+#include "tests/gpu/shared_gpu.h"
 #include "worker/gpu/device.h"
 #include "worker/gpu/kernels.h"
 
@@ -46,15 +47,12 @@ constexpr std::array kTests{
     Test{"a rank that dies is an error", "peer", 2},
 };
 
-// Several ranks on one GPU: for NCCL each is on a host of its own, and they meet over lo.
 std::vector<std::string> environment_of(int rank, bool shared) {
   std::vector<std::string> env;
   for (char** entry = environ; *entry != nullptr; ++entry) env.emplace_back(*entry);
   if (!shared) return env;
-  for (const char* const more : {"NCCL_IB_DISABLE=1", "NCCL_SOCKET_IFNAME=lo",
-                                 "NCCL_MNNVL_ENABLE=0", "NCCL_MAX_CTAS=2", "NCCL_RAS_ENABLE=0"})
-    env.emplace_back(more);
-  env.push_back("NCCL_HOSTID=hvdrun-gpu-check-" + std::to_string(rank));
+  for (const auto& [name, value] : shared_gpu_environment(std::to_string(rank)))
+    env.push_back(name + "=" + value);
   return env;
 }
 
@@ -141,6 +139,7 @@ int main(int argc, char** argv) {
   if (!public_api && (argc != 6 || std::strcmp(argv[1], "--rank") != 0)) return run_all();
   try {
     if (public_api) {
+      share_gpu_if_asked();
       run_public_api();
       std::fflush(stdout);
       return 0;

@@ -10,6 +10,9 @@
 
 #include <hvd/torch.h>
 
+#include "tests/gpu/shared_gpu.h"
+#include "tests/gpu/torch_graph.h"
+#include "tests/gpu/torch_steps.h"
 #include "worker/data/synthetic_digits.h"
 
 namespace {
@@ -160,6 +163,7 @@ int main(int argc, char** argv) {
     return 64;
   }
   try {
+    hvdrun::test::share_gpu_if_asked();
     hvd::init();
     if (!on_cpu && (hvd::gpu() < 0 || !torch::cuda::is_available())) {
       std::printf("no GPU: %s\n",
@@ -171,10 +175,19 @@ int main(int argc, char** argv) {
                                   ? at::Device(at::kCPU)
                                   : at::Device(at::kCUDA, static_cast<at::DeviceIndex>(hvd::gpu()));
     operations(device);
+    hvdrun::test::check_sync_batch_norm(device);
+    hvdrun::test::check_sparse_gradients(device);
+    hvdrun::test::check_adasum_optimizer(device);
     training(device, hvd::Compression::none, "fp32");
     training(device, hvd::Compression::bf16, "gradients as bf16");
     submissions(device);
-    if (hvd::rank() == 0) std::printf("passed: LibTorch's tensors and a net\n");
+    if (hvd::rank() == 0)
+      std::printf("passed: LibTorch's tensors, optimizers and a net, np %d\n", hvd::size());
+    const std::string no_graph = hvdrun::test::no_torch_graph(device);
+    if (no_graph.empty()) hvdrun::test::check_torch_graph(device);
+    if (hvd::rank() == 0)
+      std::printf("%s: a step in a CUDA graph%s%s\n", no_graph.empty() ? "passed" : "left out",
+                  no_graph.empty() ? "" : ": ", no_graph.c_str());
     hvd::shutdown();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "FAILED: %s\n", error.what());

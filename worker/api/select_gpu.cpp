@@ -13,8 +13,10 @@ namespace hvdrun {
 GpuChoice choose_gpu(const EnvironmentLookup& lookup, int local_rank, int local_size) {
   GpuChoice choice;
   const std::optional<std::string> visible = lookup(kVisibleDevicesVariable);
+  choice.may_share = lookup(kShareGpuVariable) == "1";
   try {
-    choice.selected = select_device(local_rank, local_size, visible ? visible->c_str() : nullptr);
+    choice.selected = select_device(local_rank, local_size, visible ? visible->c_str() : nullptr,
+                                    {}, choice.may_share);
   } catch (const hvd::Error& error) {
     // Thrown when the others know it: they would wait for this rank.
     choice.error.emplace(error.code(), error.what());
@@ -38,7 +40,7 @@ void agree_on_gpus(const GpuChoice& own, Communicator& communicator,
   std::vector<Placement> all(ranks);
   const std::vector<std::size_t> counts(ranks, sizeof mine);
   communicator.allgather(&mine, all.data(), counts.data(), hvd::DataType::uint8, options);
-  const std::string fault = check_placements(all);
+  const std::string fault = check_placements(all, own.may_share);
   if (!fault.empty()) {
     if (own.error) throw hvd::Error(*own.error);
     throw hvd::Error(hvd::ErrorCode::unavailable, fault);

@@ -12,10 +12,15 @@
 
 namespace hvdrun {
 
+// "1": several ranks may have one GPU, for tests. NCCL allows it only ranks that it takes for those
+// of other hosts (NCCL_HOSTID).
+inline constexpr const char* kShareGpuVariable = "HVD_SHARE_GPU";
+
 // This rank's choice, before anything of CUDA's is made in the process.
 struct GpuChoice {
   SelectedDevice selected;          // no device: the CPU
   std::optional<hvd::Error> error;  // there are GPUs, but not for this rank
+  bool may_share = false;
 };
 GpuChoice choose_gpu(const EnvironmentLookup& lookup, int local_rank, int local_size);
 

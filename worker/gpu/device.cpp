@@ -49,7 +49,7 @@ CurrentDevice::~CurrentDevice() {
 }
 
 SelectedDevice select_device(int local_rank, int local_size, const char* visible_devices,
-                             const std::string& driver_file) {
+                             const std::string& driver_file, bool may_share) {
   SelectedDevice selected;
   const VisibleDevices visible = parse_visible_devices(visible_devices);
   if (visible.none()) {
@@ -61,7 +61,8 @@ SelectedDevice select_device(int local_rank, int local_size, const char* visible
     selected.why = std::move(driver.why);
     return selected;
   }
-  const int ordinal = choose_device(local_rank, local_size, driver.value->devices, visible);
+  const int ordinal =
+      choose_device(local_rank, local_size, driver.value->devices, visible, may_share);
   selected.driver = std::move(driver.value);
   selected.device = std::make_unique<GpuDevice>(*selected.driver, ordinal);
   return selected;

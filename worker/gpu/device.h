@@ -54,13 +54,13 @@ class CurrentDevice {
 
 // What hvd::init does first, before any context exists: the device that this rank uses, or none
 // and why it runs on the CPU. An empty CUDA_VISIBLE_DEVICES is looked at before the driver is even
-// loaded. Throws Error(unavailable) for more local ranks than GPUs.
+// loaded. Throws Error(unavailable) for more local ranks than GPUs, unless they may share (tests).
 struct SelectedDevice {
   std::unique_ptr<const CudaDriver> driver;
   std::unique_ptr<GpuDevice> device;  // null: the CPU
   std::string why;                    // then: the reason, one line
 };
 SelectedDevice select_device(int local_rank, int local_size, const char* visible_devices,
-                             const std::string& driver_file = {});
+                             const std::string& driver_file = {}, bool may_share = false);
 
 }  // namespace hvdrun

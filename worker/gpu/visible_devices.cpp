@@ -40,7 +40,9 @@ VisibleDevices parse_visible_devices(const char* value) {
   return visible;
 }
 
-int choose_device(int local_rank, int local_size, int devices, const VisibleDevices& visible) {
+int choose_device(int local_rank, int local_size, int devices, const VisibleDevices& visible,
+                  bool may_share) {
+  if (may_share) return local_rank % devices;
   if (local_size <= devices) return local_rank;
   std::string list;
   for (const std::string& name : visible.names) list += (list.empty() ? "" : ",") + name;

@@ -130,6 +130,19 @@ TEST_CASE("more local ranks than GPUs is one line on each of them", "[api][gpu]"
           "HOST:2, or run on the CPU with --gpus none");
 }
 
+TEST_CASE("ranks share GPUs where a test says so", "[api][gpu]") {
+  MiniJob job(3);
+  job.environment["HVD_SHARE_GPU"] = "1";
+  check_all_ok(job.run([](int rank) {
+    fake().devices = 2;
+    hvd::init();
+    expect(hvd::gpu() == rank % 2, "GPU " + std::to_string(hvd::gpu()));
+    sum_on_cpu();
+    hvd::shutdown();
+    return std::string();
+  }));
+}
+
 TEST_CASE("a rank that should have had a GPU is told to those that need none", "[api][gpu]") {
   MiniJob job(3);
   job.environment_of = [](int rank) {

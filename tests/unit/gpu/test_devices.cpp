@@ -29,6 +29,7 @@ TEST_CASE("a rank takes the GPU of its local rank", "[gpu][device]") {
   CHECK(choose_device(0, 1, 1, {}) == 0);
   CHECK(choose_device(3, 4, 8, {}) == 3);
   CHECK(choose_device(1, 2, 2, parse_visible_devices("4,6")) == 1);
+  CHECK(choose_device(3, 4, 2, {}, /*may_share=*/true) == 1);
 }
 
 TEST_CASE("more local ranks than GPUs is one line with both numbers", "[gpu][device]") {
