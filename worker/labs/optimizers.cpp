@@ -1,6 +1,7 @@
 #include "worker/labs/optimizers.h"
 
 #include <cmath>
+#include <sstream>
 #include <type_traits>
 #include <utility>
 
@@ -16,7 +17,10 @@ template <typename States>
 auto key_of(const States& /*states*/, const torch::Tensor& parameter) {
   using Key = typename States::key_type;
   if constexpr (std::is_same_v<Key, std::string>) {
-    return c10::guts::to_string(parameter.unsafeGetTensorImpl());
+    // As c10::guts::to_string() does it, which newer versions do not have.
+    std::ostringstream text;
+    text << parameter.unsafeGetTensorImpl();
+    return text.str();
   } else {
     return static_cast<Key>(parameter.unsafeGetTensorImpl());
   }
