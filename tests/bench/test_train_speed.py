@@ -16,7 +16,7 @@ class TrainSpeed(unittest.TestCase):
         self.assertEqual(12, len({row["case"] for row in rows}))
         for row in rows:
             self.assertTrue(math.isfinite(row["ratio"]) and row["ratio"] > 0, row)
-            # On busy cores PyTorch's threads wait for each other: 1.4 images/s have been seen.
+            # However busy the cores are.
             self.assertGreater(row["ours"], 0, row)
             self.assertGreater(row["peer_value"], 0, row)
 

@@ -47,19 +47,21 @@ def common_words(model, size, case, device):
     return words
 
 
-def environment():
-    """Both with all cores, whatever the caller's environment says."""
-    return {**os.environ, "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
+def environment(small):
+    """Both with all cores, whatever the caller's environment says. The small one with one, since threads
+    that have next to nothing to do wait most for each other, minutes where the cores are busy."""
+    threads = 1 if small else len(os.sched_getaffinity(0))
+    return {**os.environ, "OMP_NUM_THREADS": str(threads)}
 
 
-def ours(build, words, batch, warmup, steps):
+def ours(build, words, batch, warmup, steps, small=False):
     """Between the lines that train prints after the warm-up and after the last step, as they come: its
     own figure has the first steps in it."""
     command = [f"{build}/train", "--synthetic", *words, "--log-interval", str(warmup)]
     command += ["--max-steps", str(warmup + steps)]
     end = time.monotonic() + LIMIT
     seen, said = {}, ""
-    with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL,
+    with subprocess.Popen(command, env=environment(small), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -79,10 +81,10 @@ def ours(build, words, batch, warmup, steps):
     return steps * batch / (seen[last] - seen[warmup])
 
 
-def peers(words, warmup, steps):
+def peers(words, warmup, steps, small=False):
     """images/s, and what it ran on."""
     command = [sys.executable, PEER, *words, "--warmup", str(warmup), "--steps", str(steps)]
-    done = subprocess.run(command, env=environment(), stdin=subprocess.DEVNULL,
+    done = subprocess.run(command, env=environment(small), stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=LIMIT, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
@@ -108,9 +110,9 @@ class Bench:
                     # Who comes first changes: a machine that warms up or slows down meets both.
                     for who in ("ours", "peer") if turn % 2 == 0 else ("peer", "ours"):
                         if who == "ours":
-                            speed = ours(build, words, sizes[model][0], warmup, steps)
+                            speed = ours(build, words, sizes[model][0], warmup, steps, self._small)
                         else:
-                            speed, where = peers(words, warmup, steps)
+                            speed, where = peers(words, warmup, steps, self._small)
                         found[who].append(speed)
                     report(f"{self.NAME}: {model} {' '.join(case)}, round {turn + 1}: "
                            f"{found['ours'][-1]:.1f} images/s, PyTorch {found['peer'][-1]:.1f}")
