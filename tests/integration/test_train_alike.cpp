@@ -68,6 +68,7 @@ constexpr double kAlikeTolerance = 1e-6;
 
 TEST_CASE("one process and four ranks compute the same, model by model", "[train][alike]") {
   const std::vector<AlikeCase> cases = {
+      {"mnist-linear", "mnist", 0.04, {}, false},
       {"svhn-cnn", "svhn", 0.02, {}, true},
       {"wrn-16-10",
        "fashion",

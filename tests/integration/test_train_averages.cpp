@@ -86,6 +86,23 @@ TEST_CASE("losses and accuracies that are told are those of all ranks", "[train]
   CHECK(told(three, "test accuracy").accuracy > 11);
 }
 
+TEST_CASE("a validation of several passes is that of all images, each as often",
+          "[train][averages]") {
+  // Four ranks have 128 or 127 of the test images, and with each pass their neighbour's; the test
+  // at the end goes over all of them once.
+  std::vector<LossAndAccuracy> validated;
+  for (const char* passes : {"1", "3", "6"}) {
+    CAPTURE(passes);
+    const RunResult result = train_digits(
+        "4", {"--model", "wrn-16-10", "--depth", "10", "--width", "1", "--batch-size", "32", "--lr",
+              "0.02", "--warmup-epochs", "0", "--epochs", "1", "--validation-passes", passes});
+    validated.push_back(told(result, "validation loss"));
+    check_same(validated.back(), told(result, "test accuracy"));
+    check_same(validated.back(), validated.front());
+  }
+  CHECK(validated.front().loss > 0.01);
+}
+
 TEST_CASE("a model learns in bfloat16", "[train][averages]") {
   const auto accuracy = [](const char* type) {
     return final_accuracy(train_digits("2", {"--epochs", "3", "--dropout", "0", "--batch-size", "8",
@@ -96,6 +113,23 @@ TEST_CASE("a model learns in bfloat16", "[train][averages]") {
   CHECK(single > 85);
   CHECK(half > 85);
   CHECK(std::abs(single - half) < 6);
+}
+
+TEST_CASE("a net with normalisation learns house numbers in bfloat16", "[train][averages]") {
+  const TempFolder data;
+  const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "svhn",
+                                       data.path(), "--train", "2000", "--test", "400"}});
+  REQUIRE(made.exit_code == 0);
+  RunOptions options;
+  options.limit = 240s;
+  options.env.emplace_back("OMP_NUM_THREADS", "1");
+  const RunResult result = hvdrun(
+      {"-np", "2", build_path("train"), "--model", "svhn-cnn", "--data-dir", data.path(),
+       "--epochs", "3", "--batch-size", "8", "--lr", "0.025", "--dropout", "0", "--dtype", "bf16"},
+      options);
+  INFO(result.out << result.err);
+  CHECK_THAT(result.out, Catch::Contains("bf16"));
+  CHECK(final_accuracy(result) > 60);  // as in float32 (test_train.cpp)
 }
 
 }  // namespace hvdrun::test

@@ -47,6 +47,7 @@ ResumeRun resume_run(const ResumeCase& one, const std::string& folder,
 TEST_CASE("a broken run goes on bit for bit, model by model", "[train][resume]") {
   const std::vector<ResumeCase> cases = {
       {"mnist", {"--model", "mnist-cnn"}},
+      {"mnist", {"--model", "mnist-linear"}},
       {"svhn", {"--model", "svhn-cnn"}},
       {"imagenet",
        {"--model", "resnet50", "--classes", "10", "--width", "8", "--image-size", "64"}},
