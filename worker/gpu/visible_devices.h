@@ -21,8 +21,8 @@ struct VisibleDevices {
 VisibleDevices parse_visible_devices(const char* value);
 
 // The GPU that a rank uses, as a number among those that are visible. `devices`: how many the
-// driver shows, at least one. More ranks of a host than GPUs: Error(unavailable), one line with both
-// numbers, unless they may share (tests).
+// driver shows, at least one. More ranks of a host than GPUs: Error(unavailable), one line with
+// both numbers, unless they may share (tests).
 int choose_device(int local_rank, int local_size, int devices, const VisibleDevices& visible,
                   bool may_share = false);
 
