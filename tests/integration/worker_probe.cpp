@@ -1,4 +1,5 @@
 // A worker that does what its first argument says; for the tests beside it.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -129,6 +130,12 @@ int collectives() {
   const hvd::Handle handle = hvd::allreduce_async(async.data(), async.data(), async.size());
   hvd::synchronize(handle);
   if (async[999] != static_cast<float>(size - 1) / 2) return 13;
+  std::vector<int> local_sizes(static_cast<std::size_t>(size));
+  const int local_size = hvd::local_size();
+  hvd::allgather(&local_size, local_sizes.data(), 1);
+  const bool alike = std::all_of(local_sizes.begin(), local_sizes.end(),
+                                 [&](int one) { return one == local_sizes.front(); });
+  if (hvd::is_homogeneous() != alike) return 14;
   if (const int code = scattered(rank, size)) return code;
   if (const int code = shared_memory()) return code;
   hvd::barrier();

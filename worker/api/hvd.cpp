@@ -181,7 +181,9 @@ int local_rank() { return job().place().local_rank; }
 int local_size() { return job().place().local_size; }
 int cross_rank() { return job().place().cross_rank; }
 int cross_size() { return job().place().cross_size; }
+bool is_homogeneous() { return job().is_homogeneous(); }
 int gpu() { return job().gpu(); }
+int nccl_version() { return hvdrun::usable_nccl_version(hvdrun::process_environment); }
 
 void* alloc(std::size_t bytes) {
   Job* const current = g_job.load(std::memory_order_acquire);
@@ -323,6 +325,12 @@ ProcessSet add_process_set(const std::vector<int>& ranks, const std::string& nam
 }
 void remove_process_set(const ProcessSet& set) { job().sets().remove(set.id); }
 ProcessSet process_set(const std::string& name) { return {job().sets().named(name)->id}; }
+std::vector<ProcessSet> process_sets() {
+  std::vector<ProcessSet> sets;
+  for (const int id : job().sets().ids()) sets.push_back({id});
+  return sets;
+}
+std::string process_set_name(const ProcessSet& set) { return job().sets().at(set.id)->name; }
 std::vector<int> process_set_ranks(const ProcessSet& set) { return job().sets().at(set.id)->ranks; }
 int process_set_rank(const ProcessSet& set) { return job().sets().at(set.id)->place; }
 

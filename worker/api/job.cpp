@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -262,6 +263,11 @@ std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t genera
   }
   if (place_.local_size == place_.size) return local;
   return join_hosts(line, std::move(local), generation, deadline, host_counts_);
+}
+
+bool Job::is_homogeneous() const {
+  return std::adjacent_find(host_counts_.begin(), host_counts_.end(), std::not_equal_to<>()) ==
+         host_counts_.end();
 }
 
 Job::~Job() {

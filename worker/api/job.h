@@ -44,6 +44,7 @@ class Job {
   // Among those that this process sees; -1: the CPU.
   int gpu() const { return gpu_ ? gpu_->device().ordinal() : -1; }
   ProcessSets& sets() { return *sets_; }
+  bool is_homogeneous() const;
   // None for a rank that is alone on its host.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   // See <hvd/hvd.h>.

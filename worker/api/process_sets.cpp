@@ -57,6 +57,14 @@ std::shared_ptr<RankSet> ProcessSets::at(int id) {
   return found->second;
 }
 
+std::vector<int> ProcessSets::ids() {
+  const MutexLock lock(mutex_);
+  std::vector<int> ids;
+  ids.reserve(sets_.size());
+  for (const auto& [id, set] : sets_) ids.push_back(id);
+  return ids;
+}
+
 std::shared_ptr<RankSet> ProcessSets::named(const std::string& name) {
   if (name.empty()) invalid("process_set: an empty name");
   const MutexLock lock(mutex_);

@@ -56,6 +56,9 @@ class ProcessSets {
   std::shared_ptr<RankSet> at(int id) HVD_EXCLUDES(mutex_);
   std::shared_ptr<RankSet> named(const std::string& name) HVD_EXCLUDES(mutex_);
 
+  // Of all, the global one first.
+  std::vector<int> ids() HVD_EXCLUDES(mutex_);
+
   // See <hvd/hvd.h>.
   int add(std::vector<int> ranks, const std::string& name) HVD_EXCLUDES(changing_, mutex_);
   void remove(int id) HVD_EXCLUDES(changing_, mutex_);

@@ -64,4 +64,12 @@ std::shared_ptr<RankGpu> take_gpu(GpuChoice choice, const EnvironmentLookup& loo
       std::move(choice.selected), lookup(kNcclLibraryVariable).value_or(""), std::move(on_trouble));
 }
 
+int usable_nccl_version(const EnvironmentLookup& lookup) {
+  static const int version = [&] {
+    const Loaded<NcclLibrary> nccl = load_nccl(lookup(kNcclLibraryVariable).value_or(""));
+    return nccl.value ? nccl.value->version : 0;
+  }();
+  return version;
+}
+
 }  // namespace hvdrun

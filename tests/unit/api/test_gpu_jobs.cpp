@@ -172,6 +172,7 @@ TEST_CASE("without NCCL only operations on GPU memory fail", "[api][gpu]") {
     expect(error.find(code(hvd::ErrorCode::unavailable) +
                       "rank 0: NCCL cannot be loaded as HVD_NCCL_LIBRARY says: ") == 0,
            error);
+    expect(hvd::nccl_version() == 0, "a version without a library");
     sum_on_cpu();
     hvd::shutdown();
     return std::string();

@@ -50,6 +50,11 @@ TEST_CASE("process sets work beside each other", "[api][sets]") {
     const hvd::ProcessSet other = hvd::process_set(rank % 2 == 0 ? "odds" : "evens");
     wants(hvd::process_set_ranks(own) == std::vector<int>{rank % 2, rank % 2 + 2}, "ranks");
     wants(hvd::process_set_rank(own) == rank / 2, "place");
+    std::string names;
+    for (const hvd::ProcessSet& set : hvd::process_sets())
+      names += std::to_string(set.id) + hvd::process_set_name(set) + " ";
+    wants(names == "0 1evens 2odds ", "all sets: " + names);
+    wants(hvd::is_homogeneous(), "one host");
     wants(hvd::process_set_rank(other) == -1, "place in the other");
     for (int round = 0; round < 50; ++round) {
       // The halves are not in step with each other.

@@ -104,9 +104,14 @@ HVD_EXPORT int local_rank();
 HVD_EXPORT int local_size();
 HVD_EXPORT int cross_rank();
 HVD_EXPORT int cross_size();
+// Every host has as many ranks as the others.
+HVD_EXPORT bool is_homogeneous();
 // The GPU that this rank computes on, as a number among those that CUDA shows it: the one of its
 // local rank, whose primary context init() has made the current one of its thread. -1 on a CPU.
 HVD_EXPORT int gpu();
+// Of the NCCL that the first operation on GPU memory loads: 22809 for 2.28.9; 0 where there is none
+// that it could use. Loads it; may be called at any time.
+HVD_EXPORT int nccl_version();
 
 enum class DataType : std::uint8_t {
   int32 = 1,
@@ -169,6 +174,10 @@ HVD_EXPORT ProcessSet add_process_set(const std::vector<int>& ranks, const std::
 HVD_EXPORT void remove_process_set(const ProcessSet& set);
 // Throws Error(invalid_argument) when there is none of this name.
 HVD_EXPORT ProcessSet process_set(const std::string& name);
+// All that there are, the global one first, then in the order of their making.
+HVD_EXPORT std::vector<ProcessSet> process_sets();
+// Empty without one.
+HVD_EXPORT std::string process_set_name(const ProcessSet& set);
 // Its ranks in the job, sorted.
 HVD_EXPORT std::vector<int> process_set_ranks(const ProcessSet& set);
 // This rank's place in the set; -1 when it is not in it.
