@@ -35,6 +35,18 @@ TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "
   }
 }
 
+TEST_CASE("halves of a job share states, metrics and batches in process sets", "[torch]") {
+  for (const char* const ranks : {"2", "3", "4"}) {
+    const TempFolder folder;
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_set_probe"), folder.path()},
+               {.limit = 60s});
+    INFO("np " << ranks << "\n" << result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+  }
+}
+
 TEST_CASE("rows with handles, submitted and waited for in any order", "[torch]") {
   for (const char* const ranks : {"1", "2", "3"}) {
     const std::string seed = std::to_string(std::random_device()() % 100000);

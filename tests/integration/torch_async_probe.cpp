@@ -64,7 +64,8 @@ struct Task {
       case Kind::gather:
         return hvd::allgather_async(own_rows(rank, 0), options());
       case Kind::scatter:
-        return hvd::reducescatter_async(same_rows(rank, 0), sum, {}, options());
+        return hvd::reducescatter_async(same_rows(rank, 0), sum, {}, hvd::Compression::none,
+                                        options());
       case Kind::exchange:
         return hvd::alltoall_async(sent(rank), splits(rank), options());
       case Kind::sparse:
@@ -73,7 +74,7 @@ struct Task {
         return hvd::grouped_allgather_async({own_rows(rank, 0), own_rows(rank, 1)}, options());
       case Kind::scatters:
         return hvd::grouped_reducescatter_async({same_rows(rank, 0), same_rows(rank, 1)}, sum, {},
-                                                options());
+                                                hvd::Compression::none, options());
       default:
         return hvd::allreduce_async(same_rows(rank, 0), sum, {}, hvd::Compression::none, options());
     }

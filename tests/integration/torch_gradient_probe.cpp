@@ -115,9 +115,36 @@ std::vector<Case> cases() {
        [](const Tensors& all) { return same_everywhere(torch::cat(all)); }},
       {"reducescatter average", five,
        [](const Tensor& mine, const hvd::OperationOptions& options) {
-         return hvd::reducescatter(mine, hvd::ReduceOp::average, {3, 1}, options);
+         return hvd::reducescatter(mine, hvd::ReduceOp::average, {3, 1}, none, options);
        },
        [=](const Tensors& all) { return scattered(sum_of(all) * 3 / ranks); }},
+      {"grouped_allgather of which one has no part in the loss",
+       [](int rank) { return std::int64_t{1} + rank; },
+       [](const Tensor& mine, const hvd::OperationOptions& options) {
+         const Tensors both = hvd::grouped_allgather({mine * 2, mine.slice(0, 1)}, options);
+         return hvd::rank() == 0 ? both[0] : both[1];
+       },
+       [](const Tensors& all) {
+         Tensors later;
+         for (const Tensor& one : all) later.push_back(one.slice(0, 1));
+         Tensors results = same_everywhere(torch::cat(later));
+         results[0] = torch::cat(all) * 2;
+         return results;
+       }},
+      {"grouped_reducescatter", five,
+       [=](const Tensor& mine, const hvd::OperationOptions& options) {
+         const Tensors both = hvd::grouped_reducescatter(
+             {mine, mine.slice(0, 1)}, hvd::ReduceOp::average, {1, 3}, none, options);
+         return torch::cat(both);
+       },
+       [=](const Tensors& all) {
+         const Tensors first = scattered(sum_of(all) * 3 / ranks);
+         const Tensors second = scattered(sum_of(all).slice(0, 1) * 3 / ranks);
+         Tensors results;
+         for (std::size_t rank = 0; rank < first.size(); ++rank)
+           results.push_back(torch::cat({first[rank], second[rank]}));
+         return results;
+       }},
       {"alltoall with rows that go nowhere",
        [](int rank) {
          const std::vector<std::int64_t> splits = splits_of(rank);

@@ -97,7 +97,9 @@ void check_mismatches() {
   ends(error_of([&] {
          layer->forward(torch::ones({2, last ? 4 : 3}));
        }),
-       "allgather: rank 0 has Float [1, 7], but " + rank + " has Float [1, 9]");
+       "SyncBatchNorm of " + std::to_string(last ? 4 : 3) +
+           " features: rank 0 called allgather(float32, 7 elements in all, shape [7]), but " +
+           rank + " called allgather(float32, 9 elements in all, shape [9])");
   // Of a group each tensor's shape counts, not its elements alone; the job goes on.
   const std::vector<Tensor> group = {torch::ones({5}),
                                      last ? torch::ones({3, 2}) : torch::ones({2, 3})};

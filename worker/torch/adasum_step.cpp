@@ -18,6 +18,8 @@ const hvd::DistributedOptimizerOptions& checked_for_adasum(
         "average, and op is adasum");
   if (options.num_groups != 0 || !options.groups.empty())
     invalid_tensor("DistributedOptimizer: groups are of gradients, and op is adasum");
+  if (!options.local.empty())
+    invalid_tensor("DistributedOptimizer: local is of gradients, and op is adasum");
   return options;
 }
 

@@ -12,9 +12,6 @@ namespace hvdrun {
 
 class AdasumStep {
  public:
-  // In the place of that of GradientBuckets.
-  static constexpr std::int64_t kFingerprint = 0x6164617375;
-
   // Throws Error(invalid_argument) for parameters that cannot be reduced and options that do not go
   // together.
   AdasumStep(std::vector<at::Tensor> parameters, const hvd::DistributedOptimizerOptions& options);

@@ -73,14 +73,15 @@ void LearningRateSchedule::on_batch_end() {
 
 LearningRateSchedule warmup_schedule(torch::optim::Optimizer& optimizer, double initial_lr,
                                      int warmup_epochs, int steps_per_epoch,
-                                     bool momentum_correction) {
+                                     bool momentum_correction, const ProcessSet& process_set) {
   LearningRateOptions options;
   options.end_epoch = warmup_epochs;
   options.staircase = false;
   options.steps_per_epoch = steps_per_epoch;
   options.momentum_correction = momentum_correction;
   // Counted to the end of the batch, so that the last one of the warm-up has the whole rate.
-  const auto multiplier = [ranks = size(), warmup_epochs, steps_per_epoch](double epoch) {
+  const auto multiplier = [ranks = hvdrun::ranks_of({{}, process_set, {}}), warmup_epochs,
+                           steps_per_epoch](double epoch) {
     const double done = (epoch + 1.0 / steps_per_epoch) / warmup_epochs;
     return (done * (ranks - 1) + 1) / ranks;
   };
@@ -103,7 +104,7 @@ EarlyStop::EarlyStop(const EarlyStopOptions& options) : options_(options) {
 }
 
 bool EarlyStop::update(double metric) {
-  const double mean = metric_average(metric);
+  const double mean = metric_average(metric, options_.process_set);
   const double gain = options_.higher_is_better ? mean - best_ : best_ - mean;
   if (!std::isnan(mean) && (std::isnan(best_) || gain > options_.min_delta)) {
     best_ = mean;

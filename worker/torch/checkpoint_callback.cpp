@@ -47,7 +47,8 @@ void write_whole(const std::string& path,
 namespace hvd {
 
 void checkpoint_on_root(const std::string& path,
-                        const std::function<void(const std::string& file)>& write, int root) {
+                        const std::function<void(const std::string& file)>& write, int root,
+                        const ProcessSet& process_set) {
   std::string failure;
   if (rank() == root) {
     try {
@@ -59,7 +60,7 @@ void checkpoint_on_root(const std::string& path,
       failure = "an error without words";
     }
   }
-  failure = broadcast_object(failure, root);
+  failure = broadcast_object(failure, root, {{}, process_set, {}});
   if (!failure.empty())
     throw Error(ErrorCode::unavailable, "checkpoint_on_root: " + path + " of rank " +
                                             std::to_string(root) + ": " + failure);

@@ -78,6 +78,12 @@ void check_linear(const char* what, hvd::ReduceOp op) {
                    ": only average and sum have a gradient; detach() the tensor");
 }
 
+double scattered_factor(hvd::ReduceOp op, const hvd::ScaleFactors& scale,
+                        const hvd::OperationOptions& options) {
+  const double factor = scale.prescale * scale.postscale;
+  return op == hvd::ReduceOp::average ? factor / ranks_of(options) : factor;
+}
+
 at::Tensor sum_of_own_rows(const at::Tensor& gradient, const std::vector<std::int64_t>& rows,
                            const hvd::OperationOptions& options) {
   const at::NoGradGuard no_grad;

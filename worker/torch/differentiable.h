@@ -30,6 +30,10 @@ hvd::OperationOptions backward_options(const hvd::OperationOptions& options);
 // Average and sum are linear; a gradient of another one ends in Error(invalid_argument).
 void check_linear(const char* what, hvd::ReduceOp op);
 
+// What an average or sum of the process set's ranks multiplies each rank's elements by.
+double scattered_factor(hvd::ReduceOp op, const hvd::ScaleFactors& scale,
+                        const hvd::OperationOptions& options);
+
 // The adjoint of an allgather: `rows[r]` rows of the sum over all ranks for rank r.
 at::Tensor sum_of_own_rows(const at::Tensor& gradient, const std::vector<std::int64_t>& rows,
                            const hvd::OperationOptions& options);

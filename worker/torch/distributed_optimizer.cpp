@@ -9,7 +9,9 @@
 
 #include "worker/torch/adasum_step.h"
 #include "worker/torch/gradient_buckets.h"
-#include "worker/torch/optimizer_name.h"
+#include "worker/torch/local_gradients.h"
+#include "worker/torch/parameter_names.h"
+#include "worker/torch/same_layout.h"
 #include "worker/torch/sparse_gradients.h"
 #include "worker/torch/tensor_types.h"
 
@@ -120,61 +122,15 @@ std::vector<at::Tensor> parameters_in(const std::vector<at::Tensor>& all, const 
   return found;
 }
 
-std::vector<at::Tensor> sparse_of(const std::vector<at::Tensor>& parameters,
-                                  const hvd::DistributedOptimizerOptions& options) {
-  std::vector<at::Tensor> found = parameters_in(parameters, set_of(options.sparse), true);
-  if (found.size() != options.sparse.size())
-    invalid_tensor("DistributedOptimizer: sparse has a tensor that the optimizer does not train");
+// Those of the option, in the optimizer's order.
+std::vector<at::Tensor> trained_of(const std::string& option,
+                                   const std::vector<at::Tensor>& parameters,
+                                   const std::vector<at::Tensor>& some) {
+  std::vector<at::Tensor> found = parameters_in(parameters, set_of(some), true);
+  if (found.size() != some.size())
+    invalid_tensor("DistributedOptimizer: " + option +
+                   " has a tensor that the optimizer does not train");
   return found;
-}
-
-// "1, 2, 3"
-std::string join(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) {
-    if (!text.empty()) text += ", ";
-    text += std::to_string(rank);
-  }
-  return text;
-}
-
-// Buckets of other shapes would be added up without complaint wherever their sizes happen to agree.
-// The name that ranks give the optimizer.
-std::string confirm_same_layout(const std::vector<at::Tensor>& parameters, std::int64_t fingerprint,
-                                const hvd::ProcessSet& set) {
-  constexpr std::size_t kCompared = 3;
-  constexpr std::size_t kFields = kCompared + 1;
-  std::int64_t elements = 0;
-  for (const at::Tensor& parameter : parameters) elements += parameter.numel();
-  const std::array<std::int64_t, kFields> mine{static_cast<std::int64_t>(parameters.size()),
-                                               elements, fingerprint, next_optimizer_number(set)};
-  const std::vector<int> ranks = hvd::process_set_ranks(set);
-  std::vector<std::int64_t> all(kFields * ranks.size());
-  hvd::allgather(mine.data(), all.data(), mine.size(), {{}, set, {}});
-  std::vector<int> others;
-  for (int rank = 1; rank < static_cast<int>(ranks.size()); ++rank) {
-    const auto at = all.begin() + static_cast<std::ptrdiff_t>(kFields) * rank;
-    if (!std::equal(at, at + kCompared, all.begin())) others.push_back(rank);
-  }
-  if (others.empty()) {
-    std::int64_t number = 0;
-    for (std::size_t i = kCompared; i < all.size(); i += kFields) number = std::max(number, all[i]);
-    return optimizer_name(set, number);
-  }
-  const auto names_of = [&](std::vector<int> places) {
-    for (int& place : places) place = ranks[static_cast<std::size_t>(place)];
-    return places;
-  };
-  const auto describe = [&](int rank) {
-    const std::size_t at = kFields * static_cast<std::size_t>(rank);
-    return "rank " + std::to_string(ranks[static_cast<std::size_t>(rank)]) + " has " +
-           std::to_string(all[at]) + " with " + std::to_string(all[at + 1]) + " elements";
-  };
-  throw hvd::Error(hvd::ErrorCode::mismatch,
-                   "DistributedOptimizer: parameters, their order or the options differ between "
-                   "rank " +
-                       std::to_string(ranks.front()) + " and rank " + join(names_of(others)) +
-                       " (" + describe(0) + ", " + describe(others.front()) + ")");
 }
 
 }  // namespace
@@ -189,21 +145,24 @@ class DistributedOptimizer::Impl {
         parameters_(hvdrun::trained_parameters(inner)),
         known_(hvdrun::set_of(parameters_)),
         options_(options),
-        sparse_(hvdrun::sparse_of(parameters_, options), options) {
+        sparse_(hvdrun::trained_of("sparse", parameters_, options.sparse), options),
+        local_(hvdrun::trained_of("local", parameters_, options.local), options) {
+    const hvdrun::ParameterNames names(parameters_, options.named_parameters);
+    const auto agreed_name = [&] {
+      return hvdrun::confirm_same_layout(hvdrun::layout_of(parameters_, names, options),
+                                         options.process_set);
+    };
     if (options.op == ReduceOp::adasum) {
       adasum_.emplace(parameters_, options);
-      adasum_->set_name(hvdrun::confirm_same_layout(parameters_, hvdrun::AdasumStep::kFingerprint,
-                                                    options.process_set));
+      adasum_->set_name(agreed_name());
       return;
     }
-    const std::vector<at::Tensor> dense =
-        hvdrun::parameters_in(parameters_, hvdrun::set_of(options.sparse), false);
-    buckets_.emplace(dense, options);
+    const std::vector<at::Tensor> dense = hvdrun::parameters_in(
+        hvdrun::parameters_in(parameters_, hvdrun::set_of(options.sparse), false),
+        hvdrun::set_of(options.local), false);
+    buckets_.emplace(dense, names, options);
     target_ = std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&*buckets_});
-    const std::string name = hvdrun::confirm_same_layout(
-        parameters_,
-        buckets_->fingerprint() + static_cast<std::int64_t>(parameters_.size() - dense.size()),
-        options.process_set);
+    const std::string name = agreed_name();
     buckets_->set_name(name);
     sparse_.set_name(name);
     hooks_.reserve(dense.size());
@@ -220,6 +179,7 @@ class DistributedOptimizer::Impl {
     const bool begun = buckets_->has_begun();
     buckets_->zero();
     sparse_.zero(begun);
+    local_.zero();
   }
 
   void synchronize() {
@@ -227,6 +187,7 @@ class DistributedOptimizer::Impl {
     if (!buckets_) return;
     buckets_->finish();
     sparse_.finish();
+    local_.finish();
   }
 
   torch::Tensor step() {
@@ -235,6 +196,7 @@ class DistributedOptimizer::Impl {
     torch::Tensor loss = inner_.step();
     buckets_->next_round();
     sparse_.next_round();
+    local_.next_round();
     return loss;
   }
 
@@ -262,6 +224,7 @@ class DistributedOptimizer::Impl {
   hvdrun::TensorSet known_;
   const DistributedOptimizerOptions options_;
   hvdrun::SparseGradients sparse_;
+  hvdrun::LocalGradients local_;
   // One of the two.
   std::optional<hvdrun::GradientBuckets> buckets_;
   std::optional<hvdrun::AdasumStep> adasum_;

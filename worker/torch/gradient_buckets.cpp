@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
@@ -58,24 +57,6 @@ at::Tensor flat_tensor(const std::shared_ptr<void>& memory, std::size_t elements
       memory.get(), {static_cast<std::int64_t>(elements)}, [memory](void*) {},
       at::TensorOptions().dtype(type).device(device));
 }
-
-// FNV-1a, 64 bit.
-class Hash {
- public:
-  void add(std::int64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      state_ = (state_ ^ (static_cast<std::uint64_t>(value) >> shift & 0xff)) * 0x100000001b3;
-    }
-  }
-  void add(at::IntArrayRef values) {
-    add(static_cast<std::int64_t>(values.size()));
-    for (const std::int64_t value : values) add(value);
-  }
-  std::int64_t value() const { return static_cast<std::int64_t>(state_); }
-
- private:
-  std::uint64_t state_ = 0xcbf29ce484222325;
-};
 
 const hvd::DistributedOptimizerOptions& checked(const hvd::DistributedOptimizerOptions& options) {
   if (options.backward_passes_per_step < 1)
@@ -142,9 +123,10 @@ std::vector<int> groups_of(const std::vector<at::Tensor>& parameters,
 
 }  // namespace
 
-GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
+GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, ParameterNames names,
                                  const hvd::DistributedOptimizerOptions& options)
-    : options_(checked(options)),
+    : names_(std::move(names)),
+      options_(checked(options)),
       op_(operation_of(options)),
       scale_(factors_of(options)),
       skipped_reduction_(skipped_reduction()) {
@@ -166,7 +148,15 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters,
 void GradientBuckets::set_name(const std::string& name) {
   name_ = name;
   for (std::size_t i = 0; i < buckets_.size(); ++i)
-    buckets_[i].options.name = name_ + ".bucket." + std::to_string(i);
+    buckets_[i].options.name = name_of(i, buckets_[i]);
+}
+
+std::string GradientBuckets::name_of(std::size_t place, const Bucket& bucket) const {
+  std::vector<at::Tensor> parameters;
+  parameters.reserve(bucket.gradients.size());
+  for (const std::size_t index : bucket.gradients)
+    parameters.push_back(gradients_[index].parameter);
+  return name_ + ".bucket." + std::to_string(place) + " (" + names_.of_all(parameters) + ")";
 }
 
 void GradientBuckets::lay_out(const std::vector<std::size_t>& order) {
@@ -174,7 +164,6 @@ void GradientBuckets::lay_out(const std::vector<std::size_t>& order) {
   for (const BucketLayout& layout : plan_buckets(sizes_, options_.bucket_bytes, order)) {
     const std::size_t element = hvd::size_of(layout.type);
     Bucket bucket;
-    bucket.options.name = name_ + ".bucket." + std::to_string(buckets.size());
     bucket.options.process_set = options_.process_set;
     bucket.type = layout.type;
     bucket.elements = layout.elements;
@@ -194,6 +183,7 @@ void GradientBuckets::lay_out(const std::vector<std::size_t>& order) {
       gradient.tensor = tensor_over(bucket.memory, slot.offset * element, gradient.parameter);
       bucket.gradients.push_back(slot.parameter);
     }
+    bucket.options.name = name_of(buckets.size(), bucket);
     buckets.push_back(std::move(bucket));
   }
   for (Gradient& gradient : gradients_) bind(gradient);
@@ -270,7 +260,7 @@ void GradientBuckets::note_backward(std::size_t parameter) const {
   if (!is_ready(gradient) && gradient.bucket >= launched_) return;
   throw hvd::Error(
       hvd::ErrorCode::invalid_argument,
-      "DistributedOptimizer: backward() reached parameter " + std::to_string(parameter) +
+      "DistributedOptimizer: backward() reached " + names_.of(gradient.parameter) +
           " once more than backward_passes_per_step (" +
           std::to_string(options_.backward_passes_per_step) +
           ") before step(); call step(), or zero_grad() to drop the gradients, between two "
@@ -344,7 +334,7 @@ void GradientBuckets::finish() {
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     if (gradients_[i].bucket >= launched_ || bound(gradients_[i])) continue;
     throw hvd::Error(hvd::ErrorCode::invalid_argument,
-                     "DistributedOptimizer: the .grad of parameter " + std::to_string(i) +
+                     "DistributedOptimizer: the .grad of " + names_.of(gradients_[i].parameter) +
                          " was replaced or reset after backward() while it was being reduced; call "
                          "synchronize() first, then change it, then step()");
   }
@@ -381,26 +371,6 @@ void GradientBuckets::zero() {
   }
   for (Gradient& gradient : gradients_) gradient.parameter.mutable_grad() = gradient.tensor;
   next_round();
-}
-
-std::int64_t GradientBuckets::fingerprint() const {
-  Hash hash;
-  hash.add(static_cast<std::int64_t>(options_.op));
-  hash.add(static_cast<std::int64_t>(options_.bucket_bytes));
-  hash.add(static_cast<std::int64_t>(options_.compression));
-  hash.add(options_.backward_passes_per_step);
-  hash.add(options_.average_aggregated_gradients ? 1 : 0);
-  std::int64_t factor = 0;
-  static_assert(sizeof factor == sizeof options_.gradient_predivide_factor);
-  std::memcpy(&factor, &options_.gradient_predivide_factor, sizeof factor);
-  hash.add(factor);
-  for (const ParameterSize& size : sizes_) hash.add(size.group);
-  for (const Gradient& gradient : gradients_) {
-    hash.add(static_cast<std::int64_t>(gradient.tensor.scalar_type()));
-    hash.add(gradient.tensor.sizes());
-    hash.add(gradient.tensor.strides());
-  }
-  return hash.value();
 }
 
 }  // namespace hvdrun

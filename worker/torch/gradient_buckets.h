@@ -22,6 +22,7 @@
 #include <hvd/torch.h>
 
 #include "worker/torch/bucket_plan.h"
+#include "worker/torch/parameter_names.h"
 
 namespace hvdrun {
 
@@ -30,7 +31,7 @@ class GradientBuckets {
   // Takes over the gradients that the parameters have; an undefined one becomes zeros. Parameters
   // must be dense tensors of one device with at least one element. Throws Error(invalid_argument)
   // for options that do not go together, adasum among them.
-  GradientBuckets(std::vector<at::Tensor> parameters,
+  GradientBuckets(std::vector<at::Tensor> parameters, ParameterNames names,
                   const hvd::DistributedOptimizerOptions& options);
   // Waits for what is under way, since the other ranks read and write this memory until then, and
   // gives every parameter a gradient of its own.
@@ -58,9 +59,6 @@ class GradientBuckets {
   // A gradient of this round has been through all its backward passes.
   bool has_begun() const;
 
-  // Of everything that must be the same on all ranks for buckets to mean the same.
-  std::int64_t fingerprint() const;
-
  private:
   struct Gradient {
     at::Tensor parameter;
@@ -81,6 +79,7 @@ class GradientBuckets {
     std::optional<c10::Stream> stream;  // of a GPU, that it was submitted on
   };
 
+  std::string name_of(std::size_t place, const Bucket& bucket) const;
   // Buckets for the plan of this order; gradients keep what they hold.
   void lay_out(const std::vector<std::size_t>& order);
   void agree_on_order();
@@ -96,6 +95,7 @@ class GradientBuckets {
   std::vector<Gradient> gradients_;  // indexed as the parameters
   std::vector<ParameterSize> sizes_;
   std::vector<Bucket> buckets_;  // in launching order
+  const ParameterNames names_;
   const hvd::DistributedOptimizerOptions options_;
   const hvd::ReduceOp op_;         // of the operation on the bucket, with
   const hvd::ScaleFactors scale_;  // these factors

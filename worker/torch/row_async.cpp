@@ -9,6 +9,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include "worker/torch/cuda_stream.h"
+#include "worker/torch/differentiable.h"
 #include "worker/torch/row_shapes.h"
 #include "worker/torch/tensor_handle.h"
 #include "worker/torch/tensor_types.h"
@@ -103,12 +104,12 @@ std::string name_of(const RowJob& job) {
 }
 
 RowPart row_part(const char* what, const at::Tensor& tensor, const hvd::OperationOptions& options,
-                 std::int64_t number) {
+                 std::int64_t number, hvd::Compression compression) {
   RowPart part;
   part.rows = rows_of(what, tensor);
   part.rows.number = number;
   const at::NoGradGuard no_grad;
-  part.input = tensor.detach().contiguous();
+  part.input = tensor.detach().to(wire_type(tensor.scalar_type(), compression)).contiguous();
   part.type = check_tensor(what, part.input);
   part.options = without_shape(options, part.input);
   part.stream = current_stream(tensor);
@@ -164,7 +165,12 @@ void submit_parts(const Job& job) {
     const RowPart& part = job->parts[i];
     job->steps->inputs.push_back(part.input);
     std::vector<Rows> rows;
-    for (std::size_t rank = 0; rank < job->ranks; ++rank) rows.push_back(job->heard_of(i, rank));
+    std::vector<std::int64_t> counted;
+    for (std::size_t rank = 0; rank < job->ranks; ++rank) {
+      rows.push_back(job->heard_of(i, rank));
+      counted.push_back(rows.back().rows);
+    }
+    job->steps->rows_of_ranks.push_back(std::move(counted));
     hvd::OperationOptions options = part.options;
     options.name =
         parts == 1 ? name : name + "_" + std::to_string(i + 1) + "of" + std::to_string(parts);
@@ -205,11 +211,12 @@ hvd::TensorHandle exchange_rows(const Job& job) {
 }
 
 Job job_of(const char* what, const std::vector<at::Tensor>& tensors,
-           const hvd::OperationOptions& options) {
+           const hvd::OperationOptions& options,
+           hvd::Compression compression = hvd::Compression::none) {
   auto job = std::make_shared<RowJob>(what, options);
   const std::int64_t number = next_number();
   for (const at::Tensor& tensor : tensors)
-    job->parts.push_back(row_part(what, tensor, options, number));
+    job->parts.push_back(row_part(what, tensor, options, number, compression));
   return job;
 }
 
@@ -236,11 +243,18 @@ hvd::TensorHandle gather(const char* what, const std::vector<at::Tensor>& tensor
 
 hvd::TensorHandle scatter(const char* what, const std::vector<at::Tensor>& tensors,
                           hvd::ReduceOp op, const hvd::ScaleFactors& scale,
-                          const hvd::OperationOptions& options) {
+                          hvd::Compression compression, const hvd::OperationOptions& options) {
   check_sum(what, op);
   if (tensors.empty()) return hvd::TensorHandle(std::make_shared<hvd::TensorHandle::State>());
-  const Job job = job_of(what, tensors, options);
+  const Job job = job_of(what, tensors, options, compression);
   job->same_rows = true;
+  std::vector<at::ScalarType> types;
+  types.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) types.push_back(tensor.scalar_type());
+  job->steps->finish = [types](std::vector<at::Tensor> outputs) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i] = outputs[i].to(types[i]);
+    return outputs;
+  };
   job->submit = [op, scale, place = job->place](const RowPart& part, const std::vector<Rows>& all,
                                                 const hvd::OperationOptions& named,
                                                 at::Tensor& output) {
@@ -274,24 +288,48 @@ TensorHandle grouped_allgather_async(const std::vector<at::Tensor>& tensors,
 
 std::vector<at::Tensor> grouped_allgather(const std::vector<at::Tensor>& tensors,
                                           const OperationOptions& options) {
-  return synchronize_all(grouped_allgather_async(tensors, options));
+  const TensorHandle handle = grouped_allgather_async(tensors, options);
+  std::vector<at::Tensor> outputs = synchronize_all(handle);
+  if (!hvdrun::needs_gradient(tensors)) return outputs;
+  hvdrun::set_backward("grouped_allgather", tensors, outputs,
+                       [options, rows = handle.state().steps->rows_of_ranks](
+                           const std::vector<at::Tensor>& gradients) {
+                         const OperationOptions back = hvdrun::backward_options(options);
+                         std::vector<at::Tensor> own;
+                         own.reserve(gradients.size());
+                         for (std::size_t i = 0; i < gradients.size(); ++i)
+                           own.push_back(hvdrun::sum_of_own_rows(gradients[i], rows[i], back));
+                         return own;
+                       });
+  return outputs;
 }
 
 TensorHandle reducescatter_async(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
-                                 const OperationOptions& options) {
-  return hvdrun::scatter("reducescatter", {tensor}, op, scale, options);
+                                 Compression compression, const OperationOptions& options) {
+  return hvdrun::scatter("reducescatter", {tensor}, op, scale, compression, options);
 }
 
 TensorHandle grouped_reducescatter_async(const std::vector<at::Tensor>& tensors, ReduceOp op,
-                                         const ScaleFactors& scale,
+                                         const ScaleFactors& scale, Compression compression,
                                          const OperationOptions& options) {
-  return hvdrun::scatter("grouped_reducescatter", tensors, op, scale, options);
+  return hvdrun::scatter("grouped_reducescatter", tensors, op, scale, compression, options);
 }
 
 std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& tensors, ReduceOp op,
-                                              const ScaleFactors& scale,
+                                              const ScaleFactors& scale, Compression compression,
                                               const OperationOptions& options) {
-  return synchronize_all(grouped_reducescatter_async(tensors, op, scale, options));
+  std::vector<at::Tensor> outputs =
+      synchronize_all(grouped_reducescatter_async(tensors, op, scale, compression, options));
+  if (!hvdrun::needs_gradient(tensors)) return outputs;
+  const double factor = hvdrun::scattered_factor(op, scale, options);
+  hvdrun::set_backward("grouped_reducescatter", tensors, outputs,
+                       [options, factor](const std::vector<at::Tensor>& gradients) {
+                         std::vector<at::Tensor> all =
+                             grouped_allgather(gradients, hvdrun::backward_options(options));
+                         for (at::Tensor& one : all) one = one * factor;
+                         return all;
+                       });
+  return outputs;
 }
 
 TensorHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,

@@ -39,6 +39,7 @@ class RowSteps {
   std::vector<at::Tensor> inputs;  // held while they are read
   std::vector<at::Tensor> outputs;
   std::vector<std::int64_t> received_splits;
+  std::vector<std::vector<std::int64_t>> rows_of_ranks;  // of each part
   // From the outputs to the results of the handle; none: they are that.
   std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)> finish;
 

@@ -63,7 +63,7 @@ at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) 
 }
 
 at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFactors& scale,
-                         const OperationOptions& options) {
+                         Compression compression, const OperationOptions& options) {
   hvdrun::check_sum("reducescatter", op);
   const bool goes_back = hvdrun::needs_gradient({tensor});
   const at::NoGradGuard no_grad;
@@ -72,16 +72,17 @@ at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFacto
     if (!rank.has_joined() && rank.rows != tensor.size(0))
       hvdrun::mismatch("reducescatter", tensor, options);
   const std::vector<std::size_t> counts = hvdrun::scattered_counts(tensor, all.size());
-  const at::Tensor input = tensor.contiguous();
+  const at::Tensor input =
+      tensor.to(hvdrun::wire_type(tensor.scalar_type(), compression)).contiguous();
   at::Tensor output = hvdrun::empty_like_rows(
       input, hvdrun::scattered_rows(tensor, all.size(),
                                     static_cast<std::size_t>(hvdrun::place_in(options))));
   reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
                  hvdrun::check_tensor("reducescatter", input), op, scale,
                  hvdrun::without_shape(options, input));
+  output = output.to(tensor.scalar_type());
   if (goes_back) {
-    double factor = scale.prescale * scale.postscale;
-    if (op == ReduceOp::average) factor /= static_cast<double>(all.size());
+    const double factor = hvdrun::scattered_factor(op, scale, options);
     hvdrun::set_backward("reducescatter", tensor, output, [=](const at::Tensor& gradient) {
       return allgather(gradient, hvdrun::backward_options(options)) * factor;
     });

@@ -1,7 +1,11 @@
-// What ranks must have in common besides parameters: the optimizer's state, averages of metrics.
+// What ranks must have in common: parameters, the optimizer's state, averages of metrics.
+#include <exception>
 #include <sstream>
+#include <utility>
 
 #include <hvd/torch.h>
+
+#include "worker/torch/row_shapes.h"
 
 namespace hvdrun {
 namespace {
@@ -11,6 +15,29 @@ at::Device device_of(const torch::optim::Optimizer& optimizer) {
     for (const at::Tensor& parameter : group.params())
       if (parameter.defined()) return parameter.device();
   return at::kCPU;
+}
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+void broadcast_all(NamedTensors& tensors, int root, const hvd::ProcessSet& set) {
+  std::vector<hvd::TensorHandle> handles;
+  std::exception_ptr first;
+  for (auto& [name, tensor] : tensors) {
+    try {
+      handles.push_back(
+          hvd::broadcast_async_(tensor, root, {"broadcast_parameters." + name, set, {}}));
+    } catch (...) {  // the other ranks wait for those behind it
+      if (!first) first = std::current_exception();
+    }
+  }
+  for (const hvd::TensorHandle& handle : handles) {
+    try {
+      hvd::synchronize(handle);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
 }
 
 // LibTorch's LBFGS keeps room for numbers that each step computes anew, and cannot save what of it
@@ -29,7 +56,31 @@ void fill_scratch_of_lbfgs(torch::optim::Optimizer& optimizer) {
 
 namespace hvd {
 
-void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root) {
+void broadcast_parameters(torch::nn::Module& module, int root, const ProcessSet& process_set) {
+  hvdrun::NamedTensors all;
+  for (const auto& parameter : module.named_parameters())
+    all.emplace_back(parameter.key(), parameter.value());
+  for (const auto& buffer : module.named_buffers()) all.emplace_back(buffer.key(), buffer.value());
+  hvdrun::broadcast_all(all, root, process_set);
+}
+
+void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& variables, int root,
+                          const ProcessSet& process_set) {
+  hvdrun::NamedTensors all;
+  for (const auto& variable : variables) all.emplace_back(variable.key(), variable.value());
+  hvdrun::broadcast_all(all, root, process_set);
+}
+
+void broadcast_parameters(const std::vector<at::Tensor>& variables, int root,
+                          const ProcessSet& process_set) {
+  hvdrun::NamedTensors all;
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    all.emplace_back(std::to_string(i), variables[i]);
+  hvdrun::broadcast_all(all, root, process_set);
+}
+
+void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root,
+                               const ProcessSet& process_set) {
   // load() of LibTorch 1.13 takes over the state of each parameter and leaves the options alone.
   const auto key = [](std::size_t group) { return "options" + std::to_string(group); };
   std::string bytes;
@@ -48,7 +99,7 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root) {
     archive.save_to(stream);
     bytes = stream.str();
   }
-  bytes = broadcast_object(bytes, root);
+  bytes = broadcast_object(bytes, root, {{}, process_set, {}});
   if (rank() == root) return;
   torch::serialize::InputArchive archive;
   std::istringstream stream(bytes);
@@ -64,13 +115,15 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root) {
   }
 }
 
-double metric_average(double value) {
+double metric_average(double value, const ProcessSet& process_set) {
   double mean = 0;
-  allreduce(&value, &mean, 1);
+  allreduce(&value, &mean, 1, ReduceOp::average, {}, {{}, process_set, {}});
   return mean;
 }
 
-std::map<std::string, double> metric_average(const std::map<std::string, double>& values) {
+std::map<std::string, double> metric_average(const std::map<std::string, double>& values,
+                                             const ProcessSet& process_set) {
+  const OperationOptions options{{}, process_set, {}};
   std::string names;
   std::vector<double> numbers;
   numbers.reserve(values.size());
@@ -78,16 +131,15 @@ std::map<std::string, double> metric_average(const std::map<std::string, double>
     names += (names.empty() ? "" : ", ") + name;
     numbers.push_back(value);
   }
-  const std::vector<std::string> all = allgather_object(names);
+  const std::vector<std::string> all = allgather_object(names, options);
   // Nothing comes from ranks that have joined.
-  std::size_t first = 0;
-  while (first + 1 < all.size() && all[first].empty()) ++first;
-  for (std::size_t other = first + 1; other < all.size(); ++other)
-    if (!all[other].empty() && all[other] != all[first])
-      throw Error(ErrorCode::mismatch, "metric_average: rank " + std::to_string(first) + " has " +
-                                           all[first] + ", but rank " + std::to_string(other) +
-                                           " has " + all[other]);
-  allreduce(numbers.data(), numbers.data(), numbers.size());
+  const std::string* first = nullptr;
+  for (const std::string& one : all) {
+    if (one.empty()) continue;
+    if (first == nullptr) first = &one;
+    if (one != *first) throw hvdrun::mismatch_of("metric_average", all, options);
+  }
+  allreduce(numbers.data(), numbers.data(), numbers.size(), ReduceOp::average, {}, options);
   std::map<std::string, double> means;
   std::size_t at = 0;
   for (const auto& [name, value] : values) means[name] = numbers[at++];

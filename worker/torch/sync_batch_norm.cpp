@@ -31,20 +31,20 @@ at::ScalarType exact_type(const Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+// All on the input's device: no host waits for what they are.
 struct Statistics {
   Tensor mean;
-  Tensor variance;   // the mean square distance from it
-  double count = 0;  // elements of a feature on all ranks
+  Tensor variance;  // the mean square distance from it
+  Tensor count;     // elements of a feature on all ranks
 };
 
 // Mean and variance of all from those of each rank (Chan's formula), because a sum of squares loses
 // all digits where the mean is large against the deviation.
-Statistics of_all_ranks(const Tensor& input) {
+Statistics of_all_ranks(const Tensor& input, const hvd::ProcessSet& set) {
   const std::int64_t features = input.size(1);
   const double count =
       features == 0 ? 0 : static_cast<double>(input.numel()) / static_cast<double>(features);
-  const auto options = at::TensorOptions().dtype(exact_type(input)).device(input.device());
-  Tensor mine = at::zeros({2 * features + 1}, options);
+  Tensor mine = at::zeros({2 * features + 1}, input.options().dtype(exact_type(input)));
   if (count > 0) {
     const Tensor mean = sum_over_batch(input) / count;
     const Tensor distance = input - for_each_feature(mean, input);
@@ -52,20 +52,25 @@ Statistics of_all_ranks(const Tensor& input) {
     mine.narrow(0, features, features).copy_(sum_over_batch(distance * distance));
     mine[2 * features].fill_(count);
   }
-  const Tensor all = hvd::allgather(mine.unsqueeze(0));
+  const hvd::OperationOptions options{{}, set, {}};
+  const Tensor all =
+      at::empty({ranks_of(options), static_cast<std::int64_t>(mine.numel())}, mine.options());
+  try {
+    hvd::allgather(mine.data_ptr(), all.data_ptr(), static_cast<std::size_t>(mine.numel()),
+                   check_tensor("SyncBatchNorm", mine), with_shape(options, mine));
+  } catch (const hvd::Error& error) {
+    throw hvd::Error(error.code(),
+                     "SyncBatchNorm of " + std::to_string(features) + " features: " + error.what());
+  }
   const Tensor means = all.narrow(1, 0, features);
   const Tensor squares = all.narrow(1, features, features);
   const Tensor counts = all.narrow(1, 2 * features, 1);
   Statistics statistics;
-  statistics.count = counts.sum().item<double>();
-  if (statistics.count == 0) {
-    statistics.mean = at::zeros({features}, options);
-    statistics.variance = at::zeros({features}, options);
-    return statistics;
-  }
-  statistics.mean = (means * counts).sum(0) / statistics.count;
+  statistics.count = counts.sum();
+  const Tensor divisor = statistics.count.clamp_min(1);  // zeros where nobody has anything
+  statistics.mean = (means * counts).sum(0) / divisor;
   const Tensor between = means - statistics.mean;
-  statistics.variance = (squares + between * between * counts).sum(0) / statistics.count;
+  statistics.variance = (squares + between * between * counts).sum(0) / divisor;
   return statistics;
 }
 
@@ -74,11 +79,12 @@ class Normalize : public torch::autograd::Function<Normalize> {
   // Optional, because an undefined tensor may not be an argument.
   static Tensor forward(AutogradContext* context, const Tensor& input,
                         const c10::optional<Tensor>& weight, const c10::optional<Tensor>& bias,
-                        const Tensor& mean, const Tensor& inverse_deviation, double count) {
+                        const Tensor& mean, const Tensor& inverse_deviation, const Tensor& count,
+                        std::int64_t set) {
     const Tensor normal =
         (input - for_each_feature(mean, input)) * for_each_feature(inverse_deviation, input);
-    context->save_for_backward({normal, weight.value_or(Tensor()), inverse_deviation});
-    context->saved_data["count"] = count;
+    context->save_for_backward({normal, weight.value_or(Tensor()), inverse_deviation, count});
+    context->saved_data["set"] = set;
     context->saved_data["has_bias"] = bias.has_value();
     Tensor output = normal;
     if (weight) output = output * for_each_feature(*weight, input);
@@ -90,25 +96,22 @@ class Normalize : public torch::autograd::Function<Normalize> {
     const variable_list saved = context->get_saved_variables();
     const Tensor& normal = saved[0];
     const Tensor& weight = saved[1];
-    const double count = context->saved_data["count"].toDouble();
+    const Tensor count = saved[3].clamp_min(1);
+    const hvd::ProcessSet set{static_cast<int>(context->saved_data["set"].toInt())};
     const Tensor& gradient = gradients[0];
 
     const Tensor for_bias = sum_over_batch(gradient);
     const Tensor for_weight = sum_over_batch(gradient * normal);
-    const Tensor sums = hvd::allreduce(at::stack({for_bias, for_weight}), hvd::ReduceOp::sum);
-    Tensor for_input;
-    if (count > 0) {
-      const Tensor mean_gradient = for_each_feature(sums[0] / count, gradient);
-      const Tensor along = for_each_feature(sums[1] / count, gradient);
-      Tensor factor = saved[2];
-      if (weight.defined()) factor = factor * weight;
-      for_input = (gradient - mean_gradient - normal * along) * for_each_feature(factor, gradient);
-    } else {
-      for_input = at::zeros_like(gradient);
-    }
-    return {for_input,
+    const Tensor sums = hvd::allreduce(at::stack({for_bias, for_weight}), hvd::ReduceOp::sum, {},
+                                       hvd::Compression::none, {{}, set, {}});
+    const Tensor mean_gradient = for_each_feature(sums[0] / count, gradient);
+    const Tensor along = for_each_feature(sums[1] / count, gradient);
+    Tensor factor = saved[2];
+    if (weight.defined()) factor = factor * weight;
+    return {(gradient - mean_gradient - normal * along) * for_each_feature(factor, gradient),
             weight.defined() ? for_weight : Tensor(),
             context->saved_data["has_bias"].toBool() ? for_bias : Tensor(),
+            Tensor(),
             Tensor(),
             Tensor(),
             Tensor()};
@@ -135,6 +138,20 @@ void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
                            std::to_string(options.num_features()));
 }
 
+void SyncBatchNormImpl::note_batch(const at::Tensor& mean, const at::Tensor& variance,
+                                   const at::Tensor& count) {
+  const at::Tensor any = count.gt(0);  // an empty batch is none
+  num_batches_tracked.add_(any.to(num_batches_tracked.scalar_type()));
+  const at::ScalarType type = running_mean.scalar_type();
+  const at::Tensor share = options.momentum()
+                               ? any.to(type) * *options.momentum()
+                               : any.to(type) / num_batches_tracked.clamp_min(1).to(type);
+  running_mean.lerp_(mean.to(type), share);
+  // Of what the batch was drawn from, as BatchNorm keeps it.
+  const at::Tensor unbiased = count / (count - 1).clamp_min(1);
+  running_var.lerp_((variance * unbiased).to(running_var.scalar_type()), share);
+}
+
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   if (!is_training() && running_mean.defined())
@@ -144,16 +161,9 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   hvdrun::Statistics statistics;
   {
     const at::NoGradGuard no_grad;
-    statistics = hvdrun::of_all_ranks(input.detach().to(exact));
-    if (is_training() && running_mean.defined() && statistics.count > 0) {
-      num_batches_tracked.add_(1);
-      const double share =
-          options.momentum() ? *options.momentum() : 1.0 / num_batches_tracked.item<double>();
-      running_mean.lerp_(statistics.mean.to(running_mean.scalar_type()), share);
-      // Of what the batch was drawn from, as BatchNorm keeps it.
-      const double unbiased = statistics.count > 1 ? statistics.count / (statistics.count - 1) : 1;
-      running_var.lerp_((statistics.variance * unbiased).to(running_var.scalar_type()), share);
-    }
+    statistics = hvdrun::of_all_ranks(input.detach().to(exact), process_set_);
+    if (is_training() && running_mean.defined())
+      note_batch(statistics.mean, statistics.variance, statistics.count);
   }
   const auto as_exact = [&](const at::Tensor& values) -> c10::optional<at::Tensor> {
     if (!values.defined()) return c10::nullopt;
@@ -161,7 +171,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   };
   return hvdrun::Normalize::apply(input.to(exact), as_exact(weight), as_exact(bias),
                                   statistics.mean, (statistics.variance + options.eps()).rsqrt(),
-                                  statistics.count)
+                                  statistics.count, process_set_.id)
       .to(input.scalar_type());
 }
 

@@ -267,11 +267,6 @@ TensorHandle broadcast_async_(at::Tensor& tensor, int root, const OperationOptio
                             options);
 }
 
-void broadcast_parameters(torch::nn::Module& module, int root) {
-  for (at::Tensor& parameter : module.parameters()) broadcast_(parameter, root);
-  for (at::Tensor& buffer : module.buffers()) broadcast_(buffer, root);
-}
-
 std::vector<at::Tensor> distributed_grad(const std::vector<at::Tensor>& outputs,
                                          const std::vector<at::Tensor>& inputs, ReduceOp op,
                                          Compression compression, const OperationOptions& options) {

@@ -227,10 +227,9 @@ bool poll(Handle handle) { return fake_job().calls.at(handle.id - 1).waited_for;
 bool wait(Handle handle, std::chrono::milliseconds /*limit*/) { return poll(handle); }
 
 Handle allreduce_async(const void* input, void* output, std::size_t count, DataType type,
-                       ReduceOp op, const ScaleFactors& scale,
-                       const OperationOptions& /*options*/) {
+                       ReduceOp op, const ScaleFactors& scale, const OperationOptions& options) {
   if (input != output && count != 0) std::memcpy(output, input, count * size_of(type));
-  fake_job().calls.push_back({output, count, type, op, scale, false});
+  fake_job().calls.push_back({output, count, type, op, scale, false, options.name});
   return Handle{fake_job().calls.size()};
 }
 

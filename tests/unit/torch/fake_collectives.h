@@ -19,6 +19,7 @@ struct FakeCall {
   hvd::ReduceOp op;
   hvd::ScaleFactors scale;
   bool waited_for;
+  std::string name = {};
 };
 
 struct FakeJob {

@@ -398,11 +398,24 @@ TEST_CASE("ranks with other parameters are named", "[optimizer]") {
   torch::Tensor a = parameter({2});
   SGD sgd({a}, 1.0);
   fake_job().peers = [](int rank, std::size_t index, std::int64_t mine) {
-    return rank >= 2 && index == 1 ? std::int64_t{77} : mine;
+    return rank >= 2 && index == 0 ? std::int64_t{77} : mine;
   };
   const auto make = [&] { hvd::DistributedOptimizer optimizer(sgd); };
-  CHECK(code_of(make, "rank 0 and rank 2, 3 (rank 0 has 1 with 2 elements, rank 2 has 1 with 77") ==
-        hvd::ErrorCode::mismatch);
+  const std::string both = "the options differ between rank 0 and rank 2, 3; rank 0 has ";
+  SECTION("another shape") {
+    fake_job().objects = [](int rank, const std::string& mine) {
+      return rank < 2 ? mine : "parameter 0 of Float [77]\n" + mine.substr(mine.find('\n') + 1);
+    };
+    CHECK(code_of(make, both + "parameter 0 of Float [2], but rank 2 has parameter 0 of Float "
+                               "[77]") == hvd::ErrorCode::mismatch);
+  }
+  SECTION("more of them") {
+    fake_job().objects = [](int rank, const std::string& mine) {
+      return rank < 2 ? mine : mine.substr(0, mine.find('\n') + 1);
+    };
+    CHECK(code_of(make, both + "op 1, bucket_bytes 4194304") == hvd::ErrorCode::mismatch);
+    CHECK(code_of(make, ", but rank 2 has no more") == hvd::ErrorCode::mismatch);
+  }
   weighted({{a, 3.0F}}).backward();
   CHECK(all_equal(a.grad(), 3));  // nothing of it is left
 }

@@ -71,6 +71,19 @@ TEST_CASE("rows with handles are what rows without are", "[rows]") {
   CHECK(all[0].equal(hvd::allgather(tensor)));
   CHECK(all[1].sizes() == torch::IntArrayRef({0, 3}));
   CHECK(hvd::grouped_reducescatter({tensor, tensor})[1].equal(hvd::reducescatter(tensor)));
+  // 1 + 2^-12 is 1 in fp16; the result has the tensor's own dtype.
+  const torch::Tensor fine = torch::full({6}, 1 + 1.0 / 4096);
+  for (const auto compression : {hvd::Compression::none, hvd::Compression::fp16}) {
+    const auto sum = hvd::ReduceOp::sum;
+    const torch::Tensor whole = hvd::reducescatter(fine, sum, {}, compression);
+    CHECK(whole.scalar_type() == torch::kFloat);
+    const float one = compression == hvd::Compression::none ? fine[0].item<float>() : 1.0F;
+    CHECK(whole.equal(torch::full_like(whole, one * whole[0].item<float>() / one)));
+    CHECK((whole[0].item<float>() == std::round(whole[0].item<float>())) ==
+          (compression == hvd::Compression::fp16));
+    CHECK(hvd::synchronize(hvd::reducescatter_async(fine, sum, {}, compression)).equal(whole));
+    CHECK(hvd::grouped_reducescatter({fine, tensor}, sum, {}, compression)[0].equal(whole));
+  }
   CHECK(hvd::grouped_allgather({}).empty());
   CHECK_THAT(error_of([&] {
                hvd::alltoall_async(tensor, {9, 0, 0});

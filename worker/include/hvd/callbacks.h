@@ -16,7 +16,9 @@
 //     if (early.update(validation_loss())) break;
 //   }
 //
-// Errors as in <hvd/hvd.h>. Not thread-safe. An optimizer must outlive what is made for it.
+// A process set is of ranks that train together, as DistributedOptimizerOptions::process_set: they
+// alone call these, and count. Errors as in <hvd/hvd.h>. Not thread-safe. An optimizer must outlive
+// what is made for it.
 #pragma once
 
 #include <functional>
@@ -69,23 +71,24 @@ class HVD_EXPORT LearningRateSchedule {
   std::vector<double> momenta_;  // of the groups, while they are corrected
 };
 
-// From initial_lr / size() in a straight line to initial_lr, over warmup_epochs.
+// From initial_lr / size() (of the set) in a straight line to initial_lr, over warmup_epochs.
 HVD_EXPORT LearningRateSchedule warmup_schedule(torch::optim::Optimizer& optimizer,
                                                 double initial_lr, int warmup_epochs,
                                                 int steps_per_epoch,
-                                                bool momentum_correction = true);
+                                                bool momentum_correction = true,
+                                                const ProcessSet& process_set = {});
 // initial_lr * multiplier ^ (epoch - start_epoch), in steps of an epoch.
 HVD_EXPORT LearningRateSchedule exponential_schedule(torch::optim::Optimizer& optimizer,
                                                      double initial_lr, double multiplier,
                                                      LearningRateOptions options = {});
 
-// Rank `root` calls write(name of a file beside `path`) and gives that file the name `path` when
-// write() has returned and the bytes are on the disk: whoever looks sees the old file or the new
-// one, never a part. Every rank calls it and returns after that; when it has failed, every rank
-// throws Error(unavailable) with the reason, and the old file is there as before.
+// Rank `root` (of the job) calls write(name of a file beside `path`) and gives that file the name
+// `path` when write() has returned and the bytes are on the disk: whoever looks sees the old file
+// or the new one, never a part. Every rank calls it and returns after that; when it has failed,
+// every rank throws Error(unavailable) with the reason, and the old file is there as before.
 HVD_EXPORT void checkpoint_on_root(const std::string& path,
                                    const std::function<void(const std::string& file)>& write,
-                                   int root = 0);
+                                   int root = 0, const ProcessSet& process_set = {});
 
 struct EarlyStopOptions {
   // So many updates in a row without an improvement end the training; at least 1.
@@ -94,6 +97,7 @@ struct EarlyStopOptions {
   double min_delta = 0;
   // A loss gets better by falling, an accuracy by rising.
   bool higher_is_better = false;
+  ProcessSet process_set{};
 };
 
 // Stops all ranks in the same epoch: what is compared is the metric's average over the ranks.

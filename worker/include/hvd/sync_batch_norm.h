@@ -15,24 +15,32 @@ namespace hvd {
 // is shared. Parameters, buffers and options are those of torch::nn::BatchNorm2d, so that each
 // loads what the other has saved.
 //
-// forward(): an allgather of 2 * features + 1 numbers, with the exchange of rows before it;
-// backward(): one allreduce of 2 * features. Gradients of weight and bias are those of this rank's
-// batch: DistributedOptimizer averages them as all others. Throws Error(invalid_argument) for other
-// input, Error(mismatch) when the layers of two ranks have different numbers of features. Threads
-// as the collectives in <hvd/hvd.h>.
+// The batches of the process set's ranks, where one is given. forward(): an allgather of
+// 2 * features + 1 numbers; backward(): one allreduce of 2 * features; on a GPU no host waits.
+// Gradients of weight and bias are those of this rank's batch: DistributedOptimizer averages them
+// as all others. Throws Error(invalid_argument) for other input, Error(mismatch) when the layers of
+// two ranks have different numbers of features. Threads as the collectives in <hvd/hvd.h>.
 class HVD_EXPORT SyncBatchNormImpl
     : public torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
-  explicit SyncBatchNormImpl(std::int64_t features)
-      : SyncBatchNormImpl(torch::nn::BatchNormOptions(features)) {}
-  explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& layer)
-      : torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions>(layer) {}
+  explicit SyncBatchNormImpl(std::int64_t features, const ProcessSet& process_set = {})
+      : SyncBatchNormImpl(torch::nn::BatchNormOptions(features), process_set) {}
+  explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& layer,
+                             const ProcessSet& process_set = {})
+      : torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions>(layer),
+        process_set_(process_set) {}
 
   at::Tensor forward(const at::Tensor& input);
   void pretty_print(std::ostream& stream) const override;
 
  protected:
   void _check_input_dim(const at::Tensor& input) override;
+
+ private:
+  // Into the running statistics.
+  void note_batch(const at::Tensor& mean, const at::Tensor& variance, const at::Tensor& count);
+
+  ProcessSet process_set_;
 };
 TORCH_MODULE(SyncBatchNorm);
 

@@ -66,6 +66,7 @@ HVD_EXPORT TensorHandle allgather_async(const at::Tensor& tensor,
 HVD_EXPORT TensorHandle reducescatter_async(const at::Tensor& tensor,
                                             ReduceOp op = ReduceOp::average,
                                             const ScaleFactors& scale = {},
+                                            Compression compression = Compression::none,
                                             const OperationOptions& options = {});
 // synchronize_alltoall() gives the received splits besides.
 HVD_EXPORT TensorHandle alltoall_async(const at::Tensor& tensor,
@@ -81,6 +82,7 @@ HVD_EXPORT TensorHandle grouped_allgather_async(const std::vector<at::Tensor>& t
 HVD_EXPORT TensorHandle grouped_reducescatter_async(const std::vector<at::Tensor>& tensors,
                                                     ReduceOp op = ReduceOp::average,
                                                     const ScaleFactors& scale = {},
+                                                    Compression compression = Compression::none,
                                                     const OperationOptions& options = {});
 
 // True when synchronize() would return or throw at once.

@@ -26,7 +26,7 @@
 
 namespace hvd {
 
-// Gradients: allreduce, grouped_allreduce, broadcast, allgather, reducescatter and alltoall give
+// Gradients: allreduce, broadcast, allgather, reducescatter, their grouped forms and alltoall give
 // results that autograd goes back through, if a tensor requires a gradient and autograd records.
 // The gradient is that of the sum of all ranks' losses; of a reduction, with its own op and scale
 // factors (average or sum, else backward() throws Error(invalid_argument)). In backward() a
@@ -71,14 +71,15 @@ HVD_EXPORT at::Tensor allgather(const at::Tensor& tensor, const OperationOptions
 // others. All ranks have the same number of rows; average and sum only.
 HVD_EXPORT at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                                     const ScaleFactors& scale = {},
+                                    Compression compression = Compression::none,
                                     const OperationOptions& options = {});
 // Many tensors at once, each with rows of its own; after one exchange of the rows of all.
 HVD_EXPORT std::vector<at::Tensor> grouped_allgather(const std::vector<at::Tensor>& tensors,
                                                      const OperationOptions& options = {});
-HVD_EXPORT std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& tensors,
-                                                         ReduceOp op = ReduceOp::average,
-                                                         const ScaleFactors& scale = {},
-                                                         const OperationOptions& options = {});
+HVD_EXPORT std::vector<at::Tensor> grouped_reducescatter(
+    const std::vector<at::Tensor>& tensors, ReduceOp op = ReduceOp::average,
+    const ScaleFactors& scale = {}, Compression compression = Compression::none,
+    const OperationOptions& options = {});
 // splits[r] rows go to rank r, in rank order; rows beyond their sum go nowhere. Without splits each
 // rank gets the same number, and the rows must be a multiple of size().
 struct AlltoallResult {
@@ -96,11 +97,24 @@ HVD_EXPORT AlltoallResult synchronize_alltoall(const TensorHandle& handle);
 HVD_EXPORT at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                                        const OperationOptions& options = {});
 
-// Rank `root`'s parameters and buffers to everybody, in place, in the module's own order.
-HVD_EXPORT void broadcast_parameters(torch::nn::Module& module, int root = 0);
+// Of everything down to metric_average: the ranks of `process_set` call it together, and `root` is
+// a rank of the job among them.
+
+// Rank `root`'s tensors to everybody, in place and all at once: a module's parameters and buffers,
+// variables by name (named_parameters()), or a list of them, which is known by its places. Names,
+// shapes and dtypes are the same on all ranks, in any order; each broadcast is called
+// "broadcast_parameters.NAME", so that an error names the tensor. After an error the others have
+// been sent all the same.
+HVD_EXPORT void broadcast_parameters(torch::nn::Module& module, int root = 0,
+                                     const ProcessSet& process_set = {});
+HVD_EXPORT void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& variables,
+                                     int root = 0, const ProcessSet& process_set = {});
+HVD_EXPORT void broadcast_parameters(const std::vector<at::Tensor>& variables, int root = 0,
+                                     const ProcessSet& process_set = {});
 // Rank `root`'s state (momentum, step counts, history of LBFGS) and options (learning rates) to
 // everybody. The optimizers are of one class and have the same parameters in the same order.
-HVD_EXPORT void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root = 0);
+HVD_EXPORT void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root = 0,
+                                          const ProcessSet& process_set = {});
 
 // The averaged gradients of `outputs`, without an optimizer: torch::autograd::grad, then one
 // grouped_allreduce. An input that has no part in the outputs counts with zeros.
@@ -111,10 +125,10 @@ HVD_EXPORT std::vector<at::Tensor> distributed_grad(const std::vector<at::Tensor
                                                     const OperationOptions& options = {});
 
 // The mean of a number over all ranks (a loss, an accuracy).
-HVD_EXPORT double metric_average(double value);
+HVD_EXPORT double metric_average(double value, const ProcessSet& process_set = {});
 // The same of several at once, by name. Every rank has the same names.
-HVD_EXPORT std::map<std::string, double> metric_average(
-    const std::map<std::string, double>& values);
+HVD_EXPORT std::map<std::string, double> metric_average(const std::map<std::string, double>& values,
+                                                        const ProcessSet& process_set = {});
 
 struct DistributedOptimizerOptions {
   // adasum: not gradients are combined but what the optimizer's own step on this rank's gradients
@@ -132,6 +146,8 @@ struct DistributedOptimizerOptions {
   int backward_passes_per_step = 1;
   // Divides by backward_passes_per_step, so that the gradient is that of the mean loss.
   bool average_aggregated_gradients = false;
+  // An average divides by size(): so are the gradients of `local` divided, to be of the same scale.
+  bool scale_local_gradients = true;
   // Splits the division of an average: by this before the sum, by size() over this after it. With
   // op average only; a power of 2 between 1 and size() keeps sums in fp16 from overflowing without
   // a loss of bits.
@@ -146,6 +162,13 @@ struct DistributedOptimizerOptions {
   // not yet. The optimizer itself must take sparse gradients (SGD, Adagrad), or the program makes
   // .grad dense between synchronize() and step().
   std::vector<at::Tensor> sparse{};
+  // Parameters that every rank trains on its own (Horovod's local layers): their gradients stay
+  // this rank's. Not with op adasum, nor in groups or sparse.
+  std::vector<at::Tensor> local{};
+  // What to call the parameters in errors, stall reports and the timeline:
+  // module->named_parameters(), the same on all ranks. It has all that the optimizer trains, or
+  // nothing: then they are "parameter 0" and so on, in the optimizer's order.
+  torch::OrderedDict<std::string, at::Tensor> named_parameters{};
   // The ranks that train together; the optimizer is made on those alone, in the same order as any
   // other of theirs.
   ProcessSet process_set{};

@@ -1,0 +1,37 @@
+#include "worker/torch/local_gradients.h"
+
+#include <utility>
+
+#include "worker/torch/tensor_types.h"
+
+namespace hvdrun {
+
+LocalGradients::LocalGradients(std::vector<at::Tensor> parameters,
+                               const hvd::DistributedOptimizerOptions& options)
+    : parameters_(std::move(parameters)) {
+  for (const at::Tensor& parameter : parameters_)
+    for (const at::Tensor& sparse : options.sparse)
+      if (parameter.is_same(sparse))
+        invalid_tensor("DistributedOptimizer: a parameter is in local and in sparse");
+  if (options.average_aggregated_gradients) divisor_ = options.backward_passes_per_step;
+  if (options.scale_local_gradients && options.op == hvd::ReduceOp::average)
+    divisor_ *= ranks_of({{}, options.process_set, {}});
+}
+
+void LocalGradients::finish() {
+  if (finished_) return;
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : parameters_)
+    if (parameter.grad().defined() && divisor_ != 1) parameter.mutable_grad().div_(divisor_);
+  finished_ = true;
+}
+
+void LocalGradients::zero() {
+  for (at::Tensor& parameter : parameters_) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (gradient.defined()) gradient = gradient.detach().zero_();
+  }
+  next_round();
+}
+
+}  // namespace hvdrun

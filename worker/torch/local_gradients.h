@@ -1,0 +1,28 @@
+// Gradients of parameters that every rank trains on its own.
+#pragma once
+
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <hvd/torch.h>
+
+namespace hvdrun {
+
+class LocalGradients {
+ public:
+  LocalGradients(std::vector<at::Tensor> parameters,
+                 const hvd::DistributedOptimizerOptions& options);
+
+  // To the scale of the gradients that are reduced; once in a round.
+  void finish();
+  void next_round() { finished_ = false; }
+  // All to zero, in place.
+  void zero();
+
+ private:
+  std::vector<at::Tensor> parameters_;
+  double divisor_ = 1;
+  bool finished_ = false;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,23 @@
+// That the optimizers of all ranks mean the same by their operations.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <hvd/torch.h>
+
+#include "worker/torch/parameter_names.h"
+
+namespace hvdrun {
+
+// What must be the same on all ranks, in words: a line for each parameter, one for the options.
+std::vector<std::string> layout_of(const std::vector<at::Tensor>& parameters,
+                                   const ParameterNames& names,
+                                   const hvd::DistributedOptimizerOptions& options);
+
+// The name that ranks give the optimizer. Throws Error(mismatch) on every rank of the set when the
+// lines differ, which shows the first that does: buckets of other shapes would be added up without
+// complaint wherever their sizes happen to agree.
+std::string confirm_same_layout(const std::vector<std::string>& lines, const hvd::ProcessSet& set);
+
+}  // namespace hvdrun
