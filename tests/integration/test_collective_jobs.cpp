@@ -1,18 +1,13 @@
 // Collectives between real processes, for long, and with processes that are killed.
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <random>
-#include <regex>
-#include <signal.h>
-#include <thread>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
+#include "tests/integration/killed_rank.h"
 #include "tests/integration/run_program.h"
 #include "tests/soak.h"
 
@@ -112,43 +107,7 @@ TEST_CASE("collectives take no memory that grows with the buffers", "[collective
 }
 
 TEST_CASE("whoever is killed in a collective is named by all others", "[soak][collectives]") {
-  const auto seed = soak_seed("kills in collectives");
-  std::mt19937_64 random(seed);
-  const std::size_t kills = soak_count(200);
-  long long slowest = 0;
-  for (std::size_t i = 0; i < kills; ++i) {
-    const int np = 2 + static_cast<int>(random() % 3);
-    const int victim = static_cast<int>(random() % static_cast<unsigned>(np));
-    const auto moment = std::chrono::microseconds(random() % 20'000);
-    CAPTURE(seed, i, np, victim, moment.count());
-    Background job({.args = {build_path("hvdrun"), "--tag-output", "off", "--grace", "TERM,5s,KILL",
-                             "-np", std::to_string(np), sequence_probe(), "until-lost"}});
-    std::string output;
-    for (int rank = 0; rank < np; ++rank)
-      output = job.wait_for_output("(rank " + std::to_string(rank) + ")", 10s);
-    std::smatch found;
-    const std::regex line("process ([0-9]+) \\(rank " + std::to_string(victim) + "\\)");
-    REQUIRE(std::regex_search(output, found, line));
-    std::this_thread::sleep_for(moment);
-    REQUIRE(::kill(std::stoi(found[1]), SIGKILL) == 0);
-    const int code = job.wait(10s);
-    output = job.wait_for_output("", 1s);
-    INFO(output);
-    CHECK(code == 128 + SIGKILL);
-    CHECK(output.find("hvdrun: rank " + std::to_string(victim) + " on localhost") !=
-          std::string::npos);
-    // Each survivor: in time, and by name.
-    const std::regex news("lost after ([0-9]+) ms: .*rank " + std::to_string(victim) + "[^0-9]");
-    int survivors = 0;
-    for (auto at = std::sregex_iterator(output.begin(), output.end(), news);
-         at != std::sregex_iterator(); ++at) {
-      ++survivors;
-      slowest = std::max(slowest, std::stoll((*at)[1]));
-    }
-    CHECK(survivors == np - 1);
-  }
-  std::cout << kills << " kills in collectives, the slowest error after " << slowest << " ms\n";
-  CHECK(slowest < 1000);
+  check_killed_ranks("collectives", {sequence_probe(), "until-lost"});
 }
 
 }  // namespace

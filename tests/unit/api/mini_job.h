@@ -37,9 +37,10 @@ class MiniJob {
   using Body = std::function<std::string(int rank)>;
 
   // Knobs of the agent.
-  std::uint32_t hosts = 1;       // what the topology says
-  int agent_dies_after_ms = -1;  // closes all lines so long after the fence
-  int ranks_to_start = -1;       // fewer than size: the others never come
+  std::uint32_t hosts = 1;         // what the topology says
+  int agent_dies_after_ms = -1;    // closes all lines so long after the fence
+  std::chrono::seconds limit{60};  // ranks that run longer are killed
+  int ranks_to_start = -1;         // fewer than size: the others never come
   std::map<std::string, std::string> environment;
   // Of one rank, besides.
   std::function<std::map<std::string, std::string>(int rank)> environment_of;
@@ -149,7 +150,7 @@ class MiniJob {
 
   void serve(const std::vector<pid_t>& pids, const std::vector<UniqueFd>& pipes,
              std::vector<ProcessResult>& results) {
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto give_up = std::chrono::steady_clock::now() + limit;
     std::size_t open = pipes.size();
     std::vector<bool> ended(pipes.size(), false);
     while (open > 0) {
@@ -245,6 +246,8 @@ class MiniJob {
       auto found = segments_.find(get.name);
       if (found == segments_.end()) found = segments_.emplace(get.name, make_memfd(get.size)).first;
       answer(connection, Segment{get.request, Errc::ok, get.size}, {found->second.get()});
+    } else if (frame.type == MessageType::segment_drop) {
+      segments_.erase(take<SegmentDrop>(frame).name);
     } else if (frame.type == MessageType::fence_enter) {
       if (++waiting_ < size_) return;
       waiting_ = 0;

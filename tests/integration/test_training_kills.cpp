@@ -1,0 +1,13 @@
+#include <catch2/catch.hpp>
+
+#include "tests/integration/killed_rank.h"
+
+namespace hvdrun::test {
+namespace {
+
+TEST_CASE("whoever is killed in a training is named by all others", "[soak][torch][kill]") {
+  check_killed_ranks("trainings", {build_path("tests/integration/torch_kill_probe")});
+}
+
+}  // namespace
+}  // namespace hvdrun::test
