@@ -102,6 +102,8 @@ TEST_CASE("text-nnlm begins with vectors of a file, and stops when it learns no 
     std::ofstream out(file);
     out << "film";
     for (int i = 0; i < 128; ++i) out << " 0.25";
+    out << "\n. .";
+    for (int i = 0; i < 128; ++i) out << " 0.5";
     out << "\n";
   }
   // Frozen and with a rate of nearly 0 nothing gets better for long.
@@ -112,6 +114,7 @@ TEST_CASE("text-nnlm begins with vectors of a file, and stops when it learns no 
   REQUIRE(result.exit_code == 0);
   CHECK_THAT(result.out, Catch::Contains("validation loss no lower for 2 epochs in a row: done"));
   CHECK_THAT(result.out, !Catch::Contains("epoch 9/9"));
+  CHECK_THAT(result.err, Catch::Contains("words.vec: 1 lines left out, whose word is none"));
   // The rows of a vocabulary are other words' than those of a hash.
   const std::string state = folder.path() + "/state";
   const std::vector<std::string> known = {"--vocabulary", "50", "--batch-size", "100"};

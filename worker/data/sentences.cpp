@@ -23,12 +23,6 @@ std::optional<Sentences> parse_sentences(std::string_view name, std::string_view
   Sentences sentences;
   sentences.skipped = table->skipped;
   sentences.first_skipped = table->first_skipped;
-  if (options.vocabulary > 0) {
-    Vocabulary::Counts counts;
-    for (const auto& row : table->rows)
-      for (const std::string& word : words_of(row[*text])) ++counts[word];
-    sentences.vocabulary = Vocabulary(counts, options.vocabulary);
-  }
   bool said = false;
   const auto skip = [&](std::size_t row, const char* why) {
     ++sentences.skipped;
@@ -36,20 +30,28 @@ std::optional<Sentences> parse_sentences(std::string_view name, std::string_view
     sentences.first_skipped += (sentences.first_skipped.empty() ? "" : "; ") + std::string(name) +
                                ": sentence " + std::to_string(row + 1) + ": " + why;
   };
+  std::vector<std::size_t> kept;  // rows
   for (std::size_t row = 0; row < table->rows.size(); ++row) {
     const std::string& given = table->rows[row][*label];
     if (given != "0" && given != "1") {
       skip(row, "a label of 0 or 1 is expected");
       continue;
     }
-    std::vector<std::uint32_t> words = word_numbers(table->rows[row][*text], sentences.vocabulary);
-    if (words.empty()) {
+    if (words_of(table->rows[row][*text]).empty()) {
       skip(row, "no word in it");
       continue;
     }
-    sentences.words.push_back(std::move(words));
+    kept.push_back(row);
     sentences.labels.push_back(given == "1");
   }
+  if (options.vocabulary > 0) {
+    Vocabulary::Counts counts;
+    for (const std::uint32_t i : split_sentences(sentences.labels, options.split_seed).train)
+      for (const std::string& word : words_of(table->rows[kept[i]][*text])) ++counts[word];
+    sentences.vocabulary = Vocabulary(counts, options.vocabulary);
+  }
+  for (const std::size_t row : kept)
+    sentences.words.push_back(word_numbers(table->rows[row][*text], sentences.vocabulary));
   if (sentences.size() > 0) return sentences;
   error = std::string(name) + ": no sentence with a label of 0 or 1";
   if (!sentences.first_skipped.empty()) error += " (" + sentences.first_skipped + ")";

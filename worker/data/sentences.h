@@ -31,8 +31,10 @@ struct Sentences {
 struct SentenceOptions {
   std::string text_column = "text";
   std::string label_column = "label";
-  // So many of the file's most frequent words have a number of their own.
+  // So many of the words that are most frequent in the training part of split_sentences() have a
+  // number of their own: those of the other parts are as new as they will be later.
   std::size_t vocabulary = 0;
+  std::uint64_t split_seed = 1;
 };
 
 // None, and `error` names `name` and says what is wrong: no table, no such column, no sentence.

@@ -45,6 +45,7 @@ std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string
   vectors.dimension = dimension;
   std::vector<bool> known(kWordNumbers);
   std::vector<float> values(dimension);
+  std::vector<std::string_view> fields;
   std::size_t number = 0;
   const auto fail = [&](const std::string& what) {
     error = std::string(name) + ": line " + std::to_string(number) + ": " + what;
@@ -55,17 +56,23 @@ std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (++number == 1 && is_header(line)) continue;
-    const std::string_view word = next_field(line);
-    if (word.empty()) continue;
-    std::size_t count = 0;
-    for (std::string_view field = next_field(line); !field.empty(); field = next_field(line)) {
-      if (count == dimension) return fail("more than " + std::to_string(dimension) + " numbers");
-      if (!parse_value(field, values[count++]))
-        return fail("'" + std::string(field.substr(0, 40)) + "' is no finite number");
-    }
-    if (count < dimension)
-      return fail(std::to_string(count) + " numbers, not " + std::to_string(dimension));
-    const std::vector<std::uint32_t> numbers = word_numbers(word, vocabulary);
+    fields.clear();
+    for (std::string_view field = next_field(line); !field.empty(); field = next_field(line))
+      fields.push_back(field);
+    if (fields.empty()) continue;
+    if (fields.size() <= dimension)
+      return fail(std::to_string(fields.size() - 1) + " numbers, not " + std::to_string(dimension));
+    const std::size_t words = fields.size() - dimension;
+    // A file of longer vectors is seen in its first line; later ones begin with a phrase, "at 1".
+    float ignored = 0;
+    if (words > 1 && vectors.words.empty() && vectors.skipped == 0 &&
+        parse_value(fields[1], ignored))
+      return fail("more than " + std::to_string(dimension) + " numbers");
+    for (std::size_t i = 0; i < dimension; ++i)
+      if (!parse_value(fields[words + i], values[i]))
+        return fail("'" + std::string(fields[words + i].substr(0, 40)) + "' is no finite number");
+    const std::vector<std::uint32_t> numbers =
+        words == 1 ? word_numbers(fields[0], vocabulary) : std::vector<std::uint32_t>();
     if (numbers.size() != 1) {
       ++vectors.skipped;
       continue;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,14 @@ struct Batch {
   at::Tensor labels;  // int64 [n]
 };
 
-// One thread uses it. What goes wrong in the middle of a pass is thrown as std::runtime_error that
-// names the file.
+// What is wrong with the data in the middle of a pass; names the file. The program ends with
+// exit_no_input.
+class DataError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// One thread uses it. next() throws DataError.
 class Dataset {
  public:
   Dataset() = default;

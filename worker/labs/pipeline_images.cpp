@@ -83,7 +83,7 @@ std::optional<Batch> PipelineImages::next() {
   std::string error;
   // The tensors are the pipeline's own memory, which goes back to it with the last of them.
   const std::shared_ptr<CroppedImages> owner = pipeline_.next(error);
-  if (!error.empty()) throw std::runtime_error(error);
+  if (!error.empty()) throw DataError(error);
   if (!owner) return std::nullopt;
   const auto n = static_cast<std::int64_t>(owner->labels.size());
   const auto keep = [owner](void*) {};

@@ -55,10 +55,11 @@ std::optional<Batch> TextBatches::next() {
 
 std::optional<DataSets> open_sentences(const DataRequest& request, std::string& error) {
   const std::string path = request.directory + "/sentences.csv";
-  std::optional<Sentences> read = read_sentences(
-      path,
-      {request.text_column, request.label_column, static_cast<std::size_t>(request.vocabulary)},
-      error);
+  std::optional<Sentences> read =
+      read_sentences(path,
+                     {request.text_column, request.label_column,
+                      static_cast<std::size_t>(request.vocabulary), request.seed},
+                     error);
   if (!read) {
     error += "; scripts/make-dataset text DIR makes a set";
     return std::nullopt;

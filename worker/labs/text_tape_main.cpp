@@ -81,7 +81,12 @@ void run(const TapeOptions& options) {
     double loss_sum = 0;
     int steps = 0;
     while (const auto batch = data->train->next()) {
-      const torch::Tensor loss = model->loss(model->forward(batch->inputs), batch->labels);
+      const torch::Tensor mean = model->loss(model->forward(batch->inputs), batch->labels);
+      // What division leaves makes some ranks' parts one sentence longer: each sentence counts
+      // alike.
+      const auto of_all = order.step(static_cast<std::size_t>(steps), of_rank, hvd::size()).size();
+      const torch::Tensor loss = mean * (static_cast<double>(batch->labels.size(0)) * hvd::size() /
+                                         static_cast<double>(of_all));
       // The gradients of the loss with regard to the variables, averaged over the ranks.
       const std::vector<torch::Tensor> gradients = hvd::distributed_grad({loss}, variables);
       for (std::size_t i = 0; i < variables.size(); ++i) variables[i].mutable_grad() = gradients[i];

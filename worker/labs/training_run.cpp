@@ -58,7 +58,8 @@ class TrainingRun {
                 ? ""
                 : "--sync-batch-norm: " + options_.model + " normalises no batches",
             exit_usage);
-    take_word_vectors(*model_, options_, data.vocabulary);
+    const std::string left_out = take_word_vectors(*model_, options_, data.vocabulary);
+    if (!left_out.empty()) console_.warn(left_out);
     make_word_gradients_sparse(*model_, options_);
     hvd::broadcast_parameters(*model_);
     if (options_.dtype == "fp64") model_->to(at::kDouble);
@@ -323,6 +324,10 @@ int run_training(const TrainOptions& options) {
     if (*quit.what() != '\0') complain(quit.what());
     leave_together();
     return quit.exit_code();
+  } catch (const DataError& error) {
+    complain(error.what());
+    hvd::shutdown();
+    return exit_no_input;
   } catch (const c10::Error& error) {
     complain(error.what_without_backtrace());
     hvd::shutdown();

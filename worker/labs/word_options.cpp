@@ -10,17 +10,23 @@
 
 namespace hvdrun {
 
-void take_word_vectors(LabModel& model, const TrainOptions& options, const Vocabulary& vocabulary) {
+std::string take_word_vectors(LabModel& model, const TrainOptions& options,
+                              const Vocabulary& vocabulary) {
   std::string error;
+  std::string skipped;
   if (!options.embedding.empty() && hvd::rank() == 0) {
     const std::vector<torch::Tensor> words = model.word_parameters();
     const auto dimension = static_cast<std::size_t>(words.at(0).size(1));
     const auto vectors = read_word_vectors(options.embedding, dimension, vocabulary, error);
     if (vectors) model.set_word_vectors(*vectors);
+    if (vectors && vectors->skipped > 0)
+      skipped = options.embedding + ": " + std::to_string(vectors->skipped) +
+                " lines left out, whose word is none of a sentence (punctuation, a blank in it)";
   }
   agree(error, exit_no_input);
-  if (!options.freeze_embedding) return;
-  for (torch::Tensor& parameter : model.word_parameters()) parameter.requires_grad_(false);
+  if (options.freeze_embedding)
+    for (torch::Tensor& parameter : model.word_parameters()) parameter.requires_grad_(false);
+  return skipped;
 }
 
 void make_word_gradients_sparse(LabModel& model, const TrainOptions& options) {

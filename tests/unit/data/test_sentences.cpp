@@ -95,6 +95,23 @@ TEST_CASE("a file without sentences is an error that says why", "[sentences]") {
   CHECK(error_of("") == "f.csv:1: no row with the names of the columns");
 }
 
+TEST_CASE("a vocabulary has the words of the training sentences only", "[sentences]") {
+  std::string csv = "text,label\n";
+  for (int i = 0; i < 40; ++i)
+    csv += "word" + std::to_string(i) + "," + std::to_string(i % 2) + "\n";
+  std::string error;
+  for (const std::uint64_t seed : {1, 2}) {
+    const auto read = parse_sentences("f", csv, {"text", "label", 1000, seed}, error);
+    REQUIRE(read);
+    const SentenceSplit split = split_sentences(read->labels, seed);
+    CHECK(split.train.size() == 32);
+    CHECK(read->vocabulary.size() == 32);
+    for (const std::uint32_t i : split.train) CHECK(read->words[i][0] <= 32);
+    for (const std::uint32_t i : split.validation) CHECK(read->words[i][0] > 32);
+    for (const std::uint32_t i : split.test) CHECK(read->words[i][0] > 32);
+  }
+}
+
 TEST_CASE("a split keeps the labels' shares and every sentence once", "[sentences]") {
   std::vector<std::uint8_t> labels(1000, 0);
   for (std::size_t i = 0; i < labels.size(); i += 5) labels[i] = 1;

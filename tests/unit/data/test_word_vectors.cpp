@@ -37,6 +37,16 @@ TEST_CASE("word vectors are read by word, with and without a header", "[vectors]
   }
 }
 
+TEST_CASE("words with a blank are left out and counted", "[vectors]") {
+  std::string error;
+  const auto vectors =
+      parse_word_vectors("f", ". . 1 2\ngood 1 2\nat 5 3 4\nfine 5 6\n", 2, {}, error);
+  INFO(error);
+  REQUIRE(vectors);
+  CHECK(vectors->skipped == 2);
+  CHECK(vectors->values == std::vector<float>{1, 2, 5, 6});
+}
+
 TEST_CASE("words of a vocabulary keep their vectors apart", "[vectors]") {
   std::map<std::uint32_t, std::string> seen;
   std::pair<std::string, std::string> alike;
@@ -63,6 +73,7 @@ TEST_CASE("what is no file of word vectors is one line with its place", "[vector
   CHECK(vectors_error("5 2\n") == "f.vec: no words");
   CHECK(vectors_error("good 1 2\nbad 1\n") == "f.vec: line 2: 1 numbers, not 2");
   CHECK(vectors_error("good 1 2 3\n") == "f.vec: line 1: more than 2 numbers");
+  CHECK(vectors_error("good 1 2\nat 1 x 3\n") == "f.vec: line 2: 'x' is no finite number");
   CHECK(vectors_error("good 1 x\n") == "f.vec: line 1: 'x' is no finite number");
   CHECK(vectors_error("good 1 inf\n") == "f.vec: line 1: 'inf' is no finite number");
   CHECK(vectors_error("good 1 1e999\n") == "f.vec: line 1: '1e999' is no finite number");

@@ -113,7 +113,7 @@ TEST_CASE("a linear model hardly learns the made-up painters", "[linear]") {
   const double accuracy =
       linear_accuracy({3 * kSeen * kSeen, 5}, pictures(known), pictures(unseen));
   std::printf("linear on painters %.1f %%\n", 100 * accuracy);
-  CHECK(accuracy < 0.45);  // artists-resnet: above 52
+  CHECK(accuracy < 0.42);  // artists-resnet: above 60
 }
 
 TEST_CASE("a sum over words does not understand the made-up reviews", "[linear]") {
