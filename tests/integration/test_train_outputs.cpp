@@ -45,6 +45,22 @@ std::set<std::string> names_in(const std::string& folder) {
   return names;
 }
 
+TEST_CASE("an epoch that --max-steps cuts short is told of, and not checkpointed", "[train]") {
+  const TempFolder files;
+  const std::string metrics = files.path() + "/metrics";
+  const std::string state = files.path() + "/state";
+  const RunResult result =
+      train_on_few("2", {"--max-steps", "3", "--metrics-file", metrics, "--checkpoint", state});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  std::ifstream in(metrics);
+  std::string line;
+  REQUIRE(std::getline(in, line));
+  CHECK_THAT(line, Catch::Contains("\"epoch\": 1,") && Catch::Contains("\"steps\": 3,"));
+  CHECK_FALSE(std::getline(in, line));
+  CHECK_FALSE(std::filesystem::exists(state));
+}
+
 TEST_CASE("a folder of checkpoints is gone on from, past a damaged one", "[train]") {
   const TempFolder files;
   const std::string folder = files.path() + "/states";

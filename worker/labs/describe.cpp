@@ -32,9 +32,12 @@ std::string layer_line(const std::string& name, const std::string& kind, const s
 
 }  // namespace
 
-std::string describe_model(const ModelInfo& info, const ModelShape& shape) {
+std::string describe_model(const ModelInfo& info, const ModelShape& shape,
+                           std::int64_t image_size) {
   const auto model = info.make(shape);
-  const std::vector<Layer> layers = layers_of(*model, model->example(1));
+  const std::vector<Layer> layers =
+      layers_of(*model, info.data.photographs ? at::zeros({1, 3, image_size, image_size})
+                                              : model->example(1));
   std::size_t name_width = 5;
   for (const Layer& layer : layers) name_width = std::max(name_width, layer.name.size());
   std::string text = std::string(info.name) + ": " + info.summary + "\ndata: " + info.data.name +

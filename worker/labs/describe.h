@@ -1,13 +1,15 @@
 // What `train --describe` prints of a model: its layers, one a line, and the sum of its parameters.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "worker/labs/models/registry.h"
 
 namespace hvdrun {
 
-// Makes the model and sends one example through it.
-std::string describe_model(const ModelInfo& info, const ModelShape& shape);
+// Makes the model and sends one example through it; a photograph has sides of `image_size` pixels.
+std::string describe_model(const ModelInfo& info, const ModelShape& shape,
+                           std::int64_t image_size = 224);
 
 }  // namespace hvdrun

@@ -220,7 +220,7 @@ const std::vector<OptionRow>& option_rows() {
        [](const To& from) { return std::to_string(from.seed); }},
       whole(
           "max-steps", [](To & to) -> auto& { return to.max_steps; }, 0, 1'000'000'000'000,
-          "stop after N steps in all"),
+          "stop after N steps in all; the epoch that they cut short is told of as a whole one"),
       file(
           "checkpoint", "FILE", [](To & to) -> auto& { return to.checkpoint; },
           "write this file after every whole epoch, over the one of before"),

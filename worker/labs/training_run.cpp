@@ -243,14 +243,19 @@ class TrainingRun {
     console_.end_epoch(score, seconds.count(), progress_.seconds,
                        schedules_.empty() ? std::nullopt : std::optional<double>(rate()),
                        train.waited());
-    // --max-steps cut it short
-    if (progress_.steps - before < static_cast<std::int64_t>(whole)) return;
-    ++progress_.epochs;
-    EpochResult result{progress_.epochs, progress_.steps, score,
-                       seconds.count(),  rate(),          std::nullopt};
+    // --max-steps cut it short: it is told of, but a resumed run would begin it anew.
+    const bool cut = progress_.steps - before < static_cast<std::int64_t>(whole);
+    if (!cut) ++progress_.epochs;
+    EpochResult result{progress_.epochs + (cut ? 1 : 0),
+                       progress_.steps,
+                       score,
+                       seconds.count(),
+                       rate(),
+                       std::nullopt};
     if (recipe_.target_accuracy > 0 || recipe_.stops_on_loss || outputs_.wants_validation())
       result.validation = validate(trainer, validation);
     outputs_.add_epoch(result);
+    if (cut) return;
     outputs_.save(progress_.epochs, [this] {
       return encode_checkpoint(checkpoint_names(), *model_, *optimizer_, progress_);
     });
@@ -344,7 +349,8 @@ int run_training(const TrainOptions& options) {
 int run_description(const TrainOptions& options) {
   ParsedOptions described{std::nullopt, exit_ok, {}};
   try {
-    described.text = describe_model(*find_model(options.model), options.shape);
+    described.text =
+        describe_model(*find_model(options.model), options.shape, options.data.image_size);
   } catch (const std::exception& error) {
     complain(error.what());
     return exit_failed;

@@ -75,5 +75,13 @@ TEST_CASE("every model is described by its names, its layers and their sum", "[d
   }
 }
 
+TEST_CASE("photographs are described at the size that was asked for", "[models]") {
+  const ModelInfo* const resnet = find_model("resnet50");
+  REQUIRE(resnet != nullptr);
+  CHECK_THAT(describe_model(*resnet, resnet->shape), Contains("[1, 64, 112, 112]"));
+  CHECK_THAT(describe_model(*resnet, resnet->shape, 64),
+             Contains("[1, 64, 32, 32]") && !Contains("112, 112"));
+}
+
 }  // namespace
 }  // namespace hvdrun
