@@ -35,6 +35,17 @@ TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "
   }
 }
 
+TEST_CASE("options of the optimizer together compute what one process would", "[torch]") {
+  for (const char* const ranks : {"1", "2", "3", "4"}) {
+    const RunResult result = hvdrun(
+        {"-np", ranks, build_path("tests/integration/torch_combination_probe")}, {.limit = 120s});
+    std::printf("np %s:\n%s", ranks, result.out.c_str());
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+  }
+}
+
 TEST_CASE("halves of a job share states, metrics and batches in process sets", "[torch]") {
   for (const char* const ranks : {"2", "3", "4"}) {
     const TempFolder folder;
