@@ -3,9 +3,8 @@
 #include <fstream>
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
 #include "tests/unit/data/temporary_folder.h"
+#include "tests/unit/torch/catch_with_torch.h"
 #include "worker/data/records.h"
 #include "worker/labs/epoch_records.h"
 

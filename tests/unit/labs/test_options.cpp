@@ -1,7 +1,6 @@
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
+#include "tests/unit/torch/catch_with_torch.h"
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/models/registry.h"
 #include "worker/labs/option_rows.h"

@@ -9,11 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/unique_fd.h"
 #include "tests/soak.h"
 #include "tests/unit/data/temporary_folder.h"
+#include "tests/unit/torch/catch_with_torch.h"
 #include "worker/labs/checked_file.h"
 #include "worker/labs/checkpoint_folder.h"
 #include "worker/labs/curve_plot.h"

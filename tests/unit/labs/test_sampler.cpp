@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include <catch2/catch.hpp>
-
+#include "tests/unit/torch/catch_with_torch.h"
 #include "worker/labs/checked_file.h"
 #include "worker/labs/sampler.h"
 

@@ -1,5 +1,4 @@
-#include <catch2/catch.hpp>
-
+#include "tests/unit/torch/catch_with_torch.h"
 #include "worker/labs/thread_plan.h"
 
 namespace hvdrun {
