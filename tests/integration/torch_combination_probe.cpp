@@ -20,15 +20,15 @@ using hvdrun::test::error_of;
 using hvdrun::test::expect;
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
-using Optimizer = torch::optim::Optimizer;
-using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const Tensors&)>;
+using Inner = torch::optim::Optimizer;
+using MakeInner = std::function<std::unique_ptr<Inner>(const Tensors&)>;
 
-constexpr int kSteps = 5;
+constexpr int kTrainedSteps = 5;
 
-struct Net {
+struct TinyNet {
   torch::nn::Sequential stack{nullptr};
   Tensors parameters;
-  Net() {
+  TinyNet() {
     torch::manual_seed(7);
     stack =
         torch::nn::Sequential(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Linear(8, 3));
@@ -44,9 +44,9 @@ struct Net {
   }
 };
 
-struct Case {
+struct Combination {
   std::string name;
-  MakeOptimizer make;
+  MakeInner make;
   hvd::DistributedOptimizerOptions options;
   double bound = 1e-12;
   bool uneven = false;  // rank r of the job has r mod 3 steps less, and joins
@@ -54,18 +54,20 @@ struct Case {
   bool scaled = false;
 };
 
-int steps_of(const Case& one, int rank) { return one.uneven ? kSteps - rank % 3 : kSteps; }
+int steps_of_rank(const Combination& one, int rank) {
+  return one.uneven ? kTrainedSteps - rank % 3 : kTrainedSteps;
+}
 
-std::unique_ptr<Optimizer> momentum(const Tensors& parameters) {
+std::unique_ptr<Inner> inner_momentum(const Tensors& parameters) {
   return std::make_unique<torch::optim::SGD>(parameters,
                                              torch::optim::SGDOptions(0.1).momentum(0.9));
 }
-std::unique_ptr<Optimizer> adam(const Tensors& parameters) {
+std::unique_ptr<Inner> inner_adam(const Tensors& parameters) {
   return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(0.01));
 }
 
 // The adaptive sum of two vectors, each a tensor.
-Tensor adaptive_sum(const Tensor& a, const Tensor& b) {
+Tensor adaptive_pair(const Tensor& a, const Tensor& b) {
   const auto part = [&](const Tensor& one) {
     const double square = (one * one).sum().item<double>();
     return square == 0 ? one : one * (1 - (a * b).sum().item<double>() / (2 * square));
@@ -74,9 +76,9 @@ Tensor adaptive_sum(const Tensor& a, const Tensor& b) {
 }
 
 // What all ranks together do, in one process.
-class Reference {
+class OneProcess {
  public:
-  Reference(const Case& one, const std::vector<int>& ranks) : case_(one), ranks_(ranks) {
+  OneProcess(const Combination& one, const std::vector<int>& ranks) : case_(one), ranks_(ranks) {
     optimizer_ = one.make(net_.parameters);
     for (std::size_t i = 0; i < ranks.size(); ++i) own_.push_back(one.make(net_.parameters));
   }
@@ -87,7 +89,7 @@ class Reference {
     for (const Tensor& parameter : net_.parameters)
       sums.push_back(torch::zeros_like(parameter.detach()));
     for (const int rank : ranks_) {
-      if (number >= steps_of(case_, rank)) continue;
+      if (number >= steps_of_rank(case_, rank)) continue;
       const Tensors gradients = gradients_of(rank, number);
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += gradients[i];
     }
@@ -130,7 +132,7 @@ class Reference {
       Tensors before;
       for (const Tensor& parameter : net_.parameters) before.push_back(parameter.detach().clone());
       changes.emplace_back();
-      const bool works = number < steps_of(case_, ranks_[place]);
+      const bool works = number < steps_of_rank(case_, ranks_[place]);
       const Tensors gradients = works ? gradients_of(ranks_[place], number) : Tensors();
       for (std::size_t i = 0; works && i < gradients.size(); ++i)
         net_.parameters[i].mutable_grad() = gradients[i];
@@ -146,7 +148,7 @@ class Reference {
       for (std::size_t at = 0; at < changes.size(); at += 2) {
         next.push_back(changes[at]);
         for (std::size_t i = 0; at + 1 < changes.size() && i < changes[at].size(); ++i)
-          next.back()[i] = adaptive_sum(changes[at][i], changes[at + 1][i]);
+          next.back()[i] = adaptive_pair(changes[at][i], changes[at + 1][i]);
       }
       changes = std::move(next);
     }
@@ -154,24 +156,24 @@ class Reference {
     for (std::size_t i = 0; i < changes[0].size(); ++i) net_.parameters[i].add_(changes[0][i]);
   }
 
-  const Case& case_;
+  const Combination& case_;
   const std::vector<int> ranks_;
-  Net net_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::vector<std::unique_ptr<Optimizer>> own_;
+  TinyNet net_;
+  std::unique_ptr<Inner> optimizer_;
+  std::vector<std::unique_ptr<Inner>> own_;
 };
 
-void check(Case one, const std::vector<int>& ranks, bool with_groups = false) {
-  Net net;
-  const std::unique_ptr<Optimizer> inner = one.make(net.parameters);
+void check_combination(Combination one, const std::vector<int>& ranks, bool with_groups = false) {
+  TinyNet net;
+  const std::unique_ptr<Inner> inner = one.make(net.parameters);
   if (with_groups) one.options.groups = {{net.parameters[0], net.parameters[3]}};
   one.options.named_parameters = net.stack->named_parameters();
   hvd::DistributedOptimizer optimizer(*inner, one.options);
   hvd::LossScaler scaler;
-  Reference reference(one, ranks);
+  OneProcess reference(one, ranks);
   const int passes = one.options.backward_passes_per_step;
   double most = 0;
-  for (int step = 0; step < steps_of(one, hvd::rank()); ++step) {
+  for (int step = 0; step < steps_of_rank(one, hvd::rank()); ++step) {
     optimizer.zero_grad();
     for (int pass = 0; pass < passes; ++pass) {
       const Tensor loss = net.loss(hvd::rank(), step * passes + pass);
@@ -197,7 +199,7 @@ void check(Case one, const std::vector<int>& ranks, bool with_groups = false) {
   if (one.uneven) hvd::join();
 }
 
-void check_all() {
+void check_combinations() {
   std::vector<int> everybody;
   std::vector<int> halves[2];
   for (int rank = 0; rank < hvd::size(); ++rank) {
@@ -206,85 +208,87 @@ void check_all() {
   }
   using hvd::Compression;
   using hvd::ReduceOp;
-  const auto with = [](const std::string& name, const MakeOptimizer& make, double bound,
-                       const std::function<void(Case&)>& set) {
-    Case one{name, make, {}, bound};
+  const auto with = [](const std::string& name, const MakeInner& make, double bound,
+                       const std::function<void(Combination&)>& set) {
+    Combination one{name, make, {}, bound};
     set(one);
     return one;
   };
-  const auto plain = [](Case&) {};
-  const auto uneven = [](Case& one) { one.uneven = true; };
-  const auto adaptive = [](Case& one) { one.options.op = ReduceOp::adasum; };
-  check(with("sum", momentum, 1e-12, [](Case& one) { one.options.op = ReduceOp::sum; }), everybody);
-  check(with("groups of one's own", momentum, 1e-12, plain), everybody, true);
-  check(with("groups and passes", adam, 1e-9,
-             [](Case& one) { one.options.backward_passes_per_step = 3; }),
-        everybody, true);
-  check(with("momentum, uneven steps", momentum, 1e-12, uneven), everybody);
-  check(with("Adam, uneven steps", adam, 1e-9, uneven), everybody);
+  const auto plain = [](Combination&) {};
+  const auto uneven = [](Combination& one) { one.uneven = true; };
+  const auto adaptive = [](Combination& one) { one.options.op = ReduceOp::adasum; };
+  check_combination(
+      with("sum", inner_momentum, 1e-12, [](Combination& one) { one.options.op = ReduceOp::sum; }),
+      everybody);
+  check_combination(with("groups of one's own", inner_momentum, 1e-12, plain), everybody, true);
+  check_combination(with("groups and passes", inner_adam, 1e-9,
+                         [](Combination& one) { one.options.backward_passes_per_step = 3; }),
+                    everybody, true);
+  check_combination(with("momentum, uneven steps", inner_momentum, 1e-12, uneven), everybody);
+  check_combination(with("Adam, uneven steps", inner_adam, 1e-9, uneven), everybody);
   // The wire rounds to 11 bits; a step of Adam has the size of its rate, whatever the gradient.
-  check(with("momentum, fp16, uneven steps", momentum, 5e-4,
-             [](Case& one) {
-               one.uneven = true;
-               one.options.compression = Compression::fp16;
-             }),
-        everybody);
-  check(with("everything", momentum, 1e-3,
-             [](Case& one) {
-               one.clipped = one.scaled = true;
-               one.options.compression = Compression::bf16;
-               one.options.backward_passes_per_step = 2;
-               one.options.average_aggregated_gradients = true;
-               one.options.gradient_predivide_factor = 2;
-             }),
-        everybody);
-  check(with("clipped and scaled, passes", adam, 1e-9,
-             [](Case& one) {
-               one.clipped = one.scaled = true;
-               one.options.backward_passes_per_step = 2;
-               one.options.gradient_predivide_factor = 4;
-             }),
-        everybody);
-  check(with("adaptive sum, momentum", momentum, 1e-10, adaptive), everybody);
-  check(with("adaptive sum, passes", adam, 1e-8,
-             [](Case& one) {
-               one.options.op = ReduceOp::adasum;
-               one.options.backward_passes_per_step = 2;
-               one.options.average_aggregated_gradients = true;
-             }),
-        everybody);
-  check(with("adaptive sum, fp16", momentum, 1e-3,
-             [](Case& one) {
-               one.options.op = ReduceOp::adasum;
-               one.options.compression = Compression::fp16;
-             }),
-        everybody);
-  check(with("adaptive sum, uneven steps", momentum, 1e-10,
-             [](Case& one) {
-               one.options.op = ReduceOp::adasum;
-               one.uneven = true;
-             }),
-        everybody);
+  check_combination(with("momentum, fp16, uneven steps", inner_momentum, 5e-4,
+                         [](Combination& one) {
+                           one.uneven = true;
+                           one.options.compression = Compression::fp16;
+                         }),
+                    everybody);
+  check_combination(with("everything", inner_momentum, 1e-3,
+                         [](Combination& one) {
+                           one.clipped = one.scaled = true;
+                           one.options.compression = Compression::bf16;
+                           one.options.backward_passes_per_step = 2;
+                           one.options.average_aggregated_gradients = true;
+                           one.options.gradient_predivide_factor = 2;
+                         }),
+                    everybody);
+  check_combination(with("clipped and scaled, passes", inner_adam, 1e-9,
+                         [](Combination& one) {
+                           one.clipped = one.scaled = true;
+                           one.options.backward_passes_per_step = 2;
+                           one.options.gradient_predivide_factor = 4;
+                         }),
+                    everybody);
+  check_combination(with("adaptive sum, momentum", inner_momentum, 1e-10, adaptive), everybody);
+  check_combination(with("adaptive sum, passes", inner_adam, 1e-8,
+                         [](Combination& one) {
+                           one.options.op = ReduceOp::adasum;
+                           one.options.backward_passes_per_step = 2;
+                           one.options.average_aggregated_gradients = true;
+                         }),
+                    everybody);
+  check_combination(with("adaptive sum, fp16", inner_momentum, 1e-3,
+                         [](Combination& one) {
+                           one.options.op = ReduceOp::adasum;
+                           one.options.compression = Compression::fp16;
+                         }),
+                    everybody);
+  check_combination(with("adaptive sum, uneven steps", inner_momentum, 1e-10,
+                         [](Combination& one) {
+                           one.options.op = ReduceOp::adasum;
+                           one.uneven = true;
+                         }),
+                    everybody);
   if (hvd::size() == 1) return;
   const hvd::ProcessSet sets[2] = {hvd::add_process_set(halves[0]),
                                    hvd::add_process_set(halves[1])};
   const std::vector<int>& mine = halves[hvd::rank() % 2];
-  const auto in_set = [&](Case& one) { one.options.process_set = sets[hvd::rank() % 2]; };
-  check(with("momentum in a set", momentum, 1e-12, in_set), mine);
-  check(with("Adam in a set", adam, 1e-9, in_set), mine, true);
-  check(with("adaptive sum in a set", momentum, 1e-10,
-             [&](Case& one) {
-               one.options.op = ReduceOp::adasum;
-               in_set(one);
-             }),
-        mine);
-  check(with("bf16 and clipping in a set", momentum, 1e-3,
-             [&](Case& one) {
-               one.clipped = one.scaled = true;
-               one.options.compression = Compression::bf16;
-               in_set(one);
-             }),
-        mine);
+  const auto in_set = [&](Combination& one) { one.options.process_set = sets[hvd::rank() % 2]; };
+  check_combination(with("momentum in a set", inner_momentum, 1e-12, in_set), mine);
+  check_combination(with("Adam in a set", inner_adam, 1e-9, in_set), mine, true);
+  check_combination(with("adaptive sum in a set", inner_momentum, 1e-10,
+                         [&](Combination& one) {
+                           one.options.op = ReduceOp::adasum;
+                           in_set(one);
+                         }),
+                    mine);
+  check_combination(with("bf16 and clipping in a set", inner_momentum, 1e-3,
+                         [&](Combination& one) {
+                           one.clipped = one.scaled = true;
+                           one.options.compression = Compression::bf16;
+                           in_set(one);
+                         }),
+                    mine);
   hvd::barrier();
 }
 
@@ -336,7 +340,7 @@ void check_early_stop() {
 
 int main() {
   return hvdrun::test::run_checks([&] {
-    check_all();
+    check_combinations();
     check_beside_joined();
     check_early_stop();
   });

@@ -11,9 +11,9 @@
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using KillClock = std::chrono::steady_clock;
 
-int train() {
+int train_until_lost() {
   ::signal(SIGTERM, SIG_IGN);
   hvd::init();
   torch::manual_seed(hvd::rank());
@@ -27,10 +27,10 @@ int train() {
   hvd::DistributedOptimizer optimizer(sgd, options);
   const torch::Tensor input = torch::randn({8, 64});
   const torch::Tensor target = torch::randint(10, {8});
-  Clock::time_point begin;
+  KillClock::time_point begin;
   try {
     for (int step = 0;; ++step) {
-      begin = Clock::now();
+      begin = KillClock::now();
       optimizer.zero_grad();
       torch::nn::functional::cross_entropy(model->forward(input), target).backward();
       optimizer.step();
@@ -40,7 +40,7 @@ int train() {
       std::fflush(stdout);
     }
   } catch (const hvd::Error& error) {
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(KillClock::now() - begin);
     const bool lost = error.code() == hvd::ErrorCode::peer_lost;
     std::printf("%s after %lld ms: %s\n", lost ? "lost" : "error",
                 static_cast<long long>(ms.count()), error.what());
@@ -53,7 +53,7 @@ int train() {
 
 int main() {
   try {
-    return train();
+    return train_until_lost();
   } catch (const std::exception& error) {
     std::printf("torch_kill_probe: %s\n", error.what());
     return 1;
