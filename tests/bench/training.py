@@ -14,7 +14,7 @@ LIMIT = 300  # seconds for one run
 def images_per_second(build, data, ranks):
     """The median over the epochs of one run; the first one warms up and does not count."""
     command = [f"{build}/hvdrun", "-np", str(ranks), "-H", f"localhost:{ranks}"]
-    command += [f"{build}/train", "--data-dir", data, "--epochs", "3"]
+    command += [f"{build}/train", "--data-dir", data, "--epochs", "3", "--batch-size", "32"]
     done = subprocess.run(
         command,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -89,7 +89,7 @@ TEST_CASE("the main job learns and prints from rank 0, over Unix sockets and TCP
     CAPTURE(control);
     const RunResult result =
         hvdrun({"--control", control, "-np", "4", "-H", "localhost:4", build_path("train"),
-                "--data-dir", data_folder(), "--epochs", "4"},
+                "--data-dir", data_folder(), "--epochs", "4", "--batch-size", "32"},
                {.limit = 240s});
     INFO(result.out << result.err);
     REQUIRE(result.exit_code == 0);
@@ -109,12 +109,12 @@ TEST_CASE("a checkpoint goes from four ranks to one and back", "[train]") {
   result = train("1", {"--epochs", "2", "--checkpoint", file, "--resume", file});
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  CHECK_THAT(result.out, Catch::Contains("after 1 epochs, 31 steps"));
+  CHECK_THAT(result.out, Catch::Contains("after 1 epochs, 15 steps"));
   CHECK_THAT(result.out, !Catch::Contains("epoch 1/2") && Catch::Contains("epoch 2/2"));
   result = train("4", {"--epochs", "3", "--resume", file});
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  CHECK_THAT(result.out, Catch::Contains("after 2 epochs, 156 steps"));
+  CHECK_THAT(result.out, Catch::Contains("after 2 epochs, 77 steps"));
   CHECK_THAT(result.out, Catch::Contains("epoch 3/3") && Catch::Contains("test accuracy"));
 }
 

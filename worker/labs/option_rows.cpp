@@ -128,10 +128,10 @@ const std::vector<OptionRow>& option_rows() {
        [](To& to, const std::string& word) { to.data.directory = word; }, nullptr},
       whole(
           "epochs", [](To & to) -> auto& { return to.recipe.epochs; }, 1, kMany,
-          "passes over the training set in all, those of a resumed checkpoint included (3)"),
+          "passes over the training set in all, those of a resumed checkpoint included (10)"),
       whole(
           "batch-size", [](To & to) -> auto& { return to.recipe.batch_size; }, 1, kMany,
-          "images per rank and step (32)"),
+          "images per rank and step (64)"),
       real(
           "lr", "X", [](To & to) -> auto& { return to.recipe.lr; },
           [](double value) { return std::isfinite(value) && value > 0; }, "a number above 0",
@@ -211,13 +211,13 @@ const std::vector<OptionRow>& option_rows() {
           "data-format", [](To & to) -> auto& { return to.data_format; }, {"NCHW", "NHWC"},
           "how images lie in memory: channel by channel (NCHW, default) or pixel by pixel"),
       {"seed", "N",
-       "of initial weights, order of images and dropout (1); a resumed checkpoint brings its own",
+       "of initial weights, order of images and dropout (42); a resumed checkpoint brings its own",
        [](To& to, const std::string& word) {
          const auto value = number<std::int64_t>("seed", word);
          if (value < 0) refuse("seed", "a number from 0", std::to_string(value));
-         to.seed = static_cast<std::uint64_t>(value);
+         to.recipe.seed = static_cast<std::uint64_t>(value);
        },
-       [](const To& from) { return std::to_string(from.seed); }},
+       [](const To& from) { return std::to_string(from.recipe.seed); }},
       whole(
           "max-steps", [](To & to) -> auto& { return to.max_steps; }, 0, 1'000'000'000'000,
           "stop after N steps in all; the epoch that they cut short is told of as a whole one"),
@@ -234,11 +234,12 @@ const std::vector<OptionRow>& option_rows() {
           "resume", "PATH", [](To & to) -> auto& { return to.resume; },
           "go on from a checkpoint, of any number of ranks, or from the newest of a folder"),
       whole(
-          "test-batch-size", [](To & to) -> auto& { return to.test_batch_size; }, 1, kMany,
-          "test images per rank and step (256)"),
+          "test-batch-size", [](To & to) -> auto& { return to.recipe.test_batch_size; }, 1, kMany,
+          "test images per rank and step (1000)"),
       whole(
           "log-interval", [](To & to) -> auto& { return to.recipe.log_interval; }, 0, kMany,
-          "print loss, averaged over the ranks, and speed every N steps; 0: after epochs only (0)"),
+          "print loss, averaged over the ranks, and speed every N steps; 0: after epochs only "
+          "(10)"),
       choice(
           "device", [](To & to) -> auto& { return to.device; }, device_names(),
           "auto (default): the GPU where LibTorch can use one; cpu or cuda"),

@@ -18,9 +18,7 @@ struct TrainOptions {
   Recipe recipe;
   std::string dtype = "fp32";
   std::string data_format = "NCHW";
-  std::uint64_t seed = 1;
   std::int64_t max_steps = 0;  // 0: no limit
-  std::int64_t test_batch_size = 256;
   std::string device = "auto";
   bool synthetic = false;  // no files are read
   std::string embedding;   // a file of word vectors; empty: they begin as random numbers

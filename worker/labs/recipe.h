@@ -19,12 +19,14 @@ inline const std::vector<std::string>& optimizer_names() {
   return names;
 }
 
+// What stands here is for a model that says nothing else.
 struct Recipe {
   std::string optimizer = "sgd";
   std::int64_t epochs = 3;
   std::int64_t batch_size = 32;  // of one rank
-  double lr = 0.01;              // of one rank
-  double momentum = 0.5;         // of sgd
+  std::int64_t test_batch_size = 256;
+  double lr = 0.01;       // of one rank
+  double momentum = 0.5;  // of sgd
   // Times every trained weight, added to its gradient (L2): what all four optimizers call so. A
   // model's own penalty() comes on top.
   double weight_decay = 0;
@@ -40,6 +42,7 @@ struct Recipe {
   bool stops_on_loss = false;
 
   std::int64_t log_interval = 0;  // in steps; 0: no line but that of the epoch
+  std::uint64_t seed = 1;
 
   // Times that all ranks together go over the validation set after an epoch.
   std::int64_t validation_passes = 1;

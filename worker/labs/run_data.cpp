@@ -33,7 +33,7 @@ std::int64_t share_cores(const TrainOptions& options, at::Device device) {
 DataSets open_files(const TrainOptions& options, const ModelInfo& model, at::Device device) {
   std::string error;
   DataRequest request = options.data;
-  request.seed = options.seed;
+  request.seed = options.recipe.seed;
   request.classes = options.shape.classes;
   if (model.data.photographs) request.data_threads = share_cores(options, device);
   std::optional<DataSets> data = model.data.open(request, error);
@@ -43,7 +43,7 @@ DataSets open_files(const TrainOptions& options, const ModelInfo& model, at::Dev
 
 DataSets make_synthetic(const TrainOptions& options, const ModelInfo& info,
                         std::size_t global_batch) {
-  torch::manual_seed(options.seed);
+  torch::manual_seed(options.recipe.seed);
   const std::shared_ptr<LabModel> model = info.make(options.shape);
   const auto batch = static_cast<std::size_t>(options.recipe.batch_size);
   const std::int64_t side = info.data.photographs ? options.data.image_size : 0;

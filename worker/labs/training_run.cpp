@@ -48,7 +48,7 @@ class TrainingRun {
     Dataset& validation = data.validation ? *data.validation : test;
 
     // The same start on every rank, even if one was built with another generator.
-    torch::manual_seed(options_.seed);
+    torch::manual_seed(recipe_.seed);
     ModelShape shape = options_.shape;
     if (info_.classes_of_data) shape.classes = train.classes();
     model_ = info_.make(shape);
@@ -66,7 +66,7 @@ class TrainingRun {
     model_->to(device_);
     lr_ = recipe_.lr * lr_factor();
     optimizer_ = make_optimizer(recipe_, trained_parameters(), lr_);
-    progress_.seed = options_.seed;
+    progress_.seed = recipe_.seed;
     std::string resumed_from;
     if (!options_.resume.empty()) resumed_from = resume();
     make_schedules(static_cast<int>(train.size() / global_batch()));
@@ -115,7 +115,7 @@ class TrainingRun {
   TrainerOptions trainer_options() const {
     TrainerOptions options;
     options.device = device_;
-    options.test_batch_size = static_cast<std::size_t>(options_.test_batch_size);
+    options.test_batch_size = static_cast<std::size_t>(recipe_.test_batch_size);
     if (options_.use_adasum) options.reduction.op = hvd::ReduceOp::adasum;
     if (options_.dtype == "fp64") options.type = at::kDouble;
     if (options_.dtype == "bf16") options.type = at::kBFloat16;

@@ -18,11 +18,8 @@ TEST_CASE("options have the defaults of the example", "[options]") {
   const auto parsed = parse({});
   REQUIRE(parsed.options);
   CHECK(parsed.options->model == "mnist-cnn");
-  CHECK(parsed.options->recipe.lr == 0.01);
-  CHECK(parsed.options->recipe.momentum == 0.5);
   CHECK(parsed.options->checkpoint.empty());
   CHECK(parsed.options->data.directory == "data/mnist");
-  CHECK(parsed.options->recipe.epochs == 3);
   CHECK(parsed.options->recipe.target_accuracy == 0);
   CHECK(parsed.options->recipe.optimizer == "sgd");
 }
@@ -75,7 +72,7 @@ TEST_CASE("every option is read", "[options]") {
   CHECK(parsed.options->recipe.warmup_epochs == 4);
   CHECK(parsed.options->recipe.target_accuracy == 0.75);
   CHECK(parsed.options->recipe.patience == 3);
-  CHECK(parsed.options->seed == 42);
+  CHECK(parsed.options->recipe.seed == 42);
   CHECK(parsed.options->max_steps == 50);
   CHECK(parsed.options->checkpoint == "c");
   CHECK(parsed.options->resume == "r");
@@ -99,7 +96,7 @@ TEST_CASE("the switches of the MNIST example, and what belongs together", "[opti
              "--use-adasum", "--synthetic", "--checkpoint-dir", "c", "--keep", "3", "--plot", "p"});
   INFO(parsed.text);
   REQUIRE(parsed.options);
-  CHECK(parsed.options->test_batch_size == 100);
+  CHECK(parsed.options->recipe.test_batch_size == 100);
   CHECK(parsed.options->recipe.log_interval == 10);
   CHECK(parsed.options->device == "cpu");
   CHECK(parsed.options->fp16_allreduce);
@@ -110,7 +107,6 @@ TEST_CASE("the switches of the MNIST example, and what belongs together", "[opti
   CHECK(parsed.options->plot == "p");
   const auto usual = parse({});
   CHECK(usual.options->device == "auto");
-  CHECK(usual.options->recipe.log_interval == 0);
   CHECK(usual.options->keep == 5);
   CHECK_FALSE(usual.options->use_adasum);
   CHECK_FALSE(usual.options->synthetic);
@@ -219,6 +215,25 @@ TEST_CASE("the recipes are those of their sources", "[options]") {
   const auto recipe_of = [](const char* model) {
     return parse({"--model", model}).options->recipe;
   };
+  const Recipe mnist = recipe_of("mnist-cnn");
+  CHECK(mnist.optimizer == "sgd");
+  CHECK(mnist.epochs == 10);
+  CHECK(mnist.batch_size == 64);
+  CHECK(mnist.test_batch_size == 1000);
+  CHECK(mnist.lr == 0.01);
+  CHECK(mnist.momentum == 0.5);
+  CHECK(mnist.seed == 42);
+  CHECK(mnist.log_interval == 10);
+  CHECK(mnist.warmup_epochs == 0);
+  const Recipe linear = recipe_of("mnist-linear");
+  CHECK(linear.optimizer == "sgd");
+  CHECK(linear.epochs == 3);
+  CHECK(linear.batch_size == 32);
+  CHECK(linear.test_batch_size == 256);
+  CHECK(linear.lr == 0.01);
+  CHECK(linear.momentum == 0.5);
+  CHECK(linear.seed == 1);
+  CHECK(linear.log_interval == 0);
   const Recipe resnet = recipe_of("resnet50");
   CHECK(resnet.optimizer == "sgd");
   CHECK(resnet.epochs == 90);
@@ -252,6 +267,8 @@ TEST_CASE("the recipes are those of their sources", "[options]") {
   CHECK(svhn.optimizer == "sgd");
   CHECK(svhn.lr == 0.05);
   CHECK(svhn.epochs == 10);
+  CHECK(svhn.batch_size == 32);
+  CHECK(svhn.momentum == 0.5);
   CHECK(parse({"--model", "svhn-cnn"}).options->shape.dropout == 0.3);
   const Recipe text = recipe_of("text-nnlm");
   CHECK(text.optimizer == "adam");

@@ -35,15 +35,23 @@ class MnistCnn final : public LabModel {
 }  // namespace
 
 ModelInfo mnist_cnn() {
-  return {"mnist-cnn",
-          "two convolutions and two linear layers for digits",
-          mnist_files(),
-          "the MNIST examples of PyTorch and Horovod",
-          21'840,
-          [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
-            return std::make_shared<MnistCnn>(shape.dropout);
-          },
-          {/*dropout=*/0.5}};
+  ModelInfo info{"mnist-cnn",
+                 "two convolutions and two linear layers for digits",
+                 mnist_files(),
+                 "the MNIST examples of PyTorch and Horovod",
+                 21'840,
+                 [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
+                   return std::make_shared<MnistCnn>(shape.dropout);
+                 },
+                 {/*dropout=*/0.5}};
+  info.recipe.epochs = 10;
+  info.recipe.batch_size = 64;
+  info.recipe.test_batch_size = 1000;
+  info.recipe.lr = 0.01;
+  info.recipe.momentum = 0.5;
+  info.recipe.seed = 42;
+  info.recipe.log_interval = 10;
+  return info;
 }
 
 }  // namespace hvdrun
