@@ -131,7 +131,7 @@ TEST_CASE("text-nnlm begins with vectors of a file, and stops when it learns no 
   std::ofstream(file) << "film 1 2 3\n";
   const RunResult wrong = train_text("2", data, {"--embedding", file, "--batch-size", "100"});
   CHECK(wrong.exit_code == 66);
-  CHECK_THAT(wrong.err, Catch::Contains("words.vec: line 1: 3 numbers, not 128"));
+  CHECK_THAT(wrong.err, Catch::Contains("words.vec:1: byte 0: 3 numbers, not 128"));
   const RunResult column = train_text("2", data, {"--text-column", "review"});
   CHECK(column.exit_code == 66);
   CHECK_THAT(column.err, Catch::Contains("sentences.csv"));

@@ -6,12 +6,15 @@
 namespace hvdrun {
 namespace {
 
+constexpr std::string_view kMark = "\xef\xbb\xbf";  // of byte order
+
 class CsvReader {
  public:
-  explicit CsvReader(std::string_view text) : text_(text) {}
+  explicit CsvReader(std::string_view text)
+      : text_(text), at_(text.substr(0, kMark.size()) == kMark ? kMark.size() : 0) {}
 
-  // The line that a row begins in, from 1.
-  std::size_t line() const { return row_line_; }
+  // Where the row begins, or after an error what is wrong with it.
+  const CsvPlace& place() const { return place_; }
   const std::string& error() const { return error_; }
 
   // False at the end, and after an error.
@@ -19,11 +22,12 @@ class CsvReader {
     while (line_break()) {
     }
     if (at_ == text_.size()) return false;
-    row_line_ = line_;
+    place_ = {line_, at_};
     fields.clear();
     while (true) {
       if (fields.size() == kMaxCsvColumns)
-        return fail("more than " + std::to_string(kMaxCsvColumns) + " fields in a row");
+        return fail({line_, at_},
+                    "more than " + std::to_string(kMaxCsvColumns) + " fields in a row");
       if (!(text_.substr(at_, 1) == "\"" ? quoted(fields) : plain(fields))) return false;
       if (at_ == text_.size() || line_break()) return true;
       ++at_;  // a comma
@@ -31,7 +35,8 @@ class CsvReader {
   }
 
  private:
-  bool fail(const std::string& text) {
+  bool fail(const CsvPlace& place, const std::string& text) {
+    place_ = place;
     error_ = text;
     at_ = text_.size();
     return false;
@@ -45,6 +50,7 @@ class CsvReader {
   }
 
   bool plain(std::vector<std::string>& fields) {
+    const CsvPlace begins{line_, at_};
     const std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
     std::string_view field = text_.substr(at_, end - at_);
     at_ = end;
@@ -52,19 +58,16 @@ class CsvReader {
       field.remove_suffix(1);
       --at_;
     }
-    return add(fields, std::string(field));
+    return add(fields, begins, std::string(field));
   }
 
   bool quoted(std::vector<std::string>& fields) {
-    const std::size_t begins = line_;
+    const CsvPlace begins{line_, at_};
     std::string field;
     ++at_;
     while (true) {
       const std::size_t quote = text_.find('"', at_);
-      if (quote == std::string_view::npos) {
-        row_line_ = begins;
-        return fail("a quote that is never closed");
-      }
+      if (quote == std::string_view::npos) return fail(begins, "a quote that is never closed");
       const std::string_view part = text_.substr(at_, quote - at_);
       line_ += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
       field += part;
@@ -74,29 +77,32 @@ class CsvReader {
       ++at_;
     }
     const std::string_view next = text_.substr(at_, 2);
-    if (!next.empty() && next[0] != ',' && next[0] != '\n' && next != "\r\n") {
-      row_line_ = line_;
-      return fail("after a closing quote a comma or the end of the line is expected");
-    }
-    return add(fields, std::move(field));
+    if (!next.empty() && next[0] != ',' && next[0] != '\n' && next != "\r\n")
+      return fail({line_, at_}, "after a closing quote a comma or the end of the line is expected");
+    return add(fields, begins, std::move(field));
   }
 
-  bool add(std::vector<std::string>& fields, std::string field) {
+  bool add(std::vector<std::string>& fields, const CsvPlace& begins, std::string field) {
     if (field.size() > kMaxCsvField)
-      return fail("a field of " + std::to_string(field.size()) + " bytes, at most " +
-                  std::to_string(kMaxCsvField) + " expected");
+      return fail(begins, "a field of " + std::to_string(field.size()) + " bytes, at most " +
+                              std::to_string(kMaxCsvField) + " expected");
     fields.push_back(std::move(field));
     return true;
   }
 
   std::string_view text_;
-  std::size_t at_ = 0;
+  std::size_t at_;
   std::size_t line_ = 1;
-  std::size_t row_line_ = 1;
+  CsvPlace place_;
   std::string error_;
 };
 
 }  // namespace
+
+std::string csv_place(std::string_view name, const CsvPlace& place) {
+  return std::string(name) + ":" + std::to_string(place.line) + ": byte " +
+         std::to_string(place.byte);
+}
 
 std::optional<std::size_t> CsvTable::column(std::string_view name) const {
   const auto found = std::find(columns.begin(), columns.end(), name);
@@ -106,15 +112,15 @@ std::optional<std::size_t> CsvTable::column(std::string_view name) const {
 
 std::optional<CsvTable> parse_csv(std::string_view name, std::string_view text,
                                   std::string& error) {
-  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
   CsvReader reader(text);
   CsvTable table;
   const auto wrong = [&](const std::string& why) {
-    error = std::string(name) + ":" + std::to_string(reader.line()) + ": " + why;
+    error = csv_place(name, reader.place()) + ": " + why;
     return std::nullopt;
   };
   if (!reader.row(table.columns))
     return wrong(reader.error().empty() ? "no row with the names of the columns" : reader.error());
+  table.header = reader.place();
   for (auto one = table.columns.begin(); one != table.columns.end(); ++one)
     if (std::find(table.columns.begin(), one, *one) != one)
       return wrong("two columns are called '" + *one + "'");
@@ -122,12 +128,12 @@ std::optional<CsvTable> parse_csv(std::string_view name, std::string_view text,
   while (reader.row(fields)) {
     if (fields.size() == table.columns.size()) {
       table.rows.push_back(fields);
+      table.places.push_back(reader.place());
       continue;
     }
     if (table.skipped++ == 0)
-      table.first_skipped = std::string(name) + ":" + std::to_string(reader.line()) + ": " +
-                            std::to_string(fields.size()) + " fields, " +
-                            std::to_string(table.columns.size()) + " expected";
+      table.first_skipped = csv_place(name, reader.place()) + ": " + std::to_string(fields.size()) +
+                            " fields, " + std::to_string(table.columns.size()) + " expected";
   }
   if (!reader.error().empty()) return wrong(reader.error());
   return table;

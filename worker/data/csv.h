@@ -15,9 +15,20 @@ namespace hvdrun {
 inline constexpr std::size_t kMaxCsvColumns = 1000;
 inline constexpr std::size_t kMaxCsvField = std::size_t{1} << 20;  // bytes
 
+// Where something stands in the file.
+struct CsvPlace {
+  std::size_t line = 1;  // from 1
+  std::size_t byte = 0;  // from 0, a byte order mark counted
+};
+
+// "f.csv:3: byte 57", as messages begin.
+std::string csv_place(std::string_view name, const CsvPlace& place);
+
 struct CsvTable {
-  std::vector<std::string> columns;            // the first row: their names
+  std::vector<std::string> columns;  // the first row: their names
+  CsvPlace header;
   std::vector<std::vector<std::string>> rows;  // each with a field for every column
+  std::vector<CsvPlace> places;                // where each of them begins
   // Rows with another number of fields, left out; where the first of them is and why, in words.
   std::size_t skipped = 0;
   std::string first_skipped;
@@ -26,9 +37,9 @@ struct CsvTable {
   std::optional<std::size_t> column(std::string_view name) const;
 };
 
-// None, and `error` names `name` and the line, when the text is no table: no first row, a column's
-// name twice, a quote that is never closed, something between a closing quote and the comma, a
-// field over the limit. A byte order mark is passed over.
+// None, and `error` names `name`, the line and the byte, when the text is no table: no first row, a
+// column's name twice, a quote that is never closed, something between a closing quote and the
+// comma, a field over the limit. A byte order mark is passed over.
 std::optional<CsvTable> parse_csv(std::string_view name, std::string_view text, std::string& error);
 
 // A field as it stands in such a file, in quotes where it needs them.

@@ -15,7 +15,7 @@ std::optional<Sentences> parse_sentences(std::string_view name, std::string_view
   const auto text = table->column(options.text_column);
   const auto label = table->column(options.label_column);
   if (!text || !label) {
-    error = std::string(name) + ": no column '" +
+    error = csv_place(name, table->header) + ": no column '" +
             (text ? options.label_column : options.text_column) + "'; there is:";
     for (const std::string& column : table->columns) error += " '" + column + "'";
     return std::nullopt;
@@ -27,8 +27,8 @@ std::optional<Sentences> parse_sentences(std::string_view name, std::string_view
   const auto skip = [&](std::size_t row, const char* why) {
     ++sentences.skipped;
     if (std::exchange(said, true)) return;
-    sentences.first_skipped += (sentences.first_skipped.empty() ? "" : "; ") + std::string(name) +
-                               ": sentence " + std::to_string(row + 1) + ": " + why;
+    sentences.first_skipped += (sentences.first_skipped.empty() ? "" : "; ") +
+                               csv_place(name, table->places[row]) + ": " + why;
   };
   std::vector<std::size_t> kept;  // rows
   for (std::size_t row = 0; row < table->rows.size(); ++row) {

@@ -46,9 +46,12 @@ std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string
   std::vector<bool> known(kWordNumbers);
   std::vector<float> values(dimension);
   std::vector<std::string_view> fields;
+  const std::string_view whole = text;
   std::size_t number = 0;
-  const auto fail = [&](const std::string& what) {
-    error = std::string(name) + ": line " + std::to_string(number) + ": " + what;
+  // `at` is a part of the text.
+  const auto fail = [&](std::string_view at, const std::string& what) {
+    error = std::string(name) + ":" + std::to_string(number) + ": byte " +
+            std::to_string(at.data() - whole.data()) + ": " + what;
     return std::nullopt;
   };
   while (!text.empty()) {
@@ -61,16 +64,18 @@ std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string
       fields.push_back(field);
     if (fields.empty()) continue;
     if (fields.size() <= dimension)
-      return fail(std::to_string(fields.size() - 1) + " numbers, not " + std::to_string(dimension));
+      return fail(fields[0],
+                  std::to_string(fields.size() - 1) + " numbers, not " + std::to_string(dimension));
     const std::size_t words = fields.size() - dimension;
     // A file of longer vectors is seen in its first line; later ones begin with a phrase, "at 1".
     float ignored = 0;
     if (words > 1 && vectors.words.empty() && vectors.skipped == 0 &&
         parse_value(fields[1], ignored))
-      return fail("more than " + std::to_string(dimension) + " numbers");
+      return fail(fields[0], "more than " + std::to_string(dimension) + " numbers");
     for (std::size_t i = 0; i < dimension; ++i)
       if (!parse_value(fields[words + i], values[i]))
-        return fail("'" + std::string(fields[words + i].substr(0, 40)) + "' is no finite number");
+        return fail(fields[words + i],
+                    "'" + std::string(fields[words + i].substr(0, 40)) + "' is no finite number");
     const std::vector<std::uint32_t> numbers =
         words == 1 ? word_numbers(fields[0], vocabulary) : std::vector<std::uint32_t>();
     if (numbers.size() != 1) {

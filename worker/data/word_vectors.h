@@ -26,8 +26,8 @@ struct WordVectors {
   std::size_t skipped = 0;
 };
 
-// The last `dimension` fields of a line are its numbers. None, and `error` names `name` and the
-// line: fewer values than `dimension`, more of them in the first line, one that is no finite
+// The last `dimension` fields of a line are its numbers. None, and `error` names `name`, line and
+// byte: fewer values than `dimension`, more of them in the first line, one that is no finite
 // number, no word at all.
 std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string_view text,
                                               std::size_t dimension, const Vocabulary& vocabulary,

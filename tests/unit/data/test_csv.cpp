@@ -53,25 +53,37 @@ TEST_CASE("a byte order mark is no part of the first column", "[csv]") {
   CHECK(table("\xef\xbb\xbf"
               "a,b\n1,2\n")
             .column("a") == 0);
+  // But bytes are counted with it, as an editor or dd counts them.
+  CHECK(csv_error("\xef\xbb\xbf"
+                  "a,b\n\"1\n") == "f.csv:2: byte 7: a quote that is never closed");
+}
+
+TEST_CASE("every row knows its line and its byte", "[csv]") {
+  const CsvTable read = table("\r\na,b\n\n1,\"x\ny\"\r\n2\n3,4\n");
+  CHECK(csv_place("f", read.header) == "f:2: byte 2");
+  REQUIRE(read.places.size() == 2);
+  CHECK(csv_place("f", read.places[0]) == "f:4: byte 7");
+  CHECK(csv_place("f", read.places[1]) == "f:7: byte 18");
 }
 
 TEST_CASE("rows with another number of fields are left out and counted", "[csv]") {
   const CsvTable read = table("a,b\n1,2\n3\n4,\"x\ny\"\n5,6,7\n");
   CHECK(read.rows == std::vector<Row>{{"1", "2"}, {"4", "x\ny"}});
   CHECK(read.skipped == 2);
-  CHECK(read.first_skipped == "f.csv:3: 1 fields, 2 expected");
+  CHECK(read.first_skipped == "f.csv:3: byte 8: 1 fields, 2 expected");
 }
 
 TEST_CASE("what is no table is one line with the place", "[csv]") {
-  CHECK(csv_error("") == "f.csv:1: no row with the names of the columns");
-  CHECK(csv_error("\n\r\n") == "f.csv:1: no row with the names of the columns");
-  CHECK(csv_error("a,b,a\n") == "f.csv:1: two columns are called 'a'");
-  CHECK(csv_error("a,b\n1,2\n3,\"x\ny\n") == "f.csv:3: a quote that is never closed");
+  CHECK(csv_error("") == "f.csv:1: byte 0: no row with the names of the columns");
+  CHECK(csv_error("\n\r\n") == "f.csv:1: byte 0: no row with the names of the columns");
+  CHECK(csv_error("a,b,a\n") == "f.csv:1: byte 0: two columns are called 'a'");
+  CHECK(csv_error("a,b\n1,2\n3,\"x\ny\n") == "f.csv:3: byte 10: a quote that is never closed");
   CHECK(csv_error("a,b\n1,\"x\" y\n") ==
-        "f.csv:2: after a closing quote a comma or the end of the line is expected");
-  CHECK(csv_error(std::string(kMaxCsvColumns, ',')) == "f.csv:1: more than 1000 fields in a row");
+        "f.csv:2: byte 9: after a closing quote a comma or the end of the line is expected");
+  CHECK(csv_error(std::string(kMaxCsvColumns, ',')) ==
+        "f.csv:1: byte 1000: more than 1000 fields in a row");
   CHECK(csv_error("a\n" + std::string(kMaxCsvField + 1, 'x')) ==
-        "f.csv:2: a field of 1048577 bytes, at most 1048576 expected");
+        "f.csv:2: byte 2: a field of 1048577 bytes, at most 1048576 expected");
 }
 
 TEST_CASE("what is written as a field is read as it was", "[csv]") {

@@ -78,7 +78,7 @@ TEST_CASE("damaged rows are counted and the first of each kind named", "[sentenc
   CHECK(read->words[0] == word_numbers("good really so"));
   CHECK(read->skipped == 4);
   CHECK(read->first_skipped ==
-        "f.csv:5: 1 fields, 2 expected; f.csv: sentence 2: a label of 0 or 1 is expected");
+        "f.csv:5: byte 42: 1 fields, 2 expected; f.csv:4: byte 35: a label of 0 or 1 is expected");
 }
 
 TEST_CASE("a file without sentences is an error that says why", "[sentences]") {
@@ -87,12 +87,13 @@ TEST_CASE("a file without sentences is an error that says why", "[sentences]") {
     CHECK_FALSE(parse_sentences("f.csv", csv, {"text", "label"}, error));
     return error;
   };
-  CHECK(error_of("words,label\na,1\n") == "f.csv: no column 'text'; there is: 'words' 'label'");
+  CHECK(error_of("words,label\na,1\n") ==
+        "f.csv:1: byte 0: no column 'text'; there is: 'words' 'label'");
   CHECK(error_of("text,label\na,yes\n") ==
-        "f.csv: no sentence with a label of 0 or 1 (f.csv: sentence 1: a label of 0 or 1 is "
+        "f.csv: no sentence with a label of 0 or 1 (f.csv:2: byte 11: a label of 0 or 1 is "
         "expected)");
-  CHECK(error_of("text,label\n\"a,1\n") == "f.csv:2: a quote that is never closed");
-  CHECK(error_of("") == "f.csv:1: no row with the names of the columns");
+  CHECK(error_of("text,label\n\"a,1\n") == "f.csv:2: byte 11: a quote that is never closed");
+  CHECK(error_of("") == "f.csv:1: byte 0: no row with the names of the columns");
 }
 
 TEST_CASE("a vocabulary has the words of the training sentences only", "[sentences]") {

@@ -71,11 +71,11 @@ TEST_CASE("words of a vocabulary keep their vectors apart", "[vectors]") {
 TEST_CASE("what is no file of word vectors is one line with its place", "[vectors]") {
   CHECK(vectors_error("") == "f.vec: no words");
   CHECK(vectors_error("5 2\n") == "f.vec: no words");
-  CHECK(vectors_error("good 1 2\nbad 1\n") == "f.vec: line 2: 1 numbers, not 2");
-  CHECK(vectors_error("good 1 2 3\n") == "f.vec: line 1: more than 2 numbers");
-  CHECK(vectors_error("good 1 2\nat 1 x 3\n") == "f.vec: line 2: 'x' is no finite number");
-  CHECK(vectors_error("good 1 x\n") == "f.vec: line 1: 'x' is no finite number");
-  CHECK(vectors_error("good 1 inf\n") == "f.vec: line 1: 'inf' is no finite number");
-  CHECK(vectors_error("good 1 1e999\n") == "f.vec: line 1: '1e999' is no finite number");
+  CHECK(vectors_error("good 1 2\nbad 1\n") == "f.vec:2: byte 9: 1 numbers, not 2");
+  CHECK(vectors_error("good 1 2 3\n") == "f.vec:1: byte 0: more than 2 numbers");
+  CHECK(vectors_error("good 1 2\nat 1 x 3\n") == "f.vec:2: byte 14: 'x' is no finite number");
+  CHECK(vectors_error("good 1 x\n") == "f.vec:1: byte 7: 'x' is no finite number");
+  CHECK(vectors_error("good 1 inf\n") == "f.vec:1: byte 7: 'inf' is no finite number");
+  CHECK(vectors_error("good 1 1e999\n") == "f.vec:1: byte 7: '1e999' is no finite number");
   CHECK(vectors_error(std::string("\0\0 1 2", 6)) == "f.vec: no words");
 }
