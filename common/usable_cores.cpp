@@ -1,14 +1,15 @@
 #include "common/usable_cores.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <sched.h>
-#include <sstream>
 #include <string>
 #include <unistd.h>
 #include <vector>
+
+#include "common/cpu_quota.h"
 
 namespace hvdrun {
 namespace {
@@ -25,51 +26,25 @@ std::uint32_t affinity_cores() {
   return static_cast<std::uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// The quota of one cgroup folder in cores, or infinity.
-double quota_of(const std::string& folder) {
-  std::ifstream v2(folder + "/cpu.max");
-  double quota = 0;  // the word "max" fails to read, which means no limit
-  double period = 0;
-  if (v2 >> quota >> period && quota > 0 && period > 0) return quota / period;
-  std::ifstream v1_quota(folder + "/cpu.cfs_quota_us");
-  std::ifstream v1_period(folder + "/cpu.cfs_period_us");
-  if (v1_quota >> quota && v1_period >> period && quota > 0 && period > 0) return quota / period;
-  return std::numeric_limits<double>::infinity();
+// Empty where there is no such file.
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The smallest quota from this process's cgroup up to the root: each level limits those below.
 double cgroup_cores() {
   double cores = std::numeric_limits<double>::infinity();
-  std::ifstream self("/proc/self/cgroup");
-  for (std::string line; std::getline(self, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    std::string root = "/sys/fs/cgroup";
-    if (!controllers.empty()) {
-      std::istringstream list(controllers);
-      bool cpu = false;
-      for (std::string name; std::getline(list, name, ',');) cpu = cpu || name == "cpu";
-      if (!cpu) continue;
-      root += "/" + controllers;
-    }
-    for (std::string path = line.substr(second + 1); !path.empty();) {
-      cores = std::min(cores, quota_of(root + path));
-      path.resize(path.find_last_of('/'));
-    }
-    cores = std::min(cores, quota_of(root));
+  for (const std::string& folder : quota_folders(text_of("/proc/self/cgroup"))) {
+    const std::string v2 = text_of(folder + "/cpu.max");
+    const std::string v1_quota = text_of(folder + "/cpu.cfs_quota_us");
+    const std::string v1_period = text_of(folder + "/cpu.cfs_period_us");
+    cores = std::min(cores, quota_cores({v2, v1_quota, v1_period}));
   }
   return cores;
 }
 
 }  // namespace
 
-std::uint32_t usable_cores() {
-  const double quota = cgroup_cores();
-  const std::uint32_t cores = std::max(1U, affinity_cores());
-  if (quota >= cores) return cores;
-  return std::max(1U, static_cast<std::uint32_t>(std::floor(quota)));
-}
+std::uint32_t usable_cores() { return cores_within(cgroup_cores(), affinity_cores()); }
 
 }  // namespace hvdrun

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "tests/integration/run_program.h"
@@ -65,6 +67,33 @@ TEST_CASE("OMP_NUM_THREADS divides the usable cores, and the user's own stays", 
                  "1"}) == "[0]<stdout>:1\n");
   CHECK(threads({"env", "OMP_NUM_THREADS=5", build_path("hvdrun"), "-np", "1"}) ==
         "[0]<stdout>:5\n");
+}
+
+TEST_CASE("OMP_NUM_THREADS stays within the CPU quota of the cgroup", "[environment]") {
+  // A core and a half of two, so that without the quota there would be a thread more.
+  const bool v1 = ::access("/sys/fs/cgroup/cpu/tasks", F_OK) == 0;
+  const std::string folder = std::string("/sys/fs/cgroup/") + (v1 ? "cpu/" : "") + "hvdrun-quota-" +
+                             std::to_string(::getpid());
+  const auto threads = [&](const std::string& before) {
+    return run({.args = {"sh", "-c",
+                         before + "unset OMP_NUM_THREADS; exec " + build_path("hvdrun") +
+                             " -np 1 sh -c 'echo $OMP_NUM_THREADS'"}})
+        .out;
+  };
+  const std::string enter = "echo $$ > " + folder + "/cgroup.procs && ";
+  const std::string quota = v1 ? "echo 150000 > " + folder + "/cpu.cfs_quota_us && "
+                               : "echo 150000 100000 > " + folder + "/cpu.max && ";
+  if (run({.args = {"mkdir", folder}}).exit_code != 0 ||
+      run({.args = {"sh", "-c", quota + "true"}}).exit_code != 0) {
+    (void)run({.args = {"rmdir", folder}});
+    WARN("skipped: no cgroup with a CPU quota can be made at " << folder);
+    return;
+  }
+  const std::string without = threads("");
+  const std::string within = threads(enter);
+  CHECK(run({.args = {"rmdir", folder}}).exit_code == 0);
+  CHECK(within == "[0]<stdout>:1\n");
+  if (without == "[0]<stdout>:1\n") WARN("this machine has one core: the quota takes none away");
 }
 
 TEST_CASE("a worker has no descriptors but its three", "[environment]") {
