@@ -10,6 +10,7 @@
 #include "cli/gpu_plan.h"
 #include "cli/host_plan.h"
 #include "cli/opening_plan.h"
+#include "cli/output_columns.h"
 #include "cli/output_tag.h"
 #include "cli/stall_times.h"
 #include "cli/text_file.h"
@@ -76,6 +77,18 @@ std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> w
   return static_cast<std::uint32_t>(np);
 }
 
+// An outer job's were those of another terminal. Before what the user sets, who can say 0 there.
+void tell_columns(std::uint32_t of_terminal, LaunchPlan& plan) {
+  constexpr std::string_view kName = "HVD_OUTPUT_COLUMNS";
+  Environment& env = plan.spec.env;
+  std::erase_if(
+      env, [&](const std::string& entry) { return entry.substr(0, entry.find('=')) == kName; });
+  if (of_terminal == 0) return;
+  const RankTable table{plan.spec.hosts, assign_ranks(plan.spec.hosts, plan.spec.np)};
+  const std::uint32_t columns = columns_behind_tags(of_terminal, plan.output, table);
+  if (columns > 0) set_variable(env, kName, std::to_string(columns));
+}
+
 }  // namespace
 
 std::uint32_t count_slots() {
@@ -132,6 +145,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   // A pipe would make Python hold back its output until the end.
   if (find_variable(spec.env, "PYTHONUNBUFFERED") == nullptr)
     set_variable(spec.env, "PYTHONUNBUFFERED", "1");
+  tell_columns(here.columns, plan);
   for (const auto& [name, value] : options.variables) set_variable(spec.env, name, value);
   for (const std::string& path : options.env_files)
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))

@@ -37,6 +37,7 @@ struct LaunchPlan {
 struct Surroundings {
   Environment env;  // of hvdrun
   std::string cwd;
+  std::uint32_t columns = 0;                   // of the terminal that stdout is; 0: it is none
   std::string hostname;                        // of this machine
   std::function<std::uint32_t()> count_slots;  // of this machine; asked when nothing says how many
   std::function<std::string()> user;           // whose process this is; asked when a host has one

@@ -17,6 +17,7 @@
 #include "cli/option_documents.h"
 #include "cli/option_help.h"
 #include "cli/options.h"
+#include "cli/output_columns.h"
 #include "cli/preflight.h"
 #include "cli/status_command.h"
 #include "cli/this_machine.h"
@@ -42,6 +43,7 @@ Surroundings look_around() {
   if (cwd == nullptr) throw std::system_error(errno, std::system_category(), "working folder");
   here.cwd = cwd;
   ::free(cwd);  // NOLINT(cppcoreguidelines-no-malloc): getcwd's
+  here.columns = stdout_columns();
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
   here.hostname = name;

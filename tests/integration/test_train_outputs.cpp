@@ -157,11 +157,11 @@ print(root.tag == svg + "svg", len(lines), [len(line.get("points").split()) for 
   CHECK_THAT(nowhere.err, Catch::Contains("/nonexistent/plot: No such file or directory"));
 }
 
-TEST_CASE("on a terminal there is a bar, and it is gone at the end", "[train]") {
+// On a pseudo-terminal of 70 columns; `out` is what has been written to it, as Python spells it.
+RunResult run_on_terminal(const std::vector<std::string>& words) {
   std::string command = "exec";
-  for (const std::string& word : train_command({"--epochs", "1"})) command += " '" + word + "'";
-  // A pseudo-terminal of 70 columns; what is written to it comes out here.
-  const RunResult result = run({.args = {"/usr/bin/python3", "-c", R"(
+  for (const std::string& word : words) command += " '" + word + "'";
+  return run({.args = {"/usr/bin/python3", "-c", R"(
 import os, pty, sys
 pid, fd = pty.fork()
 if pid == 0:
@@ -178,14 +178,42 @@ while True:
 sys.stdout.write(repr(shown.decode()) + "\n")
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 )",
-                                         command},
-                                .env = {{"OMP_NUM_THREADS", "1"}, {"TERM", "xterm"}},
-                                .limit = 60s});
+                       command},
+              .env = {{"OMP_NUM_THREADS", "1"}, {"TERM", "xterm"}},
+              .limit = 60s});
+}
+
+TEST_CASE("on a terminal there is a bar, and it is gone at the end", "[train]") {
+  const RunResult result = run_on_terminal(train_command({"--epochs", "1"}));
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out,
              Catch::Contains(R"(\repoch 1/1 [#.............................] 1/20  loss )"));
   CHECK_THAT(result.out, Catch::Contains(R"(\r\x1b[Kepoch 1/1  loss )"));
+}
+
+TEST_CASE("on hvdrun's terminal rank 0 has a bar that fits behind its tag", "[train]") {
+  std::vector<std::string> words = {build_path("hvdrun"), "-np", "2", "--color", "never"};
+  const std::vector<std::string> rest = train_command({"--epochs", "1", "--log-interval", "0"});
+  words.insert(words.end(), rest.begin(), rest.end());
+  const RunResult shown = run_on_terminal(words);
+  INFO(shown.out << shown.err);
+  CHECK(shown.exit_code == 0);
+  // 69 of 70 columns with the tag; blanks take it away again.
+  const std::string bar = R"([0]<stdout>:epoch 1/1 [##.........................] 1/10  loss )";
+  const auto at = shown.out.find(bar);
+  REQUIRE(at != std::string::npos);
+  const std::string line = shown.out.substr(at, shown.out.find("\\r", at) - at);
+  CHECK(line.size() == 69);
+  CHECK_THAT(shown.out, Catch::Contains(R"(     \r[0]<stdout>:epoch 1/1  loss )") &&
+                            !Catch::Contains("[1]<stdout>"));
+  // No bar where the bytes go into files as well.
+  const TempFolder files;
+  words.insert(words.begin() + 1, {"--output-filename", files.path()});
+  const RunResult filed = run_on_terminal(words);
+  INFO(filed.out << filed.err);
+  CHECK(filed.exit_code == 0);
+  CHECK_THAT(filed.out, !Catch::Contains("1/10") && Catch::Contains("epoch 1/1  loss "));
 }
 
 TEST_CASE("every model runs on synthetic data, on two ranks", "[train]") {

@@ -1,16 +1,34 @@
 #include "worker/labs/console.h"
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace hvdrun {
 namespace {
 
+// hvdrun's, which shows what this process writes into a pipe.
+std::optional<ProgressBar> bar_of_hvdrun() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
+  const char* const told = std::getenv("HVD_OUTPUT_COLUMNS");
+  if (told == nullptr) return std::nullopt;
+  std::size_t columns = 0;
+  const char* const end = told + std::strlen(told);
+  const auto [stop, trouble] = std::from_chars(told, end, columns);
+  if (trouble != std::errc() || stop != end || columns == 0) return std::nullopt;
+  struct stat out {};
+  if (::fstat(STDOUT_FILENO, &out) != 0 || !S_ISFIFO(out.st_mode)) return std::nullopt;
+  return ProgressBar(columns, ProgressBar::Terminal::of_hvdrun);
+}
+
 // None where stdout is no terminal, or one that cannot go back in a line.
 std::optional<ProgressBar> bar_for_stdout() {
+  if (const auto bar = bar_of_hvdrun()) return bar;
   const char* const term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): nobody sets it
   if (::isatty(STDOUT_FILENO) != 1 || term == nullptr || std::strcmp(term, "dumb") == 0)
     return std::nullopt;

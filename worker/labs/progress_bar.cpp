@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace hvdrun {
 namespace {
@@ -12,7 +13,8 @@ constexpr std::size_t kLongestBar = 30;
 
 std::string ProgressBar::draw(const std::string& label, std::size_t done, std::size_t steps,
                               double loss, Time now) {
-  if (visible_ && now - last_ < kInterval) return {};
+  const auto interval = terminal_ == Terminal::own ? kInterval : kIntervalOfHvdrun;
+  if (visible_ && now - last_ < interval) return {};
   visible_ = true;
   last_ = now;
   char numbers[96];
@@ -28,13 +30,17 @@ std::string ProgressBar::draw(const std::string& label, std::size_t done, std::s
   }
   line += numbers;
   if (line.size() > room) line.resize(room);
-  return "\r" + line + "\x1b[K";
+  if (terminal_ == Terminal::own) return "\r" + line + "\x1b[K";
+  const std::size_t before = std::exchange(length_, line.size());
+  line.resize(std::max(before, line.size()), ' ');
+  return line + "\r";
 }
 
 std::string ProgressBar::clear() {
   if (!visible_) return {};
   visible_ = false;
-  return "\r\x1b[K";
+  if (terminal_ == Terminal::own) return "\r\x1b[K";
+  return std::string(std::exchange(length_, 0), ' ') + "\r";
 }
 
 }  // namespace hvdrun

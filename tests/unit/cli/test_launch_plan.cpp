@@ -283,5 +283,27 @@ TEST_CASE("the option beats the environment's timeline, and -x beats the option"
   CHECK(file({"--timeline-filename", "t.json"}) == "t.json");
 }
 
+TEST_CASE("ranks learn what their tags leave of the terminal's columns", "[plan]") {
+  Surroundings terminal = here();
+  terminal.columns = 80;
+  terminal.env.emplace_back("HVD_OUTPUT_COLUMNS=132");  // of the job whose rank this hvdrun is
+  const auto columns = [](const Surroundings& where, std::vector<std::string> args) {
+    args.emplace_back("true");
+    const LaunchPlan made = make_plan(parse_options(args), where);
+    const char* const value = find_variable(made.spec.env, "HVD_OUTPUT_COLUMNS");
+    return std::string(value == nullptr ? "none" : value);
+  };
+  CHECK(columns(terminal, {"-np", "4"}) == "68");   // [3]<stdout>:
+  CHECK(columns(terminal, {"-np", "11"}) == "67");  // [10]<stdout>:
+  CHECK(columns(terminal, {"--tag-output", "off"}) == "80");
+  CHECK(columns(terminal, {"--tag-output", "{host} ", "-H", "a:1,longer:1"}) == "73");
+  CHECK(columns(terminal, {"--prefix-output-with-timestamp", "-np", "1"}) == "44");
+  CHECK(columns(terminal, {"-x", "HVD_OUTPUT_COLUMNS=0"}) == "0");
+  CHECK(columns(terminal, {"--output-filename", "out"}) == "none");
+  CHECK(columns(terminal, {"--tag-output", std::string(80, '-')}) == "none");
+  terminal.columns = 0;
+  CHECK(columns(terminal, {"-np", "4"}) == "none");
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -218,5 +218,28 @@ TEST_CASE("the bar is redrawn ten times a second at most and leaves its line emp
   }
 }
 
+TEST_CASE("the bar on hvdrun's terminal is a line that ends with \\r", "[bar]") {
+  using std::chrono::milliseconds;
+  ProgressBar bar(70, ProgressBar::Terminal::of_hvdrun);
+  const ProgressBar::Time start{};
+  CHECK(bar.clear().empty());
+  CHECK(bar.draw("epoch 1/2", 1, 4, 0.5, start) ==
+        "epoch 1/2 [#######.......................] 1/4  loss 0.5000\r");
+  int drawn = 0;
+  for (int ms = 1; ms <= 1000; ++ms)
+    if (!bar.draw("epoch 1/2", 2, 4, 10.5, start + milliseconds(ms)).empty()) ++drawn;
+  CHECK(drawn == 4);
+  // A shorter one goes over all of a longer one: it has nothing else to take it away with.
+  CHECK(bar.draw("epoch 1/2", 3, 4, 0.5, start + milliseconds(2000)) ==
+        "epoch 1/2 [######################........] 3/4  loss 0.5000 \r");
+  CHECK(bar.clear() == std::string(59, ' ') + "\r");
+  CHECK(bar.clear().empty());
+  for (std::size_t columns = 0; columns < 100; ++columns) {
+    ProgressBar narrow(columns, ProgressBar::Terminal::of_hvdrun);
+    const std::string text = narrow.draw("epoch 1/2", 4, 4, 0.5, start);
+    CHECK(text.size() <= std::max<std::size_t>(columns, 1));
+  }
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -1,0 +1,20 @@
+// How much room a line of a rank has on the terminal that shows it, behind its tag. Ranks, whose
+// output is a pipe, learn it as HVD_OUTPUT_COLUMNS and may then draw a progress bar.
+#pragma once
+
+#include <cstdint>
+
+#include "cli/options.h"
+#include "cli/output_tag.h"
+
+namespace hvdrun {
+
+// Of the terminal that stdout is; 0 where it is none, or one that cannot go back in a line.
+std::uint32_t stdout_columns();
+
+// Of `columns`, what the longest tag of a line on stdout leaves. 0: nothing, or what is written is
+// kept in files as well, which a bar would fill with a line for each time it is drawn.
+std::uint32_t columns_behind_tags(std::uint32_t columns, const OutputOptions& output,
+                                  const RankTable& table);
+
+}  // namespace hvdrun
