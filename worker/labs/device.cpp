@@ -1,5 +1,6 @@
 #include "worker/labs/device.h"
 
+#include <ATen/Context.h>
 #include <hvd/hvd.h>
 #include <torch/torch.h>
 
@@ -14,6 +15,16 @@ at::Device choose_device(const std::string& name, std::string& error) {
                 ? "--device cuda: this rank has no GPU; --device cpu needs none"
                 : "--device cuda: this LibTorch cannot use a GPU; --device cpu needs none";
   return at::kCPU;
+}
+
+void let_cudnn_search(at::Device device) {
+  if (device.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);
+}
+
+at::Tensor on_device(const at::Tensor& tensor, at::Device device) {
+  if (!device.is_cuda() || !tensor.device().is_cpu()) return tensor.to(device);
+  // LibTorch's cache of pinned memory gives this to nobody else before the copy has been made.
+  return tensor.pin_memory().to(device, /*non_blocking=*/true);
 }
 
 }  // namespace hvdrun

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <ATen/autocast_mode.h>
+
+#include "worker/labs/device.h"
 
 namespace hvdrun {
 namespace {
@@ -91,7 +94,8 @@ void Trainer::backward_and_step(const torch::Tensor& loss) {
 std::optional<Batch> Trainer::next(Dataset& data) const {
   std::optional<Batch> batch = data.next();
   if (!batch || options_.device.is_cpu()) return batch;
-  return Batch{batch->inputs.to(options_.device), batch->labels.to(options_.device)};
+  return Batch{on_device(batch->inputs, options_.device),
+               on_device(batch->labels, options_.device)};
 }
 
 torch::Tensor Trainer::weights_of(const Dataset& data) const {
@@ -109,9 +113,10 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
   Pass pass = order.pass(batch_size, max_steps, hvd::rank(), hvd::size());
   pass.augment = options_.augment;
   data.begin(std::move(pass));
+  std::optional<Batch> ahead;
   for (std::size_t step = 0; step < steps; ++step) {
     if (callbacks.before) callbacks.before(step);
-    const Batch batch = next(data).value();
+    const Batch batch = ahead ? *std::exchange(ahead, std::nullopt) : next(data).value();
     optimizer_.zero_grad();
     const torch::Tensor output = forward(batch.inputs);
     const torch::Tensor loss = model_->loss(output, batch.labels, weights);
@@ -121,6 +126,8 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
     backward_and_step(penalty.defined() ? shared + penalty : shared);
+    // While the GPU is at this step, whose loss the host waits for below.
+    if (options_.device.is_cuda() && step + 1 < steps) ahead = next(data);
     const auto value = loss.item<double>();
     sums.add(value, model_->predict(output.detach()), batch.labels);
     if (callbacks.after) callbacks.after({step, value * share, of_all});

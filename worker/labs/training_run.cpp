@@ -41,6 +41,7 @@ class TrainingRun {
   void run() {
     require_same_options();
     device_ = agreed_device();
+    let_cudnn_search(device_);
     const DataSets data = open_run_data(options_, info_, device_, global_batch());
     for (const std::string& note : data.notes) console_.warn(note);
     Dataset& train = *data.train;

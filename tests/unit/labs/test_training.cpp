@@ -5,6 +5,7 @@
 #include "worker/data/synthetic_digits.h"
 #include "worker/labs/checked_file.h"
 #include "worker/labs/checkpoint.h"
+#include "worker/labs/device.h"
 #include "worker/labs/image_batches.h"
 #include "worker/labs/trainer.h"
 
@@ -245,6 +246,17 @@ TEST_CASE("a checkpoint that cannot be used is one line", "[checkpoint]") {
   damaged[bytes.size() / 2] = static_cast<char>(damaged[bytes.size() / 2] ^ 4);
   CHECK_THAT(error_of(damaged, "mnist-linear"), Contains("damaged"));
   CHECK_THAT(error_of(add_checksum("no archive at all"), "mnist-linear"), Contains("does not fit"));
+}
+
+TEST_CASE("on a CPU batches stay where they are, and cuDNN is told nothing", "[device]") {
+  const torch::Tensor batch = torch::rand({2, 3});
+  CHECK(on_device(batch, at::kCPU).data_ptr() == batch.data_ptr());
+  const bool before = at::globalContext().benchmarkCuDNN();
+  let_cudnn_search(at::kCPU);
+  CHECK(at::globalContext().benchmarkCuDNN() == before);
+  let_cudnn_search({at::kCUDA, 0});
+  CHECK(at::globalContext().benchmarkCuDNN());
+  at::globalContext().setBenchmarkCuDNN(before);
 }
 
 }  // namespace
