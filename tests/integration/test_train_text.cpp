@@ -128,6 +128,25 @@ TEST_CASE("text-nnlm begins with vectors of a file, and stops when it learns no 
   CHECK(hashed.exit_code == 66);
   CHECK_THAT(hashed.err, Catch::Contains("'text-nnlm --vocabulary 50', not 'text-nnlm'"));
 
+  // Frozen vectors are not the optimizer's, so its state is of other parameters.
+  args = known;
+  args.insert(args.end(), {"--resume", state, "--freeze-embedding"});
+  const RunResult frozen = train_text("2", data, args);
+  CHECK(frozen.exit_code == 64);
+  CHECK_THAT(frozen.err, Catch::Contains(state + ": a checkpoint of a run without "
+                                                 "--freeze-embedding; leave it out, or begin anew "
+                                                 "without --resume\n"));
+  args = known;
+  args.insert(args.end(), {"--epochs", "1", "--checkpoint", state, "--freeze-embedding"});
+  REQUIRE(train_text("2", data, args).exit_code == 0);
+  args = known;
+  args.insert(args.end(), {"--epochs", "2", "--resume", state});
+  const RunResult thawed = train_text("2", data, args);
+  CHECK(thawed.exit_code == 64);
+  CHECK_THAT(thawed.err, Catch::Contains("a checkpoint of a run with --freeze-embedding; add it"));
+  args.emplace_back("--freeze-embedding");
+  CHECK(train_text("2", data, args).exit_code == 0);
+
   std::ofstream(file) << "film 1 2 3\n";
   const RunResult wrong = train_text("2", data, {"--embedding", file, "--batch-size", "100"});
   CHECK(wrong.exit_code == 66);

@@ -56,6 +56,7 @@ std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Mod
   archive.write("format", c10::IValue(kFormat));
   archive.write("model_name", c10::IValue(names.model));
   archive.write("optimizer_name", c10::IValue(names.optimizer));
+  archive.write("frozen_words", c10::IValue(names.frozen_words));
   archive.write("epochs", c10::IValue(progress.epochs));
   archive.write("steps", c10::IValue(progress.steps));
   archive.write("seed", c10::IValue(static_cast<std::int64_t>(progress.seed)));
@@ -77,11 +78,11 @@ std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Mod
   return add_checksum(stream.str());
 }
 
-bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
-                       torch::nn::Module& model, torch::optim::Optimizer& optimizer,
-                       Progress& progress, std::string& error) {
+CheckpointFault decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
+                                  torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+                                  Progress& progress, std::string& error) {
   const auto content = verify_checksum(bytes, error);
-  if (!content) return false;
+  if (!content) return CheckpointFault::unfit;
   try {
     torch::serialize::InputArchive archive;
     // To where the model is, wherever it was when it was saved.
@@ -93,27 +94,37 @@ bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
     if (format != kFormat) {
       error = "a checkpoint of format " + std::to_string(format) + ", " + std::to_string(kFormat) +
               " expected";
-      return false;
+      return CheckpointFault::unfit;
     }
     c10::IValue name;
     archive.read("model_name", name);
     if (name.toStringRef() != names.model) {
       error = "a checkpoint of the model '" + name.toStringRef() + "', not '" + names.model + "'";
-      return false;
+      return CheckpointFault::unfit;
     }
     c10::IValue optimizer_name;  // one of before is of sgd
     const std::string optimizer_is =
         archive.try_read("optimizer_name", optimizer_name) ? optimizer_name.toStringRef() : "sgd";
     if (optimizer_is != names.optimizer) {
       error = "a checkpoint of the optimizer '" + optimizer_is + "', not '" + names.optimizer + "'";
-      return false;
+      return CheckpointFault::unfit;
+    }
+    c10::IValue frozen_words;  // a checkpoint of before has none
+    if (archive.try_read("frozen_words", frozen_words) &&
+        frozen_words.toBool() != names.frozen_words) {
+      error = names.frozen_words
+                  ? "a checkpoint of a run without --freeze-embedding; leave it out, "
+                    "or begin anew without --resume"
+                  : "a checkpoint of a run with --freeze-embedding; add it, or begin "
+                    "anew without --resume";
+      return CheckpointFault::other_options;
     }
     c10::IValue layout;  // a checkpoint of before has none
     if (archive.try_read("layout", layout)) {
       const std::string other = difference(layout.toStringRef(), model);
       if (!other.empty()) {
         error = "a checkpoint that does not fit: " + other;
-        return false;
+        return CheckpointFault::unfit;
       }
     }
     progress.epochs = read_int(archive, "epochs");
@@ -135,11 +146,11 @@ bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
     torch::serialize::InputArchive optimizer_archive;
     archive.read("optimizer", optimizer_archive);
     optimizer.load(optimizer_archive);
-    return true;
+    return CheckpointFault::none;
   } catch (const c10::Error& fault) {
     const std::string text = fault.what_without_backtrace();
     error = "a checkpoint that does not fit: " + text.substr(0, text.find('\n'));
-    return false;
+    return CheckpointFault::unfit;
   }
 }
 

@@ -25,16 +25,24 @@ struct Progress {
 struct CheckpointNames {
   std::string model;
   std::string optimizer = "sgd";
+  bool frozen_words = false;  // --freeze-embedding: their vectors are not the optimizer's
+};
+
+// Why a checkpoint is not gone on from.
+enum class CheckpointFault {
+  none,
+  unfit,         // damaged, or of another model
+  other_options  // with the options of the run that has made it it can be gone on from
 };
 
 // The bytes of a file, checksum included.
 std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Module& model,
                               const torch::optim::Optimizer& optimizer, const Progress& progress);
 
-// Into a model and an optimizer of the same make. False with one line in `error`, which does not
+// Into a model and an optimizer of the same make. A fault has one line in `error`, which does not
 // name the file; model and optimizer are then partly overwritten.
-bool decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
-                       torch::nn::Module& model, torch::optim::Optimizer& optimizer,
-                       Progress& progress, std::string& error);
+CheckpointFault decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
+                                  torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+                                  Progress& progress, std::string& error);
 
 }  // namespace hvdrun

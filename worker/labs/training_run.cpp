@@ -169,7 +169,7 @@ class TrainingRun {
     std::string model = options_.model;
     if (options_.data.vocabulary > 0)
       model += " --vocabulary " + std::to_string(options_.data.vocabulary);
-    return {model, recipe_.optimizer};
+    return {model, recipe_.optimizer, options_.freeze_embedding};
   }
 
   // The rate of the last step before the checkpoint, as this number of ranks has it: momentum is
@@ -199,11 +199,10 @@ class TrainingRun {
     agree(found.path.empty() ? error : "", exit_no_input);
     broadcast_bytes(found.bytes);
     error.clear();
-    if (!decode_checkpoint(found.bytes, checkpoint_names(), *model_, *optimizer_, progress_,
-                           error)) {
-      error.insert(0, found.path + ": ");
-    }
-    agree(error, exit_no_input);
+    const CheckpointFault fault =
+        decode_checkpoint(found.bytes, checkpoint_names(), *model_, *optimizer_, progress_, error);
+    if (fault != CheckpointFault::none) error.insert(0, found.path + ": ");
+    agree(error, fault == CheckpointFault::other_options ? exit_usage : exit_no_input);
     // The checkpoint holds the options of its own run, perhaps of another number of ranks.
     set_options(*optimizer_, recipe_, lr_);
     return found.path;

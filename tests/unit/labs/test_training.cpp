@@ -154,7 +154,7 @@ TEST_CASE("a checkpoint without the count of epochs on target is one with 0", "[
   progress.on_target = 7;
   std::string error;
   CHECK(decode_checkpoint(add_checksum(stream.str()), {"mnist-linear"}, *model, sgd, progress,
-                          error));
+                          error) == CheckpointFault::none);
   CHECK(error == "");
   CHECK(progress.on_target == 0);
 }
@@ -175,7 +175,8 @@ TEST_CASE("a run that goes on from a checkpoint is the run that was not broken",
   SGD other_sgd(other->parameters(), options);
   Progress progress;
   std::string error;
-  REQUIRE(decode_checkpoint(bytes, {"mnist-cnn"}, *other, other_sgd, progress, error));
+  REQUIRE(decode_checkpoint(bytes, {"mnist-cnn"}, *other, other_sgd, progress, error) ==
+          CheckpointFault::none);
   CHECK(progress.epochs == 1);
   CHECK(progress.steps == 12);
   CHECK(progress.seed == 99);
@@ -207,7 +208,8 @@ TEST_CASE("a checkpoint of another shape or type is refused before anything is l
     SGD descent(other->parameters(), SGDOptions(0.1));
     Progress progress;
     std::string error;
-    const bool taken = decode_checkpoint(bytes, {"resnet50"}, *other, descent, progress, error);
+    const bool taken = decode_checkpoint(bytes, {"resnet50"}, *other, descent, progress, error) ==
+                       CheckpointFault::none;
     CHECK(taken == error.empty());
     if (!error.empty()) CHECK(other->parameters()[0].equal(before));
     return error;
@@ -229,7 +231,8 @@ TEST_CASE("a checkpoint that cannot be used is one line", "[checkpoint]") {
   const auto error_of = [&](std::string_view content, const std::string& name) {
     std::string error;
     Progress progress;
-    CHECK_FALSE(decode_checkpoint(content, {name}, *model, sgd, progress, error));
+    CHECK(decode_checkpoint(content, {name}, *model, sgd, progress, error) ==
+          CheckpointFault::unfit);
     CHECK(error.find('\n') == std::string::npos);
     return error;
   };
@@ -237,7 +240,8 @@ TEST_CASE("a checkpoint that cannot be used is one line", "[checkpoint]") {
              Contains("of the model 'mnist-linear', not 'mnist-cnn'"));
   std::string error;
   Progress progress;
-  CHECK_FALSE(decode_checkpoint(bytes, {"mnist-linear", "lamb"}, *model, sgd, progress, error));
+  CHECK(decode_checkpoint(bytes, {"mnist-linear", "lamb"}, *model, sgd, progress, error) ==
+        CheckpointFault::unfit);
   CHECK(error == "a checkpoint of the optimizer 'sgd', not 'lamb'");
   CHECK_THAT(error_of("", "mnist-linear"), Contains("not a checkpoint"));
   CHECK_THAT(error_of(std::string_view(bytes).substr(0, bytes.size() / 2), "mnist-linear"),

@@ -98,7 +98,8 @@ std::shared_ptr<LabModel> trained_text(const std::string& vectors, bool frozen) 
   const auto bytes = read_whole_file(options.checkpoint, std::size_t{1} << 30, error);
   REQUIRE(bytes);
   INFO(error);
-  REQUIRE(decode_checkpoint(*bytes, {"text-nnlm"}, *model, *optimizer, progress, error));
+  REQUIRE(decode_checkpoint(*bytes, {"text-nnlm", "sgd", frozen}, *model, *optimizer, progress,
+                            error) == CheckpointFault::none);
   CHECK(progress.steps == 4);
   return model;
 }
