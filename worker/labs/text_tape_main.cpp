@@ -7,6 +7,7 @@
 #include <string>
 
 #include <hvd/torch.h>
+#include <malloc.h>
 
 #include "worker/labs/agreement.h"
 #include "worker/labs/exit_codes.h"
@@ -51,6 +52,38 @@ double accuracy(LabModel& model, Dataset& data) {
   return sums[0] / sums[1];
 }
 
+// The gradient of the words' vectors as the optimizer wants it, dense, in memory that is kept: a
+// new tensor of 64 MB for each step would be pages of zeros from the kernel, most of them never
+// used.
+class WordGradient {
+ public:
+  // `vectors` has it as its gradient from now on.
+  explicit WordGradient(const torch::Tensor& vectors) : dense_(torch::zeros_like(vectors)) {
+    vectors.mutable_grad() = dense_;
+  }
+
+  // `rows` is coalesced: the rows of the words that a step has touched; all others are zero.
+  void set(const torch::Tensor& rows) {
+    const torch::NoGradGuard no_grad;
+    if (set_.defined()) dense_.index_fill_(0, set_, 0);
+    set_ = rows.indices()[0];
+    dense_.index_copy_(0, set_, rows.values());
+  }
+
+ private:
+  torch::Tensor dense_;
+  torch::Tensor set_;  // numbers of the rows that are not zero
+};
+
+// The optimizer's intermediate results are as large as the vectors. glibc maps memory of that size
+// anew for each of them; so it keeps what has been freed.
+void keep_memory() {
+  // NOLINTBEGIN(concurrency-mt-unsafe): called while there is one thread
+  ::mallopt(M_MMAP_MAX, 0);  // M_MMAP_THRESHOLD goes to 32 MiB only
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  // NOLINTEND(concurrency-mt-unsafe)
+}
+
 void run(const TapeOptions& options) {
   DataRequest request;
   request.directory = options.directory;
@@ -71,7 +104,13 @@ void run(const TapeOptions& options) {
   // Every rank begins elsewhere; the broadcast below is what makes them one.
   torch::manual_seed(kSeed + static_cast<std::uint64_t>(hvd::rank()));
   const auto model = make_model("text-nnlm");
-  const std::vector<torch::Tensor> variables = model->parameters();
+  // The vectors of words, of which a step touches few, and the layers, which it touches whole.
+  model->make_word_gradients_sparse();
+  const torch::Tensor vectors = model->word_parameters().at(0);
+  std::vector<torch::Tensor> variables = {vectors};
+  for (const torch::Tensor& parameter : model->parameters())
+    if (!parameter.is_same(vectors)) variables.push_back(parameter);
+  WordGradient word_gradient(vectors);
   torch::optim::Adam adam(variables, kRate);
   bool first = true;
   for (int epoch = 0; epoch < options.epochs; ++epoch) {
@@ -87,9 +126,14 @@ void run(const TapeOptions& options) {
       const auto of_all = order.step(static_cast<std::size_t>(steps), of_rank, hvd::size()).size();
       const torch::Tensor loss = mean * (static_cast<double>(batch->labels.size(0)) * hvd::size() /
                                          static_cast<double>(of_all));
-      // The gradients of the loss with regard to the variables, averaged over the ranks.
-      const std::vector<torch::Tensor> gradients = hvd::distributed_grad({loss}, variables);
-      for (std::size_t i = 0; i < variables.size(); ++i) variables[i].mutable_grad() = gradients[i];
+      // The gradients of the loss with regard to the variables, averaged over the ranks: of the
+      // vectors only those rows travel that a rank has touched.
+      const std::vector<torch::Tensor> own = torch::autograd::grad({loss}, variables);
+      word_gradient.set(hvd::sparse_allreduce(own[0]));
+      const std::vector<torch::Tensor> of_layers =
+          hvd::grouped_allreduce({own.begin() + 1, own.end()});
+      for (std::size_t i = 0; i < of_layers.size(); ++i)
+        variables[i + 1].mutable_grad() = of_layers[i];
       adam.step();
       if (first) {
         // After the first step, when all that an optimizer makes late is there.
@@ -123,6 +167,7 @@ int main(int argc, char** argv) {
   TapeOptions options;
   int code = exit_ok;
   try {
+    keep_memory();
     hvd::init();
     const bool good = parse(argc, argv, options);
     agree(good ? "" : "usage: train-tape [DIR [EPOCHS]], with DIR/sentences.csv and 1 to 1000",
