@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxNested = 16;
 
 bool is_phase(TimelinePhase phase) {
-  return phase >= TimelinePhase::negotiate && phase <= TimelinePhase::copy_out;
+  return phase >= TimelinePhase::negotiate && phase <= TimelinePhase::step;
 }
 
 bool makes_sense(const TimelineEvents& events) {
@@ -67,6 +67,16 @@ std::string name_of(TimelinePhase phase, TimelineOp op) {
       return operation.empty() ? "REDUCE" : operation;
     case TimelinePhase::copy_out:
       return "MEMCPY_OUT_FUSION_BUFFER";
+    case TimelinePhase::data:
+      return "DATA";
+    case TimelinePhase::forward:
+      return "FORWARD";
+    case TimelinePhase::backward:
+      return "BACKWARD";
+    case TimelinePhase::synchronize:
+      return "SYNCHRONIZE";
+    case TimelinePhase::step:
+      return "STEP";
   }
   return "";
 }

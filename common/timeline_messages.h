@@ -10,13 +10,19 @@
 
 namespace hvdrun {
 
-// Where an operation on a tensor stands. The numbers go over the wire.
+// Where an operation on a tensor stands, or what the program itself does (hvd::Activity). The
+// numbers go over the wire.
 enum class TimelinePhase : std::uint8_t {
   negotiate = 1,  // until every rank is there and means the same
   queue = 2,      // until the engine takes it up
   copy_in = 3,    // to where the others read it
   reduce = 4,     // the collective itself
   copy_out = 5,   // from there; libhvd's engine does not tell it apart
+  data = 6,       // and the following: hvd::Activity
+  forward = 7,
+  backward = 8,
+  synchronize = 9,
+  step = 10,
 };
 
 enum class TimelineOp : std::uint8_t {

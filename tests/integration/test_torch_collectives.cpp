@@ -81,6 +81,23 @@ TEST_CASE("gradients go back through collectives", "[torch]") {
   }
 }
 
+TEST_CASE("the timeline has backward, the wait for gradients and the steps", "[torch]") {
+  const TempFolder folder;
+  const std::string file = folder.path() + "/t.json";
+  const RunResult result = hvdrun({"-np", "2", "--timeline-filename", file, build_path("train"),
+                                   "--synthetic", "--max-steps", "5", "--device", "cpu"},
+                                  {.limit = 60s});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  const RunResult read =
+      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
+  INFO(read.out << read.err);
+  CHECK(read.exit_code == 0);
+  for (const char* const line : {"BACKWARD 5", "SYNCHRONIZE 5", "STEP 5"})
+    for (const char* const rank : {"0", "1"})
+      CHECK_THAT(read.out, Catch::Contains(rank + std::string(" DistributedOptimizer.0 ") + line));
+}
+
 // scripts/gpu-check runs it by itself, on a GPU.
 TEST_CASE("the check of LibTorch on a GPU holds on the CPU", "[torch]") {
   const std::string check = build_path("tests/gpu/torch_check");

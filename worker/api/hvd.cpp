@@ -45,6 +45,29 @@ void forget_in_child() noexcept {
   if (parents != nullptr) parents->abandon_in_child();
 }
 
+// Null: nothing is recorded.
+hvdrun::Timeline* recording_timeline() noexcept {
+  Job* const current = g_job.load(std::memory_order_acquire);
+  hvdrun::Timeline* const timeline = current != nullptr ? current->timeline() : nullptr;
+  return timeline != nullptr && timeline->on() ? timeline : nullptr;
+}
+
+hvdrun::TimelinePhase phase_of(hvd::Activity activity) {
+  switch (activity) {
+    case hvd::Activity::data:
+      return hvdrun::TimelinePhase::data;
+    case hvd::Activity::forward:
+      return hvdrun::TimelinePhase::forward;
+    case hvd::Activity::backward:
+      return hvdrun::TimelinePhase::backward;
+    case hvd::Activity::synchronize:
+      return hvdrun::TimelinePhase::synchronize;
+    case hvd::Activity::step:
+      break;
+  }
+  return hvdrun::TimelinePhase::step;
+}
+
 // Where an operation runs, and its set, which lives as long.
 struct Target {
   std::shared_ptr<hvdrun::RankSet> set;
@@ -343,6 +366,14 @@ void start_timeline(const std::string& path, bool mark_cycles) {
   job().start_timeline(path, mark_cycles);
 }
 void stop_timeline() { job().stop_timeline(); }
+
+bool timeline_is_on() noexcept { return recording_timeline() != nullptr; }
+void timeline_begin(const std::string& lane, Activity activity) noexcept {
+  if (hvdrun::Timeline* timeline = recording_timeline()) timeline->begin(lane, phase_of(activity));
+}
+void timeline_end(const std::string& lane, Activity activity) noexcept {
+  if (hvdrun::Timeline* timeline = recording_timeline()) timeline->end(lane, phase_of(activity));
+}
 
 bool poll(Handle handle) { return engine_of(handle).poll(handle.id); }
 

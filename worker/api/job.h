@@ -50,6 +50,8 @@ class Job {
   // See <hvd/hvd.h>.
   void start_timeline(const std::string& path, bool mark_cycles);
   void stop_timeline();
+  // Null without a launcher.
+  Timeline* timeline() noexcept { return timeline_.get(); }
   // See AgentLine. The object must be used no more.
   void abandon_in_child() noexcept;
 

@@ -117,7 +117,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
   for (std::size_t step = 0; step < steps; ++step) {
     if (callbacks.before) callbacks.before(step);
     const Batch batch = ahead ? *std::exchange(ahead, std::nullopt) : next(data).value();
-    optimizer_.zero_grad();
+    optimizer_.zero_grad(/*set_to_none=*/true);
     const torch::Tensor output = forward(batch.inputs);
     const torch::Tensor loss = model_->loss(output, batch.labels, weights);
     const std::size_t of_all = order.step(step, batch_size, hvd::size()).size();

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include <hvd/torch.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -13,6 +14,7 @@
 #include "worker/torch/parameter_names.h"
 #include "worker/torch/same_layout.h"
 #include "worker/torch/sparse_gradients.h"
+#include "worker/torch/step_timeline.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -27,14 +29,24 @@ using torch::autograd::variable_list;
 // the optimizer is gone, or hold it in use while the optimizer takes it off.
 struct HookTarget {
   GradientBuckets* buckets;  // null once the optimizer is gone
+  StepTimeline timeline{};
 };
+
+// For the timeline: this is within a backward().
+void note_backward(const std::shared_ptr<HookTarget>& target) {
+  if (!target->timeline.begin_backward()) return;
+  torch::autograd::Engine::get_default_engine().queue_callback(
+      [target] { target->timeline.end_backward(); });
+}
 
 class BeforeAccumulate final : public FunctionPreHook {
  public:
   BeforeAccumulate(std::shared_ptr<HookTarget> target, std::size_t parameter)
       : target_(std::move(target)), parameter_(parameter) {}
   variable_list operator()(const variable_list& grads) override {
-    if (target_->buckets != nullptr) target_->buckets->note_backward(parameter_);
+    if (target_->buckets == nullptr) return grads;
+    note_backward(target_);
+    target_->buckets->note_backward(parameter_);
     return grads;
   }
 
@@ -149,8 +161,10 @@ class DistributedOptimizer::Impl {
         local_(hvdrun::trained_of("local", parameters_, options.local), options) {
     const hvdrun::ParameterNames names(parameters_, options.named_parameters);
     const auto agreed_name = [&] {
-      return hvdrun::confirm_same_layout(hvdrun::layout_of(parameters_, names, options),
-                                         options.process_set);
+      const std::string name = hvdrun::confirm_same_layout(
+          hvdrun::layout_of(parameters_, names, options), options.process_set);
+      target_->timeline.set_name(name);
+      return name;
     };
     if (options.op == ReduceOp::adasum) {
       adasum_.emplace(parameters_, options);
@@ -161,23 +175,22 @@ class DistributedOptimizer::Impl {
         hvdrun::parameters_in(parameters_, hvdrun::set_of(options.sparse), false),
         hvdrun::set_of(options.local), false);
     buckets_.emplace(dense, names, options);
-    target_ = std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{&*buckets_});
+    target_->buckets = &*buckets_;
     const std::string name = agreed_name();
     buckets_->set_name(name);
     sparse_.set_name(name);
     hooks_.reserve(dense.size());
     for (std::size_t i = 0; i < dense.size(); ++i) hooks_.emplace_back(dense[i], target_, i);
   }
-  ~Impl() {
-    if (target_) target_->buckets = nullptr;
-  }
+  ~Impl() { target_->buckets = nullptr; }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void zero_grad() {
+  void zero_grad(bool set_to_none) {
+    target_->timeline.end_backward();
     if (!buckets_) return inner_.zero_grad();
     const bool begun = buckets_->has_begun();
-    buckets_->zero();
+    buckets_->zero(set_to_none);
     sparse_.zero(begun);
     local_.zero();
   }
@@ -185,6 +198,8 @@ class DistributedOptimizer::Impl {
   void synchronize() {
     check_parameters();
     if (!buckets_) return;
+    target_->timeline.end_backward();
+    const hvdrun::StepTimeline::Span span(target_->timeline, Activity::synchronize);
     buckets_->finish();
     sparse_.finish();
     local_.finish();
@@ -192,6 +207,7 @@ class DistributedOptimizer::Impl {
 
   torch::Tensor step() {
     synchronize();
+    const hvdrun::StepTimeline::Span span(target_->timeline, Activity::step);
     if (adasum_) return adasum_->take(inner_);
     torch::Tensor loss = inner_.step();
     buckets_->next_round();
@@ -228,7 +244,8 @@ class DistributedOptimizer::Impl {
   // One of the two.
   std::optional<hvdrun::GradientBuckets> buckets_;
   std::optional<hvdrun::AdasumStep> adasum_;
-  std::shared_ptr<hvdrun::HookTarget> target_;
+  const std::shared_ptr<hvdrun::HookTarget> target_ =
+      std::make_shared<hvdrun::HookTarget>(hvdrun::HookTarget{nullptr});
   std::vector<hvdrun::AccumulatorHooks> hooks_;
 };
 
@@ -237,7 +254,7 @@ DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer,
     : impl_(std::make_unique<Impl>(optimizer, options)) {}
 DistributedOptimizer::~DistributedOptimizer() = default;
 
-void DistributedOptimizer::zero_grad() { impl_->zero_grad(); }
+void DistributedOptimizer::zero_grad(bool set_to_none) { impl_->zero_grad(set_to_none); }
 void DistributedOptimizer::synchronize() { impl_->synchronize(); }
 torch::Tensor DistributedOptimizer::step() { return impl_->step(); }
 torch::optim::Optimizer& DistributedOptimizer::optimizer() { return impl_->optimizer(); }

@@ -129,6 +129,8 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, ParameterNa
       options_(checked(options)),
       op_(operation_of(options)),
       scale_(factors_of(options)),
+      alone_(ranks_of({{}, options.process_set, {}}) == 1 &&
+             scale_.prescale * scale_.postscale == 1),
       skipped_reduction_(skipped_reduction()) {
   const std::vector<int> groups = groups_of(parameters, options);
   for (const at::Tensor& parameter : parameters)
@@ -243,10 +245,11 @@ bool GradientBuckets::bound(const Gradient& gradient) {
   return grad.defined() && grad.unsafeGetTensorImpl() == gradient.tensor.unsafeGetTensorImpl();
 }
 
-void GradientBuckets::bind(Gradient& gradient) {
+void GradientBuckets::bind(Gradient& gradient) const {
   if (bound(gradient)) return;
   const at::NoGradGuard no_grad;
   const at::Tensor grad = gradient.parameter.grad();
+  if (alone_ && grad.defined() && !grad.is_sparse()) return;
   if (!grad.defined()) {
     gradient.tensor.zero_();
   } else {
@@ -279,9 +282,7 @@ void GradientBuckets::note_ready(std::size_t parameter) {
 
 void GradientBuckets::launch_next() {
   Bucket& bucket = buckets_[launched_];
-  // Alone there is nobody to add, but there may be something to divide by.
-  const bool needed = ranks_of(bucket.options) > 1 || scale_.prescale * scale_.postscale != 1;
-  if (needed && reductions_ != skipped_reduction_) {
+  if (!alone_ && reductions_ != skipped_reduction_) {
     void* const data = bucket.wire.data_ptr();
     if (!bucket.wire.is_same(bucket.values)) {
       const at::NoGradGuard no_grad;
@@ -332,7 +333,7 @@ void GradientBuckets::finish() {
   // To reduce it again is no way out: the other ranks may have replaced nothing, and would pair
   // that reduction with another one of their own.
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    if (gradients_[i].bucket >= launched_ || bound(gradients_[i])) continue;
+    if (alone_ || gradients_[i].bucket >= launched_ || bound(gradients_[i])) continue;
     throw hvd::Error(hvd::ErrorCode::invalid_argument,
                      "DistributedOptimizer: the .grad of " + names_.of(gradients_[i].parameter) +
                          " was replaced or reset after backward() while it was being reduced; call "
@@ -359,17 +360,19 @@ bool GradientBuckets::has_begun() const {
                      [&](const auto& gradient) { return is_ready(gradient); });
 }
 
-void GradientBuckets::zero() {
+void GradientBuckets::zero(bool set_to_none) {
   const bool begun = has_begun();
   // Another rank may be in step() for the same gradients and needs all buckets from us.
   if (begun && !finished_) launch_rest();
   wait();
   if (begun && !finished_) agree_on_order();
-  {
+  if (set_to_none) {
+    for (Gradient& gradient : gradients_) gradient.parameter.mutable_grad().reset();
+  } else {
     const at::NoGradGuard no_grad;
     for (Bucket& bucket : buckets_) bucket.values.zero_();
+    for (Gradient& gradient : gradients_) gradient.parameter.mutable_grad() = gradient.tensor;
   }
-  for (Gradient& gradient : gradients_) gradient.parameter.mutable_grad() = gradient.tensor;
   next_round();
 }
 

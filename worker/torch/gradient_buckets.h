@@ -54,8 +54,9 @@ class GradientBuckets {
   void finish();
   // Begins with the plan that ranks have agreed on, if that is another one.
   void next_round();
-  // All gradients to zero, bound again; what was under way is waited for and thrown away.
-  void zero();
+  // All gradients to zero, bound again, or to none, so that autograd's own tensors are copied here
+  // and nothing is added; what was under way is waited for and thrown away.
+  void zero(bool set_to_none);
   // A gradient of this round has been through all its backward passes.
   bool has_begun() const;
 
@@ -84,7 +85,7 @@ class GradientBuckets {
   void lay_out(const std::vector<std::size_t>& order);
   void agree_on_order();
   static bool bound(const Gradient& gradient);
-  static void bind(Gradient& gradient);
+  void bind(Gradient& gradient) const;
   bool is_ready(const Gradient& gradient) const {
     return gradient.passes == options_.backward_passes_per_step;
   }
@@ -99,6 +100,7 @@ class GradientBuckets {
   const hvd::DistributedOptimizerOptions options_;
   const hvd::ReduceOp op_;         // of the operation on the bucket, with
   const hvd::ScaleFactors scale_;  // these factors
+  const bool alone_;               // nothing is ever reduced: gradients may be anywhere
   std::string name_;               // of the optimizer
   std::size_t launched_ = 0;       // the buckets before this one are launched in this round
   bool finished_ = false;

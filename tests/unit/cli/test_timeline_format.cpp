@@ -80,6 +80,18 @@ TEST_CASE_METHOD(FormatFixture, "every phase and operation has Horovod's name", 
         "NEGOTIATE_JOIN NEGOTIATE_REDUCESCATTER QUEUE REDUCE REDUCESCATTER");
 }
 
+TEST_CASE_METHOD(FormatFixture, "what the program does has a name, too", "[timeline]") {
+  TestBatch batch(0);
+  for (std::uint32_t phase = 6; phase <= 10; ++phase) {
+    batch.begin(phase, "t", static_cast<Phase>(phase));
+    batch.end(phase, "t", static_cast<Phase>(phase));
+  }
+  REQUIRE(add(batch));
+  CHECK(ask("' '.join(e['name'] for e in events if e['ph'] == 'X')") ==
+        "DATA FORWARD BACKWARD SYNCHRONIZE STEP");
+  CHECK_FALSE(add(TestBatch(0).begin(20, "t", static_cast<Phase>(11))));
+}
+
 TEST_CASE_METHOD(FormatFixture, "a phase goes on from batch to batch, on hvdrun's clock",
                  "[timeline]") {
   REQUIRE(add(TestBatch(0, 5000).ahead(100).begin(0, "a", Phase::reduce)));

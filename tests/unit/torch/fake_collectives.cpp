@@ -70,7 +70,13 @@ namespace hvd {
 
 using hvdrun::test::fake_job;
 
-int rank() { return 0; }
+int rank() { return fake_job().rank; }
+bool is_initialized() noexcept { return true; }
+void shutdown() noexcept {}
+void init(const InitOptions& /*options*/) {
+  ++fake_job().inits;
+  if (fake_job().size_after > 0) fake_job().size = fake_job().size_after;
+}
 int size() { return fake_job().size; }
 int gpu() { return -1; }
 
@@ -222,6 +228,13 @@ Handle broadcast_async(void* data, std::size_t count, DataType type, int root,
   hvdrun::test::scale(data, count, type, root + 1);
   fake_job().calls.push_back({data, 0, type, ReduceOp::sum, {}, false});
   return Handle{fake_job().calls.size()};
+}
+bool timeline_is_on() noexcept { return fake_job().timeline_on; }
+void timeline_begin(const std::string& lane, Activity activity) noexcept {
+  fake_job().timeline.push_back(lane + " " + std::to_string(static_cast<int>(activity)) + " begin");
+}
+void timeline_end(const std::string& lane, Activity activity) noexcept {
+  fake_job().timeline.push_back(lane + " " + std::to_string(static_cast<int>(activity)) + " end");
 }
 bool poll(Handle handle) { return fake_job().calls.at(handle.id - 1).waited_for; }
 bool wait(Handle handle, std::chrono::milliseconds /*limit*/) { return poll(handle); }

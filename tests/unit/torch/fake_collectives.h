@@ -24,11 +24,17 @@ struct FakeCall {
 
 struct FakeJob {
   int size = 4;
+  int rank = 0;                 // ours, of rank() alone
+  int inits = 0;                // after a shutdown()
+  int size_after = 0;           // then; 0: as before
   std::vector<FakeCall> calls;  // every reduction, in the order of submission
   std::size_t groups = 0;       // grouped reductions, whose tensors are among the calls
   std::optional<std::size_t> failing_call;
   // What the peers bring to an allgather of int64; as we do when empty.
   std::function<std::int64_t(int rank, std::size_t index, std::int64_t mine)> peers;
+  // What has been told to a timeline, if it is on: "lane 3 begin", by the activity's number.
+  bool timeline_on = false;
+  std::vector<std::string> timeline;
   // What follows an operation (hvd::then) is called by the test, not at once.
   bool late = false;
   std::vector<std::function<void()>> late_thens;

@@ -200,6 +200,21 @@ HVD_EXPORT Statistics statistics();
 HVD_EXPORT void start_timeline(const std::string& path, bool mark_cycles = false);
 // Likewise. Does nothing when it is off.
 HVD_EXPORT void stop_timeline();
+// Whether anything is recorded now; false outside init() .. shutdown().
+HVD_EXPORT bool timeline_is_on() noexcept;
+// What the program itself does, in the timeline of this rank: DATA, FORWARD and so on, on the
+// thread called `lane`. DistributedOptimizer tells the last three itself.
+enum class Activity : std::uint8_t {
+  data = 1,
+  forward = 2,
+  backward = 3,
+  synchronize = 4,  // waiting for the gradients that are still under way
+  step = 5,
+};
+// Those of one lane stand inside each other or follow each other. They do nothing while the
+// timeline is off, nor outside init() .. shutdown().
+HVD_EXPORT void timeline_begin(const std::string& lane, Activity activity) noexcept;
+HVD_EXPORT void timeline_end(const std::string& lane, Activity activity) noexcept;
 
 namespace detail {
 // 0 for a type that there is not.

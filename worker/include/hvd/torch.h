@@ -200,8 +200,10 @@ class HVD_EXPORT DistributedOptimizer {
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
-  // Sets all gradients to zero, in place.
-  void zero_grad();
+  // Sets all gradients to zero, in place; with `set_to_none` they are undefined until backward()
+  // has produced them, which saves the writing of zeros and the adding to them. One that backward()
+  // then leaves out is zero in step() all the same.
+  void zero_grad(bool set_to_none = false);
   // Waits until all gradients are reduced, without taking the step (to clip them, say). step() then
   // does not reduce again.
   void synchronize();
