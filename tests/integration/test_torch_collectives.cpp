@@ -81,6 +81,17 @@ TEST_CASE("gradients go back through collectives", "[torch]") {
   }
 }
 
+TEST_CASE("a training goes on after errors, to the bits of one without", "[torch]") {
+  for (const char* const ranks : {"1", "2", "3", "4"}) {
+    RunOptions options{.limit = 60s};
+    options.env.emplace_back("OMP_NUM_THREADS", "1");
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_elastic_probe")}, options);
+    INFO("np " << ranks << "\n" << result.out << result.err);
+    CHECK(result.exit_code == 0);
+  }
+}
+
 TEST_CASE("the timeline has backward, the wait for gradients and the steps", "[torch]") {
   const TempFolder folder;
   const std::string file = folder.path() + "/t.json";

@@ -66,6 +66,10 @@ def api(header):
 def collect(text, names, signatures):
     for declaration in declarations(text):
         declaration = re.sub(r"^(?:public:|template<[^>]*>)", "", declaration)
+        inner = re.match(r"namespace (?!detail)\w+\{", declaration)
+        if inner:
+            collect(declaration[inner.end() : -1], names, signatures)
+            continue
         exported = "HVD_EXPORT " in declaration
         declaration = declaration.replace("HVD_EXPORT ", "")
         if declaration.startswith(("private:", "protected:")):
@@ -82,7 +86,7 @@ def collect(text, names, signatures):
             else:
                 collect(body, names, signatures)
         elif call:
-            if not re.search(r"=delete|~|TORCH_MODULE", declaration):
+            if not re.search(r"=delete|=default|~|TORCH_MODULE", declaration):
                 names.add((call[1], "function"))
             if exported:
                 signatures.append(declaration[: end_of(declaration, call.end() - 1)])
@@ -114,6 +118,7 @@ class ApiPage(unittest.TestCase):
         some = "init size_of wait code Handle DataTypeOf adasum boolean peer_lost process_sets bits"
         some += " broadcast_ received_splits bucket_bytes synchronize step fp16 update best patience"
         some += " synchronize_all allreduce_async_ groups value growth_interval"
+        some += " TorchState max_failures CommitEvery"
         some += " end_epoch on_epoch_begin SyncBatchNormImpl forward pretty_print negotiations name"
         self.assertEqual(set(some.split()) - found, set())
         hidden = "element_size impl_ Impl adjust code_ best_ scale_ runtime_error T DataType1"

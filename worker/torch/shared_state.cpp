@@ -1,21 +1,14 @@
 // What ranks must have in common: parameters, the optimizer's state, averages of metrics.
 #include <exception>
-#include <sstream>
 #include <utility>
 
 #include <hvd/torch.h>
 
+#include "worker/torch/optimizer_state.h"
 #include "worker/torch/row_shapes.h"
 
 namespace hvdrun {
 namespace {
-
-at::Device device_of(const torch::optim::Optimizer& optimizer) {
-  for (const auto& group : optimizer.param_groups())
-    for (const at::Tensor& parameter : group.params())
-      if (parameter.defined()) return parameter.device();
-  return at::kCPU;
-}
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
@@ -38,17 +31,6 @@ void broadcast_all(NamedTensors& tensors, int root, const hvd::ProcessSet& set) 
     }
   }
   if (first) std::rethrow_exception(first);
-}
-
-// LibTorch's LBFGS keeps room for numbers that each step computes anew, and cannot save what of it
-// was never used.
-void fill_scratch_of_lbfgs(torch::optim::Optimizer& optimizer) {
-  for (auto& [key, state] : optimizer.state()) {
-    auto* lbfgs = dynamic_cast<torch::optim::LBFGSParamState*>(state.get());
-    if (lbfgs == nullptr || !lbfgs->al()) continue;
-    for (at::Tensor& number : *lbfgs->al())
-      if (!number.defined()) number = at::zeros({});
-  }
 }
 
 }  // namespace
@@ -81,38 +63,10 @@ void broadcast_parameters(const std::vector<at::Tensor>& variables, int root,
 
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root,
                                const ProcessSet& process_set) {
-  // load() of LibTorch 1.13 takes over the state of each parameter and leaves the options alone.
-  const auto key = [](std::size_t group) { return "options" + std::to_string(group); };
   std::string bytes;
-  if (rank() == root) {
-    torch::serialize::OutputArchive archive;
-    torch::serialize::OutputArchive state;
-    hvdrun::fill_scratch_of_lbfgs(optimizer);
-    optimizer.save(state);
-    archive.write("state", state);
-    for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
-      torch::serialize::OutputArchive options;
-      optimizer.param_groups()[i].options().serialize(options);
-      archive.write(key(i), options);
-    }
-    std::ostringstream stream;
-    archive.save_to(stream);
-    bytes = stream.str();
-  }
+  if (rank() == root) bytes = hvdrun::optimizer_state(optimizer);
   bytes = broadcast_object(bytes, root, {{}, process_set, {}});
-  if (rank() == root) return;
-  torch::serialize::InputArchive archive;
-  std::istringstream stream(bytes);
-  // Not to the device that the root's is on.
-  archive.load_from(stream, hvdrun::device_of(optimizer));
-  torch::serialize::InputArchive state;
-  archive.read("state", state);
-  optimizer.load(state);
-  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
-    torch::serialize::InputArchive options;
-    archive.read(key(i), options);
-    optimizer.param_groups()[i].options().serialize(options);
-  }
+  if (rank() != root) hvdrun::set_optimizer_state(optimizer, bytes);
 }
 
 double metric_average(double value, const ProcessSet& process_set) {

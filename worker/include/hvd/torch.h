@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <hvd/callbacks.h>
+#include <hvd/elastic.h>
 #include <hvd/hvd.h>
 #include <hvd/loss_scaler.h>
 #include <hvd/sync_batch_norm.h>

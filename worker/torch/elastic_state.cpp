@@ -1,0 +1,132 @@
+#include <cstring>
+#include <utility>
+
+#include <hvd/torch.h>
+
+#include "worker/torch/optimizer_state.h"
+#include "worker/torch/row_shapes.h"
+#include "worker/torch/tensor_types.h"
+
+namespace hvdrun {
+namespace {
+
+std::vector<at::Tensor> tensors_of(const torch::nn::Module* module) {
+  std::vector<at::Tensor> tensors;
+  if (module == nullptr) return tensors;
+  for (const at::Tensor& parameter : module->parameters()) tensors.push_back(parameter);
+  for (const at::Tensor& buffer : module->buffers()) tensors.push_back(buffer);
+  return tensors;
+}
+
+}  // namespace
+}  // namespace hvdrun
+
+namespace hvd::elastic {
+
+State::~State() = default;
+
+void State::commit() {
+  save();
+  ++commits_;
+}
+
+void State::register_reset_callback(std::function<void()> callback) {
+  callbacks_.push_back(std::move(callback));
+}
+
+void State::on_reset() {
+  reset();
+  for (const auto& callback : callbacks_) callback();
+}
+
+class TorchState::Copy {
+ public:
+  std::vector<at::Tensor> tensors;
+  std::string optimizer;
+  std::string values;
+};
+
+TorchState::TorchState(torch::nn::Module* model, torch::optim::Optimizer* optimizer)
+    : model_(model), optimizer_(optimizer), copy_(std::make_unique<Copy>()) {
+  TorchState::save();
+}
+
+TorchState::~TorchState() = default;
+
+TorchState& TorchState::add_bytes(const std::string& name, void* value, std::size_t bytes) {
+  if (!numbers_.emplace(name, std::pair(value, bytes)).second)
+    hvdrun::invalid_tensor("TorchState: there is a '" + name + "' already");
+  copy_->values = values();
+  return *this;
+}
+
+TorchState& TorchState::add(ElasticSampler& sampler) {
+  samplers_.push_back(&sampler);
+  copy_->values = values();
+  return *this;
+}
+
+// Numbers in the order of their names, then the samplers' in that of their coming.
+std::string TorchState::values() const {
+  std::string bytes;
+  for (const auto& [name, number] : numbers_)
+    bytes.append(static_cast<const char*>(number.first), number.second);
+  for (const ElasticSampler* const sampler : samplers_) {
+    const std::uint64_t state[] = {sampler->epoch(), sampler->processed()};
+    bytes.append(reinterpret_cast<const char*>(state), sizeof state);
+  }
+  return bytes;
+}
+
+void TorchState::set_values(const std::string& bytes) {
+  std::size_t at = 0;
+  const auto take = [&](void* to, std::size_t count) {
+    std::memcpy(to, bytes.data() + at, count);
+    at += count;
+  };
+  for (const auto& [name, number] : numbers_) take(number.first, number.second);
+  for (ElasticSampler* const sampler : samplers_) {
+    std::uint64_t state[2];
+    take(state, sizeof state);
+    sampler->load(state[0], state[1]);
+  }
+}
+
+void TorchState::save() {
+  const at::NoGradGuard no_grad;
+  Copy copy;
+  for (const at::Tensor& tensor : hvdrun::tensors_of(model_))
+    copy.tensors.push_back(tensor.detach().clone());
+  if (optimizer_ != nullptr) copy.optimizer = hvdrun::optimizer_state(*optimizer_);
+  copy.values = values();
+  *copy_ = std::move(copy);
+}
+
+void TorchState::restore() {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> tensors = hvdrun::tensors_of(model_);
+  if (tensors.size() != copy_->tensors.size())
+    hvdrun::invalid_tensor("TorchState: the model has other parameters or buffers than before");
+  for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(copy_->tensors[i]);
+  if (optimizer_ != nullptr) hvdrun::set_optimizer_state(*optimizer_, copy_->optimizer);
+  set_values(copy_->values);
+}
+
+void TorchState::sync() {
+  std::string layout = std::to_string(samplers_.size()) + " samplers";
+  for (const auto& [name, number] : numbers_)
+    layout += ", " + name + " of " + std::to_string(number.second) + " bytes";
+  const std::vector<std::string> all = allgather_object(layout);
+  for (const std::string& one : all)
+    if (one != all.front()) throw hvdrun::mismatch_of("TorchState::sync", all, {});
+  if (model_ != nullptr) broadcast_parameters(*model_);
+  if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_);
+  set_values(broadcast_object(values()));
+  save();
+}
+
+void TorchState::reset() {
+  for (ElasticSampler* const sampler : samplers_) sampler->reset();
+}
+
+}  // namespace hvd::elastic
