@@ -9,6 +9,7 @@
 
 #include "worker/api/join_hosts.h"
 #include "worker/api/stall_teller.h"
+#include "worker/api/world_id.h"
 #include "worker/client/timeline_settings.h"
 #include "worker/comm/self_communicator.h"
 #include "worker/comm/shm_communicator.h"
@@ -177,12 +178,14 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   const CoreShare share{topology.usable_cores, topology.local_size, compute_threads(lookup)};
   record_timeline(lookup, generation);
   std::unique_ptr<Communicator> communicator;
+  std::optional<nccl::UniqueId> gpu_id;
   std::vector<PeerLost> early;  // touched by one event at a time, until there are none any more
   try {
     communicator = connect(line, generation, share, deadline);
     // Who does not come is told by the fence, so what the ranks agree on comes after it. Who dies
     // meanwhile must not be waited for.
-    line.fence({}, deadline);
+    gpu_id =
+        world_id_of(line.fence(make_world_id(gpu, place_.rank, place_.size, lookup), deadline));
     line.set_events(
         {[&early, agreeing = communicator.get()](const PeerLost& lost) {
            if (!lost.clean) agreeing->abort(peer_lost_error(lost));
@@ -198,7 +201,9 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     line.set_events({});
     give_up(line, error);
   }
-  auto world = std::make_unique<Engine>(std::move(communicator), engine_options(share));
+  EngineOptions world_options = engine_options(share);
+  world_options.gpu_id = gpu_id;
+  auto world = std::make_unique<Engine>(std::move(communicator), std::move(world_options));
   connector_ = std::make_unique<SetConnector>(line, host_counts_, generation, share, init_timeout_);
   ProcessSets::Factory factory;
   factory.listen = [this](const RankSet& set, std::uint32_t number) {

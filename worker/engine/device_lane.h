@@ -26,9 +26,10 @@ class DeviceLane {
 
   // `host`: where the ranks meet; it must outlive this. `names`: as for EngineOptions::rank_names.
   // `connect_timeout`: for making the NCCL communicator. `leave_timeout`: as
-  // EngineOptions::gpu_leave_timeout.
+  // EngineOptions::gpu_leave_timeout. `id`: as EngineOptions::gpu_id.
   DeviceLane(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
-             Milliseconds connect_timeout, Milliseconds leave_timeout);
+             Milliseconds connect_timeout, Milliseconds leave_timeout,
+             std::optional<nccl::UniqueId> id = {});
   DeviceLane(const DeviceLane&) = delete;
   DeviceLane& operator=(const DeviceLane&) = delete;
   // close()
@@ -78,6 +79,7 @@ class DeviceLane {
   const std::vector<int> names_;
   const Milliseconds connect_timeout_;
   const Milliseconds leave_timeout_;
+  const std::optional<nccl::UniqueId> id_;  // for the one communicator that is made
   const std::shared_ptr<GpuEvents> events_;
   // Set once, before the first ticket is given out.
   std::unique_ptr<NcclCommunicator> communicator_;

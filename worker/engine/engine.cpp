@@ -19,7 +19,7 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
                 ? nullptr
                 : std::make_unique<DeviceLane>(options_.gpu, *communicator_, options_.rank_names,
                                                options_.gpu_connect_timeout,
-                                               options_.gpu_leave_timeout)),
+                                               options_.gpu_leave_timeout, options_.gpu_id)),
       joined_(static_cast<std::size_t>(communicator_->size())),
       scheduler_(static_cast<std::size_t>(communicator_->size()), options_.fusion_bytes) {}
 

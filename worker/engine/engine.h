@@ -50,6 +50,9 @@ struct EngineOptions {
   std::shared_ptr<RankGpu> gpu{};
   std::string no_gpu = "GPUs are not set up";
   std::chrono::milliseconds gpu_connect_timeout{300'000};
+  // Of the NCCL communicator, where the ranks have been told it already: rank 0's, on all of them.
+  // None: it is made for the first operation on GPU memory.
+  std::optional<nccl::UniqueId> gpu_id{};
   // After an error shutdown() waits so long for what is queued on the GPU: what all ranks have
   // queued ends soon, the rest never.
   std::chrono::milliseconds gpu_leave_timeout{10'000};

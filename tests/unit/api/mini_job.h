@@ -41,7 +41,10 @@ class MiniJob {
   int agent_dies_after_ms = -1;    // closes all lines so long after the fence
   std::chrono::seconds limit{60};  // ranks that run longer are killed
   int ranks_to_start = -1;         // fewer than size: the others never come
+  // What a rank gets from the fence in place of rank 0's blob.
+  std::function<std::string(std::uint32_t rank, const std::string& blob)> change_blob;
   std::map<std::string, std::string> environment;
+  std::vector<std::string> blobs;  // rank 0's, of each fence
   // Of one rank, besides.
   std::function<std::map<std::string, std::string>(int rank)> environment_of;
 
@@ -249,13 +252,18 @@ class MiniJob {
     } else if (frame.type == MessageType::segment_drop) {
       segments_.erase(take<SegmentDrop>(frame).name);
     } else if (frame.type == MessageType::fence_enter) {
+      auto enter = take<FenceEnter>(frame);
+      if (connection.rank == 0) blob_ = std::move(enter.blob);
       if (++waiting_ < size_) return;
       waiting_ = 0;
+      blobs.push_back(blob_);
       if (agent_dies_after_ms >= 0)
         dies_at_ =
             std::chrono::steady_clock::now() + std::chrono::milliseconds(agent_dies_after_ms);
       for (Connection& other : connections_)
-        if (!other.left) answer(other, FenceRelease{take<FenceEnter>(frame).fence, {}});
+        if (!other.left)
+          answer(other,
+                 FenceRelease{enter.fence, change_blob ? change_blob(other.rank, blob_) : blob_});
     } else if (frame.type == MessageType::worker_leave) {
       connection.left = true;
       tell_lost({connection.rank, true, {}});
@@ -273,6 +281,7 @@ class MiniJob {
   std::vector<Connection> connections_;
   std::map<std::string, UniqueFd> segments_;
   int waiting_ = 0;
+  std::string blob_;
   std::optional<std::chrono::steady_clock::time_point> dies_at_;
 };
 

@@ -1,5 +1,6 @@
 // Jobs whose ranks have GPUs: those of the fake driver, which is the one that the loader finds. Its
 // NCCL joins ranks of one process only, so what needs several is run with ranks that are threads.
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -49,6 +50,24 @@ void sum_on_cpu() {
   expect(value == static_cast<float>(hvd::size()), "wrong sum on the CPU");
 }
 
+// Of the ranks' numbers, from 1.
+void sum_on_gpu(Engine& engine, int rank, float expected) {
+  auto value = static_cast<float>(rank + 1);
+  Operation operation;
+  operation.kind = OpKind::allreduce;
+  operation.input = operation.output = &value;
+  operation.count = 1;
+  operation.reduction = {hvd::DataType::float32, hvd::ReduceOp::sum, 1, 1};
+  operation.device = std::make_shared<DeviceUse>();
+  const std::uint64_t id = engine.submit(operation);
+  expect(engine.wait(id, 20s), "it has not ended");
+  engine.synchronize(id);
+  expect(value == expected, "wrong sum " + std::to_string(value));
+}
+
+// The fake's ids are texts, filled up with zeros.
+std::string text_of(const std::string& blob) { return blob.c_str(); }
+
 // The last who holds the device may be a thread that is just about to end.
 int contexts_left() {
   for (int i = 0; i < 2000 && fake().contexts != 0; ++i) std::this_thread::sleep_for(1ms);
@@ -74,8 +93,9 @@ TEST_CASE("init takes the GPU of the local rank before anything else", "[api][gp
     {
       const std::lock_guard lock(fake().mutex);
       const std::string number = std::to_string(rank);
-      expect(fake().calls == std::vector<std::string>{"retain " + number, "current " + number},
-             "other calls: " + fake().calls.front());
+      std::vector<std::string> wanted{"retain " + number, "current " + number};
+      if (rank == 0) wanted.emplace_back("makes id 1");
+      expect(fake().calls == wanted, "other calls: " + fake().calls.back());
     }
     sum_on_cpu();
     hvd::shutdown();
@@ -266,25 +286,83 @@ TEST_CASE("an adaptive sum on GPU memory is one of each buffer", "[api][gpu]") {
   CHECK(fake().misuses == 0);
 }
 
+TEST_CASE("ranks connect by the id that the fence has brought, by a new one after each init",
+          "[api][gpu]") {
+  reset_fake();
+  fake().logging = true;
+  MiniJob mini(3);
+  check_all_ok(mini.run_threads([](int rank, const EnvironmentLookup& lookup) {
+    for (std::uint32_t generation = 0; generation < 2; ++generation) {
+      Job job(lookup, {}, generation);
+      sum_on_gpu(job.sets().world(), rank, 6);
+    }
+  }));
+  REQUIRE(mini.blobs.size() == 2);
+  CHECK(mini.blobs[0] != mini.blobs[1]);
+  for (const std::string& blob : mini.blobs) {
+    REQUIRE(blob.size() == sizeof(nccl::UniqueId));
+    CHECK(std::count(fake().calls.begin(), fake().calls.end(), "makes " + text_of(blob)) == 1);
+    CHECK(std::count(fake().calls.begin(), fake().calls.end(), "connects by " + text_of(blob)) ==
+          3);
+  }
+  CHECK(std::count_if(fake().calls.begin(), fake().calls.end(),
+                      [](const std::string& call) { return call.rfind("makes ", 0) == 0; }) == 2);
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("without an id of the fence the first operation brings one", "[api][gpu]") {
+  const std::string brought = GENERATE("", "short");
+  reset_fake();
+  fake().logging = true;
+  MiniJob mini(3);
+  mini.change_blob = [&](std::uint32_t, const std::string&) { return brought; };
+  check_all_ok(mini.run_threads([](int rank, const EnvironmentLookup& lookup) {
+    Job job(lookup, {}, 0);
+    sum_on_gpu(job.sets().world(), rank, 6);
+  }));
+  CHECK(std::count(fake().calls.begin(), fake().calls.end(),
+                   "connects by " + text_of(mini.blobs.at(0))) == 0);
+  CHECK(fake().destroys == 3);
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("a rank with another id of the fence is named on every rank", "[api][gpu]") {
+  const bool damaged = GENERATE(false, true);
+  reset_fake();
+  MiniJob mini(3);
+  mini.change_blob = [&](std::uint32_t rank, const std::string& blob) {
+    if (rank != 2) return blob;
+    return damaged ? std::string(blob.size(), 'x') : blob.substr(1);
+  };
+  check_all_ok(mini.run_threads([](int, const EnvironmentLookup& lookup) {
+    Job job(lookup, {}, 0);
+    float value = 1;
+    Operation operation;
+    operation.kind = OpKind::allreduce;
+    operation.input = operation.output = &value;
+    operation.count = 1;
+    operation.reduction = {hvd::DataType::float32, hvd::ReduceOp::sum, 1, 1};
+    operation.device = std::make_shared<DeviceUse>();
+    for (int turn = 0; turn < 2; ++turn) {
+      const std::string error = error_of([&] { job.sets().world().run(operation); });
+      expect(error == code(hvd::ErrorCode::internal) +
+                          "rank 2 was given another id for NCCL than rank 0 as it joined",
+             error);
+    }
+    operation.device.reset();
+    job.sets().world().run(operation);
+    expect(value == 3, "the CPU's sum");
+  }));
+  CHECK(contexts_left() == 0);
+}
+
 TEST_CASE("process sets have a communicator each, and nothing is left at the end", "[api][gpu]") {
   reset_fake();
   MiniJob mini(3);
   check_all_ok(mini.run_threads([](int rank, const EnvironmentLookup& lookup) {
     Job job(lookup, {}, 0);
     expect(job.gpu() == rank, "wrong GPU");
-    const auto sum = [&](Engine& engine, float expected) {
-      float value = static_cast<float>(rank + 1);
-      Operation operation;
-      operation.kind = OpKind::allreduce;
-      operation.input = operation.output = &value;
-      operation.count = 1;
-      operation.reduction = {hvd::DataType::float32, hvd::ReduceOp::sum, 1, 1};
-      operation.device = std::make_shared<DeviceUse>();
-      const std::uint64_t id = engine.submit(operation);
-      expect(engine.wait(id, 20s), "it has not ended");
-      engine.synchronize(id);
-      expect(value == expected, "wrong sum " + std::to_string(value));
-    };
+    const auto sum = [&](Engine& engine, float expected) { sum_on_gpu(engine, rank, expected); };
     sum(job.sets().world(), 6);
     const int id = job.sets().add({0, 2}, "ends");
     if (rank != 1) {

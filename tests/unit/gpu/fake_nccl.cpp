@@ -156,11 +156,13 @@ FAKE nccl::Result ncclGetUniqueId(nccl::UniqueId* id) {
   const std::lock_guard lock(nccl_state().mutex);
   *id = {};
   const std::string text = "id " + std::to_string(++nccl_state().ids);
+  fake_gpu()->log("makes " + text);
   std::copy(text.begin(), text.end(), id->bytes);
   return nccl::success;
 }
 FAKE nccl::Result ncclCommInitRankConfig(nccl::Comm* comm, int size, nccl::UniqueId id, int rank,
                                          nccl::Config* config) {
+  fake_gpu()->log("connects by " + std::string(id.bytes));
   if (config->magic != 0xcafebeef || config->blocking != 0 || !has_context()) ++fake_gpu()->misuses;
   if (fake_gpu()->init_result != 0)
     return static_cast<nccl::Result>(fake_gpu()->init_result.load());

@@ -22,9 +22,9 @@
 // on that stream after a blocking call or synchronize() has returned runs after it. Both return as
 // soon as the operation has been queued on this rank's GPU; poll() and wait() tell whether the GPU
 // has ended it. The buffers, and after an _async call the stream, must live until then, or after an
-// error until shutdown(). NCCL moves the bytes; it is loaded by the first such operation. 16-bit
-// integers in a reduction are Error(invalid_argument), adasum and scale factors without our kernels
-// Error(unavailable).
+// error until shutdown(). NCCL moves the bytes; the first such operation loads it, or on rank 0
+// init(). 16-bit integers in a reduction are Error(invalid_argument), adasum and scale factors
+// without our kernels Error(unavailable).
 //
 // CUDA graphs. An operation whose `stream` is being captured becomes part of the graph, on all
 // ranks or, as a mismatch, on none; it must be waited for (a blocking call, synchronize()) before

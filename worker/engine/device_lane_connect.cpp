@@ -1,0 +1,146 @@
+// How a lane gets its NCCL communicator.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "worker/engine/device_lane.h"
+#include "worker/engine/fingerprint.h"
+
+namespace hvdrun {
+namespace {
+
+using hvd::ErrorCode;
+
+// What ranks compare in place of an operation's fingerprint while they make the communicator.
+constexpr std::uint64_t kConnect = 3;
+
+constexpr std::size_t kText = 240;
+void put_text(std::array<char, kText>& to, const std::string& text) {
+  text.copy(to.data(), to.size() - 1);
+}
+
+// Never 0, which is none.
+std::uint64_t fingerprint_of(const nccl::UniqueId& id) {
+  return Fingerprint().add(std::string_view(id.bytes, sizeof id.bytes)).value() | 1U;
+}
+
+}  // namespace
+
+// What a rank tells the others before NCCL is called.
+struct DeviceLane::Readiness {
+  nccl::UniqueId id{};        // rank 0's, unless it has been told before
+  std::uint64_t told_id = 0;  // then: its fingerprint
+  std::uint64_t has_nccl = 0;
+  std::uint64_t has_kernels = 0;
+  std::array<char, kText> why{};  // one of them is missing
+};
+
+// What came of it.
+struct DeviceLane::Outcome {
+  std::uint64_t failed = 0;
+  std::uint64_t code = 0;
+  std::array<char, kText> text{};
+};
+
+template <class Record>
+std::vector<Record> DeviceLane::gather(const Record& own, const CallOptions& options) {
+  std::vector<Record> all(static_cast<std::size_t>(host_.size()));
+  const std::vector<std::size_t> counts(all.size(), sizeof own);
+  CallOptions step = options;
+  step.name = kConnect;
+  host_.allgather(&own, all.data(), counts.data(), hvd::DataType::uint8, step);
+  return all;
+}
+
+// All ranks are here together and leave with a communicator, or all with the same failure.
+void DeviceLane::connect(const CallOptions& options) {
+  RankGpu::Parts found = gpu_->parts();
+  Readiness own;
+  std::string why = found.no_nccl;
+  own.has_nccl = found.parts.nccl != nullptr ? 1 : 0;
+  own.has_kernels = found.parts.kernels != nullptr ? 1 : 0;
+  if (id_) {
+    own.told_id = fingerprint_of(*id_);
+  } else if (own.has_nccl == 1 && host_.rank() == 0) {
+    try {
+      own.id = NcclCommunicator::make_id(*found.parts.nccl);
+    } catch (const hvd::Error& error) {
+      own.has_nccl = 0;
+      why = error.what();
+    }
+  }
+  put_text(own.why, own.has_nccl == 0 ? why : found.parts.no_kernels);
+  const std::vector<Readiness> all = gather(own, options);
+  const auto why_of = [&](auto rank) {
+    return rank_text(static_cast<std::size_t>(rank - all.begin())) + ": " + rank->why.data();
+  };
+  const auto no_nccl =
+      std::find_if(all.begin(), all.end(), [](const Readiness& one) { return one.has_nccl == 0; });
+  if (no_nccl != all.end()) {
+    failure_.emplace(ErrorCode::unavailable, why_of(no_nccl));
+    return;
+  }
+  // NCCL would let those with one id wait for those with another.
+  const auto other_id = std::find_if(all.begin(), all.end(), [&](const Readiness& one) {
+    return one.told_id != all.front().told_id;
+  });
+  if (other_id != all.end()) {
+    failure_.emplace(ErrorCode::internal,
+                     rank_text(static_cast<std::size_t>(other_id - all.begin())) +
+                         " was given another id for NCCL than " + rank_text(0) + " as it joined");
+    return;
+  }
+  // What needs a kernel of ours is an error on all ranks, or on none.
+  const auto no_kernels = std::find_if(all.begin(), all.end(),
+                                       [](const Readiness& one) { return one.has_kernels == 0; });
+  if (no_kernels != all.end()) {
+    found.parts.kernels.reset();
+    found.parts.no_kernels = why_of(no_kernels);
+  }
+  std::optional<hvd::Error> failure;
+  try {
+    communicator_ = std::make_unique<NcclCommunicator>(std::move(found.parts), host_.rank(),
+                                                       host_.size(), names_);
+    gpu_->watch().add(*communicator_);
+    // Throws when a rank has gone already: who told it found no communicator to abort.
+    host_.await_others(Milliseconds(0));
+    communicator_->connect(id_ ? *id_ : all.front().id, connect_timeout_);
+  } catch (const hvd::Error& error) {
+    failure.emplace(error.code(), error.what());
+  } catch (const std::exception& error) {
+    failure.emplace(ErrorCode::internal, error.what());  // the others wait for an answer
+  }
+  exchange_outcomes(failure, options);
+  if (!failure_ || !communicator_) return;
+  gpu_->watch().remove(*communicator_);
+  communicator_->abort(*failure_);
+  communicator_.reset();
+}
+
+void DeviceLane::exchange_outcomes(const std::optional<hvd::Error>& own,
+                                   const CallOptions& options) {
+  Outcome outcome;
+  if (own) {
+    outcome.failed = 1;
+    outcome.code = static_cast<std::uint64_t>(own->code());
+    put_text(outcome.text, own->what());
+  }
+  CallOptions patient = options;
+  // Others may wait in NCCL for as long as it takes.
+  patient.timeout += connect_timeout_;
+  const std::vector<Outcome> all = gather(outcome, patient);
+  // Who waited in vain knows least.
+  const auto timed_out = [](const Outcome& one) {
+    return one.code == static_cast<std::uint64_t>(ErrorCode::timeout);
+  };
+  const Outcome* worst = nullptr;
+  for (const Outcome& one : all)
+    if (one.failed != 0 && (worst == nullptr || (timed_out(*worst) && !timed_out(one))))
+      worst = &one;
+  if (worst != nullptr)
+    failure_.emplace(static_cast<ErrorCode>(worst->code), std::string(worst->text.data()));
+}
+
+}  // namespace hvdrun
