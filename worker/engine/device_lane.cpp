@@ -53,7 +53,7 @@ void DeviceLane::mark(DeviceUse& use) const {
 }
 
 void DeviceLane::order(const DeviceUse& use) const {
-  if (communicator_) communicator_->lead(use.ticket, use.stream);
+  if (communicator_ && !use.split) communicator_->lead(use.ticket, use.stream);
 }
 
 bool DeviceLane::has_ended(const DeviceUse& use) const {
@@ -68,6 +68,7 @@ void DeviceLane::run(const std::vector<const Operation*>& operations, const Call
   meet(*operations.front(), options);
   CallOptions step = options;
   step.hooks = nullptr;
+  if (operations.front()->device->split) return split(*operations.front()->device->split, step);
   const bool captured = operations.front()->device->captured;
   if (!communicator_ && !failure_) {
     if (captured)

@@ -20,6 +20,8 @@
 
 namespace hvdrun {
 
+struct GpuSplit;
+
 class DeviceLane {
  public:
   using Milliseconds = std::chrono::milliseconds;
@@ -53,6 +55,9 @@ class DeviceLane {
   std::shared_ptr<void> lend(Operation& operation, const std::vector<std::byte>& input,
                              std::size_t output_bytes);
 
+  // A communicator that the ranks have made already (GpuSplit); before the first operation.
+  void adopt(std::unique_ptr<NcclCommunicator> made);
+
   // After the last operation: waits for what is queued. On the thread that is in the engine's
   // communicator.
   void close() noexcept;
@@ -60,11 +65,13 @@ class DeviceLane {
  private:
   struct Readiness;
   struct Outcome;
+  struct Splittable;
   class Loan;
 
   void meet(const Operation& operation, const CallOptions& options);
   void agree_on_counts(const Operation& operation, const CallOptions& options);
   void connect(const CallOptions& options);
+  void split(GpuSplit& wanted, const CallOptions& options);
   void exchange_outcomes(const std::optional<hvd::Error>& own, const CallOptions& options);
   GpuTicket queue(const std::vector<const Operation*>& operations, const GpuCall& call);
   [[noreturn]] void break_off(const hvd::Error& error);
@@ -83,7 +90,7 @@ class DeviceLane {
   const std::shared_ptr<GpuEvents> events_;
   // Set once, before the first ticket is given out.
   std::unique_ptr<NcclCommunicator> communicator_;
-  // There is no communicator, on any rank.
+  // There is no communicator to use, on any rank.
   std::optional<hvd::Error> failure_;
   GpuTicket last_ = 0;
   Milliseconds patience_{0};  // for it

@@ -1,4 +1,4 @@
-// How a lane gets its NCCL communicator.
+// How a lane gets its NCCL communicator, and what others are made of it.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "worker/engine/device_lane.h"
+#include "worker/engine/device_use.h"
 #include "worker/engine/fingerprint.h"
 
 namespace hvdrun {
@@ -119,6 +120,49 @@ void DeviceLane::connect(const CallOptions& options) {
   communicator_.reset();
 }
 
+void DeviceLane::adopt(std::unique_ptr<NcclCommunicator> made) {
+  communicator_ = std::move(made);
+  gpu_->watch().add(*communicator_);
+}
+
+struct DeviceLane::Splittable {
+  std::uint64_t yes = 0;
+};
+
+// All ranks are here together, and leave it alike: the members with a communicator, or nobody with
+// one and the lane as it was, or all with the same failure.
+void DeviceLane::split(GpuSplit& wanted, const CallOptions& options) {
+  Splittable own;
+  if (communicator_ && !failure_ && communicator_->may_split()) {
+    try {
+      // NCCL may hang where something of the communicator is under way.
+      communicator_->wait(last_, patience_);
+      own.yes = 1;
+    } catch (const hvd::Error&) {
+      // It has failed, and who ran the operation is told.
+    }
+  }
+  CallOptions patient = options;
+  patient.timeout += patience_;
+  const std::vector<Splittable> all = gather(own, patient);
+  if (std::any_of(all.begin(), all.end(), [](const Splittable& one) { return one.yes == 0; }))
+    return;
+  std::optional<hvd::Error> failure;
+  try {
+    wanted.made = communicator_->split(wanted.members, connect_timeout_);
+  } catch (const hvd::Error& error) {
+    failure.emplace(error.code(), error.what());
+  } catch (const std::exception& error) {
+    failure.emplace(ErrorCode::internal, error.what());  // the others wait for an answer
+  }
+  exchange_outcomes(failure, options);
+  if (!failure_) return;
+  // A communicator that could not be split on one rank is good for nothing on any.
+  wanted.made.reset();
+  communicator_->abort(*failure_);
+  throw hvd::Error(*failure_);
+}
+
 void DeviceLane::exchange_outcomes(const std::optional<hvd::Error>& own,
                                    const CallOptions& options) {
   Outcome outcome;
@@ -131,14 +175,14 @@ void DeviceLane::exchange_outcomes(const std::optional<hvd::Error>& own,
   // Others may wait in NCCL for as long as it takes.
   patient.timeout += connect_timeout_;
   const std::vector<Outcome> all = gather(outcome, patient);
-  // Who waited in vain knows least.
-  const auto timed_out = [](const Outcome& one) {
-    return one.code == static_cast<std::uint64_t>(ErrorCode::timeout);
+  // Who waited in vain knows least, then who only saw another one leave.
+  const auto knows = [](const Outcome& one) {
+    if (one.code == static_cast<std::uint64_t>(ErrorCode::timeout)) return 0;
+    return one.code == static_cast<std::uint64_t>(ErrorCode::peer_lost) ? 1 : 2;
   };
   const Outcome* worst = nullptr;
   for (const Outcome& one : all)
-    if (one.failed != 0 && (worst == nullptr || (timed_out(*worst) && !timed_out(one))))
-      worst = &one;
+    if (one.failed != 0 && (worst == nullptr || knows(one) > knows(*worst))) worst = &one;
   if (worst != nullptr)
     failure_.emplace(static_cast<ErrorCode>(worst->code), std::string(worst->text.data()));
 }

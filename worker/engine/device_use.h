@@ -2,11 +2,20 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "worker/gpu/events.h"
 #include "worker/gpu/nccl_communicator.h"
 
 namespace hvdrun {
+
+// In the place of buffers, for a barrier that is run by a lane: it makes a communicator of some of
+// its ranks out of its own.
+struct GpuSplit {
+  std::vector<int> members;  // ascending
+  // Null: this rank is none of them, or the lane has nothing to make it of.
+  std::unique_ptr<NcclCommunicator> made;
+};
 
 // Shared by the copies of an Operation. Written by whoever has the operation: the submitting
 // thread, then the one that runs it, then who waits for it.
@@ -17,6 +26,7 @@ struct DeviceUse {
   // The caller captures its stream in a graph; the same on all ranks.
   bool captured = false;
   GpuTicket ticket = 0;  // from when it has been queued
+  std::shared_ptr<GpuSplit> split = {};
 };
 
 }  // namespace hvdrun

@@ -58,14 +58,6 @@ struct Engine::Running {
   Engine& engine;
 };
 
-// What is on the caller's stream by now comes before the operation.
-void Engine::begin_device(const Operation& operation) {
-  if (!lane_)
-    throw hvd::Error(hvd::ErrorCode::unavailable,
-                     describe(operation) + ": this rank has no GPU: " + options_.no_gpu);
-  lane_->mark(*operation.device);
-}
-
 void Engine::run(const Operation& operation) {
   check(operation, *communicator_);
   if (operation.device) begin_device(operation);

@@ -89,6 +89,12 @@ class Engine {
   // where it has ended. It may submit further operations, must not wait for any, and must not
   // throw. One for each operation.
   void then(std::uint64_t id, std::function<void()> body) HVD_EXCLUDES(mutex_);
+  // For all ranks together: an NCCL communicator of some of them (ascending), for their process
+  // set, made of this engine's own. Null on the others, and everywhere when there is nothing to
+  // make it of: the set's first operation makes one then. Throws the same on every rank.
+  std::unique_ptr<NcclCommunicator> split_gpu(std::vector<int> members) HVD_EXCLUDES(mutex_);
+  // The one that split_gpu() has made, before anybody uses this engine.
+  void adopt_gpu(std::unique_ptr<NcclCommunicator> made);
   // Takes part in whatever the other ranks run until all have called it; returns the one that did
   // so last.
   int join() HVD_EXCLUDES(mutex_);

@@ -173,6 +173,10 @@ std::string joined_obstacle(const Operation& operation, const std::vector<bool>&
       operation.kind == OpKind::allreduce || operation.kind == OpKind::reducescatter;
   if (operation.kind == OpKind::broadcast && joined[static_cast<std::size_t>(operation.root)])
     return "its root, rank " + std::to_string(operation.root) + ", has joined";
+  if (operation.device && operation.kind == OpKind::barrier) {
+    const auto rank = std::find(joined.begin(), joined.end(), true) - joined.begin();
+    return "rank " + std::to_string(rank) + " has joined, and all ranks make a process set";
+  }
   if (operation.device && operation.device->captured) {
     const auto rank = std::find(joined.begin(), joined.end(), true) - joined.begin();
     return "rank " + std::to_string(rank) +

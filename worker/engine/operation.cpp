@@ -315,6 +315,7 @@ std::uint64_t fingerprint_of(const Operation& operation) {
 }
 
 std::string describe(const Operation& operation) {
+  if (operation.device && operation.device->split) return "add_process_set(on GPUs)";
   Descriptor what{.count = elements_of(operation), .kind = operation.kind};
   if (operation.kind != OpKind::barrier) what.type = operation.reduction.type;
   if (is_reduction(operation.kind)) what.op = operation.reduction.op;

@@ -35,7 +35,7 @@ struct Operation {
   std::string name = {};
   // Of the tensor; ranks must agree on it, too. May be left out.
   std::vector<std::int64_t> shape = {};
-  // Null: the buffers are memory of the host. Not of a barrier.
+  // Null: the buffers are memory of the host. Of a barrier: see GpuSplit.
   std::shared_ptr<DeviceUse> device = {};
 };
 

@@ -260,6 +260,11 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::adopt(nccl::Comm* slot, int 
   return child;
 }
 
+bool NcclCommunicator::may_split() {
+  const MutexLock lock(mutex_);
+  return api().comm_split != nullptr && !failure_ && captured_count_ == 0;
+}
+
 std::unique_ptr<NcclCommunicator> NcclCommunicator::split(const std::vector<int>& members,
                                                           Milliseconds timeout) {
   if (api().comm_split == nullptr)

@@ -131,11 +131,15 @@ class NcclCommunicator {
   void peer_gone(int rank, const hvd::Error& reason);
 
   // What newer versions of NCCL can. All three throw Error(unavailable) where they are missing.
-  // A communicator of some ranks of this one, for a process set; called by all ranks, `members` are
-  // ascending. Null on those that are none.
+  // A communicator of some ranks of this one; called by all ranks, with nothing of it under way,
+  // `members` are ascending. Null on those that are none. The two share nothing: each may be used
+  // beside the other, and ends for itself. For process sets (DeviceLane::split).
   std::unique_ptr<NcclCommunicator> split(const std::vector<int>& members, Milliseconds timeout);
+  // NCCL can split, and no graph has operations of this communicator, which may run at any time.
+  bool may_split();
   // Stops what is queued and lets nothing new in (later operations throw `reason`), but keeps the
-  // communicator for shrink().
+  // communicator for shrink(). Neither has a caller as long as a job ends with its first rank that
+  // dies (docs/architecture.md): one that goes on without a rank would call them.
   void revoke(const hvd::Error& reason, Milliseconds timeout);
   // A communicator without the ranks `gone`, called by all others; what is queued is stopped first.
   std::unique_ptr<NcclCommunicator> shrink(std::vector<int> gone, Milliseconds timeout);

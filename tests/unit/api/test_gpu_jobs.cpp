@@ -357,13 +357,16 @@ TEST_CASE("a rank with another id of the fence is named on every rank", "[api][g
 }
 
 TEST_CASE("process sets have a communicator each, and nothing is left at the end", "[api][gpu]") {
+  // Of the job's, where it has one by then.
+  const bool split = GENERATE(true, false);
   reset_fake();
+  fake().logging = true;
   MiniJob mini(3);
-  check_all_ok(mini.run_threads([](int rank, const EnvironmentLookup& lookup) {
+  check_all_ok(mini.run_threads([split](int rank, const EnvironmentLookup& lookup) {
     Job job(lookup, {}, 0);
     expect(job.gpu() == rank, "wrong GPU");
     const auto sum = [&](Engine& engine, float expected) { sum_on_gpu(engine, rank, expected); };
-    sum(job.sets().world(), 6);
+    if (split) sum(job.sets().world(), 6);
     const int id = job.sets().add({0, 2}, "ends");
     if (rank != 1) {
       for (int turn = 0; turn < 10; ++turn) sum(*job.sets().at(id)->engine, 4);
@@ -373,6 +376,10 @@ TEST_CASE("process sets have a communicator each, and nothing is left at the end
     sum(job.sets().world(), 6);
   }));
   CHECK(contexts_left() == 0);
+  CHECK(fake().splits == (split ? 3 : 0));
+  CHECK(std::count_if(fake().calls.begin(), fake().calls.end(), [](const std::string& call) {
+          return call.rfind("connects by ", 0) == 0;
+        }) == (split ? 3 : 5));
   CHECK(fake().destroys == 5);  // 3 of all ranks, 2 of the set
   CHECK(fake().aborts == 0);
   CHECK(fake().misuses == 0);

@@ -16,6 +16,9 @@ struct FakeGpu {
   // Ranks' communicators are never ready, even when all have come.
   std::atomic<bool> init_hangs{false};
   std::atomic<int> init_result{0};  // of ncclCommInitRankConfig
+  // The rank whose ncclCommSplit fails; -1: none.
+  std::atomic<int> split_fails_rank{-1};
+  std::atomic<int> splits{0};
   // The rank whose communicators tell `async_error` from now on; -1: none.
   std::atomic<int> async_rank{-1};
   std::atomic<int> async_error{0};

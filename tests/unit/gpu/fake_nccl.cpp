@@ -24,6 +24,8 @@ struct CommOfNccl {
   std::atomic<bool> revoked{false};
   std::atomic<bool> gone{false};
   std::atomic<bool> queueing{false};
+  std::atomic<bool> lost_peer{false};
+  std::atomic<int> running{0};  // groups that have not ended
   std::uint64_t groups = 0;
   std::map<int, double> factors;
 };
@@ -177,6 +179,7 @@ FAKE nccl::Result ncclCommGetAsyncError(nccl::Comm comm, nccl::Result* state) {
     comm->joined = comm->clique->joined == comm->clique->size;
   }
   *state = !comm->joined || comm->queueing ? nccl::in_progress : nccl::success;
+  if (*state == nccl::success && comm->lost_peer) *state = nccl::remote_error;
   if (*state == nccl::success && fake_gpu()->async_rank == comm->rank)
     *state = static_cast<nccl::Result>(fake_gpu()->async_error.load());
   return nccl::success;
@@ -186,6 +189,7 @@ FAKE nccl::Result ncclCommAbort(nccl::Comm comm) {
   comm->aborted = true;
   {
     const std::lock_guard lock(comm->clique->mutex);
+    comm->clique->left = true;
     comm->clique->changed.notify_all();
   }
   const int needed = fake_gpu()->abort_needs;
@@ -204,6 +208,9 @@ FAKE nccl::Result ncclCommDestroy(nccl::Comm comm) {
 }
 FAKE nccl::Result ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* child, nccl::Config*) {
   if (!usable(comm)) return nccl::invalid_argument;
+  if (comm->running > 0) ++fake_gpu()->misuses;
+  ++fake_gpu()->splits;
+  if (fake_gpu()->split_fails_rank == comm->rank) return nccl::system_error;
   comm->queueing = true;
   // Every rank tells its color; then the members know their number.
   const auto number = comm->groups++;
@@ -216,9 +223,12 @@ FAKE nccl::Result ncclCommSplit(nccl::Comm comm, int color, int, nccl::Comm* chi
     meeting.calls[comm->rank] = {call};
     clique.changed.notify_all();
     clique.changed.wait(lock, [&] {
-      return meeting.calls.size() == static_cast<std::size_t>(clique.size) || comm->aborted;
+      return meeting.calls.size() == static_cast<std::size_t>(clique.size) || comm->aborted ||
+             clique.left;
     });
-    if (!comm->aborted && color != nccl::kSplitNoColor) {
+    if (meeting.calls.size() < static_cast<std::size_t>(clique.size)) {
+      comm->lost_peer = true;
+    } else if (!comm->aborted && color != nccl::kSplitNoColor) {
       int rank = 0;
       int size = 0;
       for (const auto& [theirs, calls] : meeting.calls) {
@@ -298,8 +308,10 @@ FAKE nccl::Result ncclGroupEnd() {
     std::this_thread::sleep_for(50us);
     // In a graph it runs more than once, and meets the others anew each time.
     const auto runs = std::make_shared<std::uint64_t>(0);
+    ++comm->running;
     fake_stream(done.stream).push([=, calls = std::move(calls)] {
       run_group(comm, number | (*runs)++ << 32U, calls);
+      --comm->running;
     });
     comm->queueing = false;
   }).detach();

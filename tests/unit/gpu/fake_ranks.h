@@ -49,6 +49,8 @@ inline void reset_fake() {
   gpu.init_hangs = false;
   gpu.init_result = 0;
   gpu.async_rank = -1;
+  gpu.split_fails_rank = -1;
+  gpu.splits = 0;
   gpu.group_end_hangs_rank = -1;
   gpu.abort_needs = 1;
   gpu.aborts = 0;
