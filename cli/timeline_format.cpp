@@ -16,14 +16,19 @@ bool is_phase(TimelinePhase phase) {
   return phase >= TimelinePhase::negotiate && phase <= TimelinePhase::step;
 }
 
+bool is_gpu(TimelineMark mark) {
+  return mark == TimelineMark::gpu_begin || mark == TimelineMark::gpu_end;
+}
+
 bool makes_sense(const TimelineEvents& events) {
   std::uint32_t last = 0;
   for (const std::string& name : events.names)
     if (name.size() > limits::kMaxTimelineName) return false;
   for (const TimelineEvent& event : events.events) {
-    if (event.after_ns < std::exchange(last, event.after_ns)) return false;
+    if (!is_gpu(event.mark) && event.after_ns < std::exchange(last, event.after_ns)) return false;
     if (event.mark == TimelineMark::cycle) continue;
-    if (event.mark != TimelineMark::begin && event.mark != TimelineMark::end) return false;
+    if (event.mark != TimelineMark::begin && event.mark != TimelineMark::end && !is_gpu(event.mark))
+      return false;
     if (!is_phase(event.phase) || event.name >= events.names.size()) return false;
   }
   return true;
@@ -96,7 +101,9 @@ std::string place_of(std::uint32_t rank, std::uint32_t lane) {
 }
 
 constexpr std::uint32_t kNotesLane = TimelineFormat::kLanes - 1;
-static_assert(TimelineFormat::kTensorLanes + TimelineFormat::kSharedLanes < kNotesLane);
+constexpr std::uint32_t kFirstGpuLane =
+    TimelineFormat::kTensorLanes + TimelineFormat::kSharedLanes + 1;
+static_assert(kFirstGpuLane + TimelineFormat::kGpuLanes <= kNotesLane);
 static_assert(limits::kMaxRanks * TimelineFormat::kLanes <= 1U << 30);
 
 }  // namespace
@@ -119,6 +126,10 @@ bool TimelineFormat::add(const TimelineBatch& batch, TraceEvents& out) {
     forget_open(rank);
   }
   for (const TimelineEvent& event : events.events) {
+    if (is_gpu(event.mark)) {
+      gpu_event(to, events.names[event.name], event, begin + event.after_ns);
+      continue;
+    }
     const std::uint64_t now = at(event.after_ns);
     if (event.mark == TimelineMark::cycle) {
       note(to, "CYCLE_START", now, {});
@@ -139,10 +150,13 @@ void TimelineFormat::finish(std::uint64_t now_ns, TraceEvents& out) {
       for (const auto& [tensor, lane] : tensors)
         // As otherwise, the inner ones first.
         for (auto phase = lane.open.rbegin(); phase != lane.open.rend(); ++phase)
-          write(to, tensor, lane, *phase, now, false);
+          write(to, tensor, lane.number, *phase, now, false);
     };
     end_all(rank.tensors);
     end_all(rank.shared);
+    for (const auto& [tensor, lane] : rank.gpu)
+      if (lane.open)
+        write(to, tensor, lane.number, lane.phase, std::max(now, lane.phase.begin), false);
   }
   ranks_.clear();
 }
@@ -193,6 +207,31 @@ TimelineFormat::Lane* TimelineFormat::lane_of(Writer& to, const std::string& ten
   return &(rank.shared[tensor] = {number, {}});
 }
 
+TimelineFormat::GpuLane* TimelineFormat::gpu_lane_of(Writer& to, const std::string& tensor) {
+  Rank& rank = to.rank;
+  const auto known = rank.gpu.find(tensor);
+  if (known != rank.gpu.end()) return &known->second;
+  if (rank.gpu.size() == kGpuLanes) return nullptr;
+  const auto number = kFirstGpuLane + static_cast<std::uint32_t>(rank.gpu.size());
+  name_lane(to, number, tensor + " (GPU)");
+  GpuLane& lane = rank.gpu[tensor];
+  lane.number = number;
+  return &lane;
+}
+
+// A GPU's clock is known only nearly: what would overlap is cut off.
+void TimelineFormat::gpu_event(Writer& to, const std::string& tensor, const TimelineEvent& event,
+                               std::uint64_t time) {
+  GpuLane* const lane = gpu_lane_of(to, tensor);
+  if (lane == nullptr) return;
+  lane->last = std::max(lane->last, time);
+  if (event.mark == TimelineMark::gpu_begin)
+    lane->phase = {event.phase, event.op, lane->last};
+  else if (lane->open)
+    write(to, tensor, lane->number, lane->phase, lane->last, true);
+  lane->open = event.mark == TimelineMark::gpu_begin;
+}
+
 void TimelineFormat::leave_if_idle(Rank& rank, const std::string& tensor) {
   const auto guest = rank.shared.find(tensor);
   if (guest == rank.shared.end() || !guest->second.open.empty()) return;
@@ -203,6 +242,7 @@ void TimelineFormat::leave_if_idle(Rank& rank, const std::string& tensor) {
 void TimelineFormat::forget_open(Rank& rank) {
   for (auto& [tensor, lane] : rank.tensors) lane.open.clear();
   rank.shared.clear();
+  for (auto& [tensor, lane] : rank.gpu) lane.open = false;
   rank.lane_in_use.assign(kSharedLanes, false);
 }
 
@@ -226,20 +266,20 @@ void TimelineFormat::end(Writer& to, const std::string& tensor, TimelinePhase ph
     while (!found) {
       found = is_it(open.back());
       // What was begun inside it ends with it.
-      write(to, tensor, *lane, open.back(), now, true);
+      write(to, tensor, lane->number, open.back(), now, true);
       open.pop_back();
     }
   }
   leave_if_idle(to.rank, tensor);
 }
 
-void TimelineFormat::write(Writer& to, const std::string& tensor, const Lane& lane,
+void TimelineFormat::write(Writer& to, const std::string& tensor, std::uint32_t lane,
                            const Phase& phase, std::uint64_t now, bool finished) {
   std::string object = R"({"ph":"X","name":")" + name_of(phase.phase, phase.op) + R"(","ts":)" +
                        to_us(phase.begin) + R"(,"dur":)" + to_us(now - phase.begin) +
-                       place_of(to.number, lane.number);
+                       place_of(to.number, lane);
   std::string args;
-  if (lane.number > kTensorLanes) args = R"("tensor":)" + json_quoted(tensor);
+  if (lane > kTensorLanes) args = R"("tensor":)" + json_quoted(tensor);
   if (!finished) args += std::string(args.empty() ? "" : ",") + R"("unfinished":true)";
   if (!args.empty()) object += R"(,"args":{)" + args + "}";
   to.out.add(object + "}");

@@ -37,13 +37,20 @@ enum class TimelineOp : std::uint8_t {
   adasum = 8,
 };
 
-enum class TimelineMark : std::uint8_t { begin = 1, end = 2, cycle = 3 };
+enum class TimelineMark : std::uint8_t {
+  begin = 1,
+  end = 2,
+  cycle = 3,
+  // Of the phase reduce on a GPU, which is told later than others that came after it.
+  gpu_begin = 4,
+  gpu_end = 5,
+};
 
 struct TimelineEvent {
   std::uint32_t after_ns = 0;  // TimelineEvents::begin_ns
   std::uint16_t name = 0;      // index into TimelineEvents::names
   TimelineMark mark{};
-  TimelinePhase phase{};  // with begin and end
+  TimelinePhase phase{};  // but with cycle
   TimelineOp op{};
   template <class V>
   void visit(V& v) {
@@ -59,7 +66,7 @@ struct TimelineEvent {
 struct TimelineEvents {
   std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC of the rank's host
   std::vector<std::string> names;
-  std::vector<TimelineEvent> events;  // in the order of time
+  std::vector<TimelineEvent> events;  // in the order of time, but for those of a GPU
   template <class V>
   void visit(V& v) {
     v(begin_ns);

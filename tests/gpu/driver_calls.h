@@ -1,4 +1,4 @@
-// Functions of the driver's that libhvd does not call but programs do, for graphs and for times:
+// Functions of the driver's as programs call them, for graphs and for times:
 // found in the library that is the driver, the real one or the fake.
 #pragma once
 

@@ -137,6 +137,7 @@ void Job::start_timeline(const std::string& path, bool mark_cycles) {
 
 void Job::stop_timeline() {
   if (!timeline_ || !timeline_->on()) return;
+  if (gpu_) gpu_->tell_times();
   timeline_->stop();
   line_->stop_timeline(timeline_->session());
 }

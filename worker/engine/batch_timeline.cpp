@@ -1,5 +1,7 @@
 #include "worker/engine/batch_timeline.h"
 
+#include "worker/engine/device_use.h"
+
 namespace hvdrun {
 
 BatchTimeline::BatchTimeline(Timeline* timeline)
@@ -12,22 +14,49 @@ BatchTimeline::BatchTimeline(Timeline* timeline, const Entries& batch) : BatchTi
     if (entry->queued) timeline_->end(lanes_.back().first, TimelinePhase::queue);
     entry->queued = false;  // of a second try nothing is told
   }
-  begin();
+  begin(batch.front()->operation);
 }
 
 BatchTimeline::BatchTimeline(Timeline* timeline, const Operation& operation, std::uint64_t name)
     : BatchTimeline(timeline) {
   if (timeline_ == nullptr) return;
   add(operation, name);
-  begin();
+  begin(operation);
 }
 
 void BatchTimeline::add(const Operation& operation, std::uint64_t name) {
   lanes_.emplace_back(lane_of(operation, name), op_of(operation));
 }
 
-void BatchTimeline::begin() {
+class BatchTimeline::OnGpu final : public GpuSpan {
+ public:
+  OnGpu(Timeline& timeline, Lanes lanes) : timeline_(timeline), lanes_(std::move(lanes)) {}
+  void began(std::uint64_t time) noexcept override {
+    for (const auto& [lane, op] : lanes_) timeline_.gpu_begin(lane, op, time);
+  }
+  void ended(std::uint64_t time) noexcept override {
+    for (const auto& [lane, op] : lanes_) timeline_.gpu_end(lane, op, time);
+  }
+
+ private:
+  Timeline& timeline_;
+  const Lanes lanes_;
+};
+
+std::shared_ptr<GpuSpan> BatchTimeline::on_gpu() const {
+  if (timeline_ == nullptr || !on_gpu_ || captured_) return nullptr;
+  return std::make_shared<OnGpu>(*timeline_, lanes_);
+}
+
+void BatchTimeline::begin(const Operation& first) {
   timeline_->mark_cycle();
+  on_gpu_ = first.device != nullptr;
+  captured_ = on_gpu_ && first.device->captured;
+  if (on_gpu_) {
+    hooks_.arrived = [] {};
+    hooks_.agreed = [this] { enter({}); };
+    return enter(TimelinePhase::negotiate);
+  }
   hooks_.arrived = [this] {
     if (phase_ == TimelinePhase::copy_in) enter(TimelinePhase::negotiate);
   };

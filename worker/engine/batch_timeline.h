@@ -1,8 +1,10 @@
 // What the timeline is told of a batch that runs: for each of its operations, its first copy, the
-// wait for the other ranks, and the collective itself.
+// wait for the other ranks, and the collective itself. On a GPU there is no copy, and the
+// collective is told by the GPU, whenever it gets to it.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "worker/comm/communicator.h"
 #include "worker/engine/entry.h"
 #include "worker/engine/timeline.h"
+#include "worker/gpu/timings.h"
 
 namespace hvdrun {
 
@@ -27,6 +30,9 @@ class BatchTimeline {
   // For the call; null when nothing is told.
   const OperationHooks* hooks() const { return timeline_ != nullptr ? &hooks_ : nullptr; }
 
+  // For what is run on a GPU; null when nothing is told, or no host sees it run (a graph).
+  std::shared_ptr<GpuSpan> on_gpu() const;
+
   // What the timeline calls an operation: its name, or what it is and which of those without one.
   static std::string lane_of(const Operation& operation, std::uint64_t name);
   static TimelineOp op_of(const Operation& operation);
@@ -34,12 +40,17 @@ class BatchTimeline {
  private:
   explicit BatchTimeline(Timeline* timeline);
   void add(const Operation& operation, std::uint64_t name);
-  void begin();
+  void begin(const Operation& first);
   // The next phase of all; none: the last one has ended.
   void enter(std::optional<TimelinePhase> phase);
 
+  using Lanes = std::vector<std::pair<std::string, TimelineOp>>;
+  class OnGpu;
+
   Timeline* const timeline_;
-  std::vector<std::pair<std::string, TimelineOp>> lanes_;
+  Lanes lanes_;
+  bool on_gpu_ = false;
+  bool captured_ = false;
   std::optional<TimelinePhase> phase_;
   OperationHooks hooks_;
 };

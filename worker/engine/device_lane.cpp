@@ -64,7 +64,8 @@ bool DeviceLane::has_ended(const DeviceUse& use) const {
   }
 }
 
-void DeviceLane::run(const std::vector<const Operation*>& operations, const CallOptions& options) {
+void DeviceLane::run(const std::vector<const Operation*>& operations, const CallOptions& options,
+                     std::shared_ptr<GpuSpan> span) {
   meet(*operations.front(), options);
   CallOptions step = options;
   step.hooks = nullptr;
@@ -83,7 +84,7 @@ void DeviceLane::run(const std::vector<const Operation*>& operations, const Call
     if (operation->device->before) before.push_back(operation->device->before->event());
   GpuTicket ticket = 0;
   try {
-    ticket = queue(operations, {nullptr, options.timeout, &before, captured});
+    ticket = queue(operations, {nullptr, options.timeout, &before, captured, std::move(span)});
   } catch (const hvd::Error& error) {
     // Else every rank has found the same, before it queued anything.
     if (communicator_->has_failed()) break_off(error);

@@ -49,7 +49,9 @@ class DeviceLane {
   // On the thread that is in the engine's communicator; all ranks together. One operation, or
   // allreduces as one. Throws Differs when the ranks mean different things (CallOptions::name).
   // After an error that only this rank may have had the engine's communicator is broken, on all.
-  void run(const std::vector<const Operation*>& operations, const CallOptions& options);
+  // `span`: as in GpuCall.
+  void run(const std::vector<const Operation*>& operations, const CallOptions& options,
+           std::shared_ptr<GpuSpan> span = {});
   // For a rank that has joined: puts the operation's buffers, of which only `input` has a content,
   // into memory of the GPU. What it returns gives the memory back, after it has waited for the GPU.
   std::shared_ptr<void> lend(Operation& operation, const std::vector<std::byte>& input,

@@ -122,7 +122,7 @@ void Engine::run_direct(const Operation& operation, const Scheduler::Direct& dir
   CallOptions options = call(direct.fingerprint, may_spin);
   const BatchTimeline timeline(options_.timeline, operation, direct.member.name);
   options.hooks = timeline.hooks();
-  if (operation.device) return lane_->run({&operation}, options);
+  if (operation.device) return lane_->run({&operation}, options, timeline.on_gpu());
   execute(operation, *communicator_, options);
 }
 
@@ -187,7 +187,7 @@ void Engine::run_batch(const Entries& batch, bool may_spin) {
     CallOptions options = call(Scheduler::fingerprint(batch), may_spin);
     const BatchTimeline timeline(options_.timeline, batch);
     options.hooks = timeline.hooks();
-    execute_batch(batch, options);
+    execute_batch(batch, options, timeline);
   } catch (const Differs&) {
     const MutexLock lock(mutex_);
     scheduler_.must_negotiate();
@@ -214,12 +214,13 @@ void Engine::run_batch(const Entries& batch, bool may_spin) {
   released_ = true;
 }
 
-void Engine::execute_batch(const Entries& batch, const CallOptions& options) {
+void Engine::execute_batch(const Entries& batch, const CallOptions& options,
+                           const BatchTimeline& timeline) {
   if (batch.front()->operation.device) {
     std::vector<const Operation*> operations;
     operations.reserve(batch.size());
     for (const auto& entry : batch) operations.push_back(&entry->operation);
-    return lane_->run(operations, options);
+    return lane_->run(operations, options, timeline.on_gpu());
   }
   if (batch.size() == 1) return execute(batch.front()->operation, *communicator_, options);
   std::vector<BufferPart> segments;

@@ -29,6 +29,8 @@
 
 namespace hvdrun {
 
+class BatchTimeline;
+
 struct EngineOptions {
   std::chrono::milliseconds timeout{1'800'000};  // of an operation
   // Told the error of every operation that fails in the communicator, on the thread that ran it,
@@ -116,7 +118,8 @@ class Engine {
   void drive(const Entry* until, bool may_spin) HVD_EXCLUDES(mutex_);
   void run_direct(const Operation& operation, const Scheduler::Direct& direct, bool may_spin);
   void run_batch(const Entries& batch, bool may_spin) HVD_EXCLUDES(mutex_);
-  void execute_batch(const Entries& batch, const CallOptions& options);
+  void execute_batch(const Entries& batch, const CallOptions& options,
+                     const BatchTimeline& timeline);
   void negotiate() HVD_EXCLUDES(mutex_);
   std::vector<Offer> exchange_offers() HVD_EXCLUDES(mutex_);
   std::vector<std::string> exchange(const std::string& own, std::uint64_t name)

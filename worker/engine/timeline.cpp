@@ -51,7 +51,7 @@ std::uint32_t Timeline::session() const {
 }
 
 void Timeline::record(std::string_view tensor, TimelineMark mark, TimelinePhase phase,
-                      TimelineOp op) noexcept {
+                      TimelineOp op, std::optional<std::uint64_t> time) noexcept {
   bool wake = false;
   bool at_once = false;
   {
@@ -59,7 +59,9 @@ void Timeline::record(std::string_view tensor, TimelineMark mark, TimelinePhase 
     if (!on()) return;  // stopped meanwhile
     bool kept = false;
     try {
-      kept = keep(tensor.substr(0, limits::kMaxTimelineName), mark, phase, op);
+      // The clock under the lock: what is not of a GPU is in the order of time.
+      kept = keep(tensor.substr(0, limits::kMaxTimelineName),
+                  {time ? *time : clock_(), 0, mark, phase, op});
     } catch (const std::bad_alloc&) {
       overflowed_ = true;
     }
@@ -71,18 +73,16 @@ void Timeline::record(std::string_view tensor, TimelineMark mark, TimelinePhase 
   if (wake && wake_) wake_(at_once);
 }
 
-bool Timeline::keep(std::string_view tensor, TimelineMark mark, TimelinePhase phase,
-                    TimelineOp op) {
+bool Timeline::keep(std::string_view tensor, Record record) {
   if (count_ == kCapacity) overflowed_ = true;
   // From here on without gaps: what is missing is missing between two batches.
   if (overflowed_) return false;
-  const std::uint32_t name = mark == TimelineMark::cycle ? 0 : number_of(tensor);
-  if (name == limits::kMaxTimelineNames) {
+  if (record.mark != TimelineMark::cycle) record.name = number_of(tensor);
+  if (record.name == limits::kMaxTimelineNames) {
     overflowed_ = true;
     return false;
   }
-  // The clock under the lock: events are in the order of time.
-  ring_[(first_ + count_++) % kCapacity] = {clock_(), name, mark, phase, op};
+  ring_[(first_ + count_++) % kCapacity] = record;
   return true;
 }
 
@@ -127,18 +127,31 @@ std::optional<TimelineBatch> Timeline::take() {
   return batch;
 }
 
+// How many of the oldest events are near enough to each other for one batch, and the first moment
+// of them.
+std::size_t Timeline::times_fit(std::size_t most, std::uint64_t& first) const {
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i < most; ++i) {
+    const std::uint64_t time = ring_[(first_ + i) % kCapacity].time;
+    const std::uint64_t new_first = i == 0 ? time : std::min(first, time);
+    const std::uint64_t new_last = std::max(last, time);
+    if (new_last - new_first > std::numeric_limits<std::uint32_t>::max()) return i;
+    first = new_first;
+    last = new_last;
+  }
+  return most;
+}
+
 TimelineEvents Timeline::take_events() {
   TimelineEvents result;
   std::vector<std::uint16_t> numbers(names_.size(), kNoName);  // in this batch
   std::size_t name_bytes = 0;
-  const std::size_t most = std::min(count_, kBatch);
+  const std::size_t most = times_fit(std::min(count_, kBatch), result.begin_ns);
   result.events.reserve(most);
-  if (most > 0) result.begin_ns = ring_[first_].time;
   while (result.events.size() < most) {
     const Record& record = ring_[first_];
-    const std::uint64_t after = record.time - result.begin_ns;
-    if (after > std::numeric_limits<std::uint32_t>::max()) break;
-    TimelineEvent event{static_cast<std::uint32_t>(after), 0, record.mark, record.phase, record.op};
+    TimelineEvent event{static_cast<std::uint32_t>(record.time - result.begin_ns), 0, record.mark,
+                        record.phase, record.op};
     if (record.mark != TimelineMark::cycle) {
       std::uint16_t& number = numbers[record.name];
       if (number == kNoName) {

@@ -57,6 +57,15 @@ class Timeline {
       HVD_EXCLUDES(mutex_) {
     if (on()) record(tensor, TimelineMark::end, phase, op);
   }
+  // The time of an operation on a GPU, which is known only later: nanoseconds of the clock.
+  void gpu_begin(std::string_view tensor, TimelineOp op, std::uint64_t time) noexcept
+      HVD_EXCLUDES(mutex_) {
+    if (on()) record(tensor, TimelineMark::gpu_begin, TimelinePhase::reduce, op, time);
+  }
+  void gpu_end(std::string_view tensor, TimelineOp op, std::uint64_t time) noexcept
+      HVD_EXCLUDES(mutex_) {
+    if (on()) record(tensor, TimelineMark::gpu_end, TimelinePhase::reduce, op, time);
+  }
   // Nothing unless start() was asked to mark cycles.
   void mark_cycle() noexcept HVD_EXCLUDES(mutex_) {
     if (on() && mark_cycles_.load(std::memory_order_relaxed))
@@ -82,11 +91,12 @@ class Timeline {
     }
   };
 
-  void record(std::string_view tensor, TimelineMark mark, TimelinePhase phase,
-              TimelineOp op) noexcept HVD_EXCLUDES(mutex_);
-  bool keep(std::string_view tensor, TimelineMark mark, TimelinePhase phase, TimelineOp op)
-      HVD_REQUIRES(mutex_);
+  // Without a time: now.
+  void record(std::string_view tensor, TimelineMark mark, TimelinePhase phase, TimelineOp op,
+              std::optional<std::uint64_t> time = {}) noexcept HVD_EXCLUDES(mutex_);
+  bool keep(std::string_view tensor, Record record) HVD_REQUIRES(mutex_);
   std::uint32_t number_of(std::string_view tensor) HVD_REQUIRES(mutex_);
+  std::size_t times_fit(std::size_t most, std::uint64_t& first) const HVD_REQUIRES(mutex_);
   TimelineEvents take_events() HVD_REQUIRES(mutex_);
 
   const Wake wake_;

@@ -66,6 +66,7 @@ static_assert(cuda::kCaptureNone == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(cuda::kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(cuda::kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(cuda::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
+static_assert(cuda::kEventWithTiming == CU_EVENT_DEFAULT);
 static_assert(cuda::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(cuda::kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(std::is_same_v<cuda::DevicePointer, CUdeviceptr>);

@@ -29,6 +29,7 @@ inline constexpr int kCaptureNone = 0;
 inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;  // not ordered with the legacy default stream
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kEventWithTiming = 0;
 inline constexpr int kPointerMemoryType = 2;  // an attribute of a pointer
 inline constexpr unsigned kMemoryTypeDevice = 2;
 
@@ -65,6 +66,7 @@ inline constexpr int kMinDriverVersion = 11040;
   one(event_destroy, cuEventDestroy_v2, (hvdrun::cuda::Event)) \
   one(event_record, cuEventRecord, (hvdrun::cuda::Event, hvdrun::cuda::Stream)) \
   one(event_query, cuEventQuery, (hvdrun::cuda::Event)) \
+  one(event_elapsed, cuEventElapsedTime, (float*, hvdrun::cuda::Event, hvdrun::cuda::Event)) \
   one(memory_alloc, cuMemAlloc_v2, (hvdrun::cuda::DevicePointer*, std::size_t)) \
   one(memory_free, cuMemFree_v2, (hvdrun::cuda::DevicePointer)) \
   one(memory_alloc_async, cuMemAllocAsync, \

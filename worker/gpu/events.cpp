@@ -27,8 +27,7 @@ cuda::Event GpuEvents::take() {
   }
   const cuda::Api& api = device_.api();
   cuda::Event event = nullptr;
-  check_cuda(api, api.event_create(&event, cuda::kEventDisableTiming),
-             device_.words() + ": cuEventCreate");
+  check_cuda(api, api.event_create(&event, flags_), device_.words() + ": cuEventCreate");
   return event;
 }
 

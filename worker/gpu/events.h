@@ -11,8 +11,9 @@ namespace hvdrun {
 
 class GpuEvents {
  public:
-  // `device` must outlive this.
-  explicit GpuEvents(const GpuDevice& device) : device_(device) {}
+  // `device` must outlive this. With `timing` the events can tell when they came.
+  explicit GpuEvents(const GpuDevice& device, bool timing = false)
+      : device_(device), flags_(timing ? cuda::kEventWithTiming : cuda::kEventDisableTiming) {}
   GpuEvents(const GpuEvents&) = delete;
   GpuEvents& operator=(const GpuEvents&) = delete;
   ~GpuEvents();
@@ -25,6 +26,7 @@ class GpuEvents {
 
  private:
   const GpuDevice& device_;
+  const unsigned flags_;
   Mutex mutex_;
   std::vector<cuda::Event> idle_ HVD_GUARDED_BY(mutex_);
 };

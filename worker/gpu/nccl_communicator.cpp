@@ -49,7 +49,8 @@ NcclCommunicator::NcclCommunicator(GpuParts parts, int rank, int size, std::vect
       size_(size),
       names_(names.empty() ? same_numbers(size) : std::move(names)),
       stream_(*parts_.device),
-      graph_stream_(*parts_.device) {}
+      graph_stream_(*parts_.device),
+      timings_(*parts_.device) {}
 
 NcclCommunicator::~NcclCommunicator() {
   abort(hvd::Error(hvd::ErrorCode::internal, "the communicator of " + who() + " is gone"));
@@ -96,6 +97,7 @@ void NcclCommunicator::close(Milliseconds timeout) noexcept {
     const TimePoint deadline = steady_clock::now() + timeout;
     const CurrentDevice current(*parts_.device);
     throw_if_failed();
+    timings_.tell();
     nccl::Result result = nccl::success;
     {
       const NcclHandle::Use use(*handle_, kCallPatience);
@@ -212,6 +214,7 @@ bool NcclCommunicator::abort_all(std::span<NcclCommunicator* const> communicator
 void NcclCommunicator::peer_gone(int, const hvd::Error& reason) { abort(reason); }
 
 std::optional<hvd::Error> NcclCommunicator::look(TimePoint now) {
+  tell_times();
   if (failure()) return std::nullopt;
   std::optional<hvd::Error> error = find_trouble(now);
   // In a program that ends without shutdown() CUDA goes first; what it says then is nobody's fault.

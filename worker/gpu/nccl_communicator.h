@@ -30,6 +30,7 @@
 #include "worker/gpu/nccl_handle.h"
 #include "worker/gpu/nccl_plan.h"
 #include "worker/gpu/stream.h"
+#include "worker/gpu/timings.h"
 
 namespace hvdrun {
 
@@ -43,6 +44,8 @@ struct GpuCall {
   // The operation becomes part of the graph that captures those events: it runs whenever the graph
   // does, and here never. With `after` only.
   bool captured = false;
+  // Told when the GPU has begun and ended it. Null: nobody; what is captured tells nothing.
+  std::shared_ptr<GpuSpan> span = {};
 };
 
 // What a rank's communicators share.
@@ -113,6 +116,9 @@ class NcclCommunicator {
   // past its deadline, a fault of the GPU. For GpuWatch, which calls it again and again; `now` is
   // its clock. Stops nothing.
   std::optional<hvd::Error> look(TimePoint now);
+
+  // Tells the operations' spans what is known by now; look() does so, too.
+  void tell_times();
 
   // Something is queued that has not ended, or may be run again by a graph: look() has something to
   // look at.
@@ -210,6 +216,7 @@ class NcclCommunicator {
   GpuStream stream_;
   // Of what is captured: until its graph is closed the stream takes nothing else.
   GpuStream graph_stream_;
+  GpuTimings timings_;
   std::function<void()> on_queued_;
   bool in_graph_ = false;  // the operation that is, or was last, queued
   // Outlives this where an abort hangs.

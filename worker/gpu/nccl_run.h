@@ -66,6 +66,8 @@ GpuTicket NcclCommunicator::run_rounds(std::size_t rounds, const Descriptor& wha
       queue().follow(call.stream);
     else
       for (cuda::Event event : *call.after) queue().follow(event);
+    const bool timed = call.span != nullptr && !call.captured;
+    if (timed) timings_.begin(queue().get(), call.span);
     before();
     for (std::size_t round = 0; round < rounds; ++round) {
       FirstBad result;
@@ -87,6 +89,7 @@ GpuTicket NcclCommunicator::run_rounds(std::size_t rounds, const Descriptor& wha
       settle(describe(what), deadline, call.timeout);
       after(round);
     }
+    if (timed) timings_.end(queue().get());
     cuda::Event event = queue().lead(call.after == nullptr ? call.stream : queue().get());
     if (call.captured) return leave_captured(event);
     leave(event);

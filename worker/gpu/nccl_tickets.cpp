@@ -46,6 +46,11 @@ void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
   if (on_queued_) on_queued_();
 }
 
+void NcclCommunicator::tell_times() {
+  // What an abort has ended is told no end: it has none.
+  if (!failure()) timings_.tell();
+}
+
 bool NcclCommunicator::is_busy() {
   const MutexLock lock(mutex_);
   return !failure_ && (!pending_.empty() || captured_count_ > 0);

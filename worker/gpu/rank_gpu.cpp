@@ -37,4 +37,14 @@ void RankGpu::abort(const hvd::Error& reason) {
   if (watch_ != nullptr) watch_->abort(reason);
 }
 
+void RankGpu::tell_times() {
+  GpuWatch* watch = nullptr;
+  {
+    // The watch may abort something meanwhile, and abort() here must not wait for that.
+    const MutexLock lock(mutex_);
+    watch = watch_.get();
+  }
+  if (watch != nullptr) watch->tell_times();
+}
+
 }  // namespace hvdrun

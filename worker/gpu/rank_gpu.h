@@ -31,6 +31,7 @@ class RankGpu {
   GpuWatch& watch() HVD_EXCLUDES(mutex_);
   // See GpuWatch; without communicators nothing.
   void abort(const hvd::Error& reason) HVD_EXCLUDES(mutex_);
+  void tell_times() HVD_EXCLUDES(mutex_);
 
  private:
   const std::string nccl_file_;

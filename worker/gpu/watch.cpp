@@ -48,6 +48,11 @@ void GpuWatch::remove(NcclCommunicator& communicator) {
   std::erase(communicators_, &communicator);
 }
 
+void GpuWatch::tell_times() {
+  const MutexLock lock(mutex_);
+  for (NcclCommunicator* communicator : communicators_) communicator->tell_times();
+}
+
 void GpuWatch::wake() {
   if (!asleep_) return;
   const MutexLock lock(request_mutex_);

@@ -34,6 +34,9 @@ class GpuWatch {
   // Before a communicator ends; waits for a look at it that is under way.
   void remove(NcclCommunicator& communicator);
 
+  // What is known by now of the times of operations is told; on the caller's thread.
+  void tell_times();
+
   static constexpr std::chrono::milliseconds kEvery{50};
   // Longer than a step of most trainings: no step pays for waking the watch.
   static constexpr std::chrono::milliseconds kQuiet{1000};

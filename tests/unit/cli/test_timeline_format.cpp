@@ -121,6 +121,41 @@ TEST_CASE_METHOD(FormatFixture, "what is under way in the end is written as unfi
         "[{'unfinished': True}, {'unfinished': True}]");
 }
 
+TEST_CASE_METHOD(FormatFixture, "a GPU's time has rows of its own, however late it is told",
+                 "[timeline]") {
+  REQUIRE(add(TestBatch(0)
+                  .begin(1, "a", Phase::negotiate, TimelineOp::allreduce)
+                  .end(2, "a", Phase::negotiate)
+                  .begin(8, "a", Phase::queue)
+                  .gpu(3, "a", true)
+                  .gpu(5, "a", false)
+                  .gpu(5, "b", true, TimelineOp::broadcast)
+                  .gpu(9, "b", false, TimelineOp::broadcast)
+                  .end(9, "a", Phase::queue)));
+  // Ends alone, and begins before the last end, as another estimate of the clock has it.
+  REQUIRE(add(
+      TestBatch(0, 7).gpu(0, "c", false).gpu(1, "b", true).gpu(4, "b", false).gpu(5, "a", true)));
+  CHECK(shown() ==
+        "NEGOTIATE_ALLREDUCE 1 1 0/1; ALLREDUCE 3 2 0/769; BROADCAST 5 4 0/770; QUEUE 8 1 0/1; "
+        "ALLREDUCE 9 2 0/770");
+  CHECK(ask("[e['args']['name'] for e in events if e['name'] == 'thread_name']") ==
+        "['a', 'a (GPU)', 'b (GPU)', 'c (GPU)']");
+  format.finish(20'000, events);
+  CHECK(ask("[(e['ts'], e['dur'], e.get('args')) for e in events if e['ph'] == 'X'][-1]") ==
+        "(12.0, 8.0, {'tensor': 'a', 'unfinished': True})");
+}
+
+TEST_CASE_METHOD(FormatFixture, "a GPU has rows for many tensors, and none for more",
+                 "[timeline]") {
+  TestBatch batch(0);
+  for (std::uint32_t i = 0; i < 300; ++i)
+    batch.gpu(i, "t" + std::to_string(i), true).gpu(i + 1, "t" + std::to_string(i), false);
+  REQUIRE(add(batch));
+  CHECK(ask("len([e for e in events if e['ph'] == 'X'])") ==
+        std::to_string(TimelineFormat::kGpuLanes));
+  CHECK(ask("max(e['tid'] for e in events if e['ph'] == 'X')") == "1022");
+}
+
 TEST_CASE_METHOD(FormatFixture, "a gap is told, and nothing lasts over it", "[timeline]") {
   REQUIRE(add(TestBatch(0).begin(2, "a", Phase::reduce)));
   REQUIRE(add(TestBatch(0, 5).dropped(77).end(1, "a", Phase::reduce)));
@@ -197,6 +232,7 @@ TEST_CASE_METHOD(FormatFixture, "whatever comes, phases on a lane are inside eac
       const auto phase = static_cast<Phase>(1 + upto(5));
       at += upto(3);
       upto(2) == 0 ? batch.begin(at, tensor, phase) : batch.end(at, tensor, phase);
+      if (upto(3) == 0) batch.gpu(upto(100), tensor, upto(2) == 0);
     }
     now += at;
     REQUIRE(add(batch));

@@ -59,6 +59,12 @@ class TestBatch {
   TestBatch& end(std::uint32_t us, const std::string& tensor, TimelinePhase phase) {
     return add({us * 1000, number_of(tensor), TimelineMark::end, phase, TimelineOp::none});
   }
+  TestBatch& gpu(std::uint32_t us, const std::string& tensor, bool begins,
+                 TimelineOp op = TimelineOp::allreduce) {
+    return add({us * 1000, number_of(tensor),
+                begins ? TimelineMark::gpu_begin : TimelineMark::gpu_end, TimelinePhase::reduce,
+                op});
+  }
   TestBatch& cycle(std::uint32_t us) {
     return add({us * 1000, 0, TimelineMark::cycle, {}, TimelineOp::none});
   }

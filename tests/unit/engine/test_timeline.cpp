@@ -173,6 +173,38 @@ TEST_CASE("events too far apart for one batch are in two", "[timeline]") {
   CHECK(events_of(batches[1]).begin_ns - events_of(batches[0]).begin_ns == 5'000'001'000);
 }
 
+TEST_CASE("what a GPU has done is told late, with its own times", "[timeline]") {
+  test_time = 10'000'000;
+  Timeline timeline({}, test_clock);
+  timeline.start(false);
+  timeline.begin("a", TimelinePhase::queue);  // at 10'001'000
+  timeline.gpu_begin("b", TimelineOp::allreduce, 3'000'000);
+  timeline.gpu_end("b", TimelineOp::allreduce, 20'000'000);
+  timeline.end("a", TimelinePhase::queue);
+  const TimelineEvents events = events_of(timeline.take().value());
+  REQUIRE(events.events.size() == 4);
+  const auto time = [&](std::size_t i) { return events.begin_ns + events.events[i].after_ns; };
+  CHECK(time(0) == 10'001'000);
+  CHECK(time(1) == 3'000'000);
+  CHECK(time(2) == 20'000'000);
+  CHECK(time(3) == 10'002'000);
+  CHECK(events.events[1].mark == TimelineMark::gpu_begin);
+  CHECK(events.events[2].mark == TimelineMark::gpu_end);
+  CHECK(events.events[2].phase == TimelinePhase::reduce);
+  CHECK(events.events[2].op == TimelineOp::allreduce);
+
+  // Too far apart for one batch, whichever is the earlier.
+  test_time = 10'000'000'000;
+  timeline.begin("a", TimelinePhase::queue);
+  timeline.gpu_begin("b", TimelineOp::allreduce, 1'000'000'000);
+  timeline.gpu_end("b", TimelineOp::allreduce, 2'000'000'000);
+  timeline.end("a", TimelinePhase::queue);
+  const auto batches = take_all(timeline);
+  REQUIRE(batches.size() == 3);
+  CHECK(events_of(batches[1]).begin_ns == 1'000'000'000);
+  CHECK(events_of(batches[1]).events.size() == 2);
+}
+
 TEST_CASE("threads record while another takes", "[timeline]") {
   Timeline timeline;
   timeline.start(true);

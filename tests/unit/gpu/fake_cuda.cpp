@@ -34,6 +34,7 @@ State& state() {
 thread_local std::vector<cuda::Context> contexts;
 
 constexpr cuda::Result kInvalidContext = 201;
+constexpr cuda::Result kInvalidHandle = 400;
 constexpr cuda::Result kCaptureUnsupported = 900;
 constexpr cuda::Result kCaptureUnjoined = 904;
 constexpr cuda::Result kCaptureIsolation = 905;
@@ -74,6 +75,13 @@ FakeStream& fake_stream(void* stream) {
   auto& found = state().streams[stream];
   if (!found) found = std::make_unique<FakeStream>(0);
   return *found;
+}
+
+std::int64_t gpu_time() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+             .count() +
+         fake_gpu()->clock_ahead;
 }
 
 bool has_context() { return !contexts.empty() && contexts.back() != nullptr; }
@@ -186,8 +194,12 @@ FAKE cuda::Result cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsi
 }
 FAKE cuda::Result cuEventCreate(cuda::Event* event, unsigned flags) {
   if (!has_context()) return kInvalidContext;
-  if (flags != cuda::kEventDisableTiming) ++fake_gpu()->misuses;
   auto made = std::make_shared<FakeEvent>();
+  made->timing = flags == cuda::kEventWithTiming;
+  if (made->timing)
+    ++fake_gpu()->timing_events;
+  else if (flags != cuda::kEventDisableTiming)
+    ++fake_gpu()->misuses;
   *event = reinterpret_cast<cuda::Event>(made.get());
   const std::lock_guard lock(state().mutex);
   state().events[*event] = std::move(made);
@@ -218,8 +230,20 @@ FAKE cuda::Result cuEventQuery(cuda::Event event) {
   }
   return found->reached >= found->recorded ? cuda::kSuccess : cuda::kNotReady;
 }
-FAKE cuda::Result cuEventElapsedTime(float* milliseconds, cuda::Event, cuda::Event) {
-  *milliseconds = 0;  // nobody believes a fake's
+FAKE cuda::Result cuEventElapsedTime(float* milliseconds, cuda::Event begin, cuda::Event end) {
+  std::int64_t times[2] = {};
+  const cuda::Event events[2] = {begin, end};
+  for (int i = 0; i < 2; ++i) {
+    const auto found = event_of(events[i]);
+    const std::lock_guard lock(found->mutex);
+    if (!found->timing || found->recorded == 0) {
+      ++fake_gpu()->misuses;
+      return kInvalidHandle;
+    }
+    if (found->reached < found->recorded) return cuda::kNotReady;
+    times[i] = found->time;
+  }
+  *milliseconds = static_cast<float>(static_cast<double>(times[1] - times[0]) / 1e6);
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuStreamIsCapturing(cuda::Stream stream, int* status) {

@@ -59,6 +59,7 @@ inline void reset_fake() {
   gpu.misuses = 0;
   gpu.held = false;
   gpu.closed = false;
+  gpu.clock_ahead = 0;
   const std::lock_guard lock(gpu.mutex);
   gpu.logging = false;
   gpu.calls.clear();

@@ -31,11 +31,16 @@ struct FakeEvent {
   std::condition_variable changed;
   std::uint64_t recorded = 0;
   std::uint64_t reached = 0;
+  bool timing = false;
+  std::int64_t time = 0;  // of the GPU's clock as it was reached, nanoseconds
   // Where it was last recorded in a graph; then `recorded` says nothing.
   std::shared_ptr<FakeCapture> capture = {};
   FakeStream* captured_on = nullptr;
   std::size_t place = 0;
 };
+
+// Of the clock that events with timing are told by. In fake_cuda.cpp.
+std::int64_t gpu_time();
 
 class FakeStream {
  public:
@@ -83,6 +88,7 @@ class FakeStream {
     push([event, turn] {
       const std::lock_guard inner(event->mutex);
       event->reached = std::max(event->reached, turn);
+      event->time = gpu_time();
       event->changed.notify_all();
     });
   }
