@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "worker/engine/device_use.h"
@@ -205,10 +206,17 @@ class DeviceLane::Loan {
     } catch (const hvd::Error&) {
       // It has been aborted: the GPU does not use the memory any more.
     }
+    wait_for_copy();
     if (api.context_push(lane_.gpu_->device().context()) != cuda::kSuccess) return;
     for (const cuda::DevicePointer one : memory_) api.memory_free(one);
     cuda::Context popped = nullptr;
     api.context_pop(&popped);
+  }
+
+  // What has been put on the stream reads memory of the host, whether or not the operation, which
+  // comes after it, is ever queued.
+  void copies_on(cuda::Stream stream) {
+    copied_ = std::make_unique<const GpuMark>(lane_.events_, stream);
   }
 
   void* take(std::size_t bytes) {
@@ -222,8 +230,24 @@ class DeviceLane::Loan {
   }
 
  private:
+  void wait_for_copy() const noexcept {
+    if (!copied_) return;
+    const GpuDevice& device = lane_.gpu_->device();
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::max(lane_.patience_, lane_.connect_timeout_);
+    try {
+      const CurrentDevice current(device);
+      while (device.api().event_query(copied_->event()) == cuda::kNotReady &&
+             std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    } catch (const hvd::Error&) {
+      // A device that does not take calls any more copies nothing.
+    }
+  }
+
   const DeviceLane& lane_;
   const std::shared_ptr<DeviceUse> use_;
+  std::unique_ptr<const GpuMark> copied_;
   std::vector<cuda::DevicePointer> memory_;
 };
 
@@ -249,6 +273,7 @@ std::shared_ptr<void> DeviceLane::lend_now(Operation& operation,
              device.api().copy_to_device(cuda::device_pointer(from), input.data(), input.size(),
                                          operation.device->stream),
              device.words() + ": cuMemcpyHtoDAsync");
+  loan->copies_on(operation.device->stream);
   mark(*operation.device);
   operation.input = from;
   operation.output = to;
