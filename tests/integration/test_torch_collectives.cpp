@@ -107,6 +107,7 @@ TEST_CASE("the timeline has backward, the wait for gradients and the steps", "[t
   for (const char* const line : {"BACKWARD 5", "SYNCHRONIZE 5", "STEP 5"})
     for (const char* const rank : {"0", "1"})
       CHECK_THAT(read.out, Catch::Contains(rank + std::string(" DistributedOptimizer.0 ") + line));
+  CHECK_THAT(read.out, Catch::Contains("1 train DATA ") && Catch::Contains("1 train FORWARD "));
 }
 
 // scripts/gpu-check runs it by itself, on a GPU.

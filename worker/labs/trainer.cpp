@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,26 +14,74 @@
 namespace hvdrun {
 namespace {
 
+// For the timeline.
+class Told {
+ public:
+  explicit Told(hvd::Activity activity) : activity_(activity) {
+    hvd::timeline_begin(lane(), activity_);
+  }
+  Told(const Told&) = delete;
+  Told& operator=(const Told&) = delete;
+  ~Told() { hvd::timeline_end(lane(), activity_); }
+
+ private:
+  static const std::string& lane() {
+    static const std::string name = "train";
+    return name;
+  }
+  const hvd::Activity activity_;
+};
+
+// On the device, where they are not waited for before all are there.
 class Sums {
  public:
-  void add(double loss, const at::Tensor& predicted, const at::Tensor& labels) {
+  void add(const at::Tensor& loss, const at::Tensor& predicted, const at::Tensor& labels) {
     const auto samples = static_cast<double>(labels.size(0));
-    loss_ += loss * samples;
-    correct_ += predicted.eq(labels).sum().item<double>();
+    add_to(loss_, loss.detach().to(at::kDouble) * samples);
+    add_to(correct_, predicted.eq(labels).sum());
     samples_ += samples;
   }
 
   Score over_all_ranks() const {
-    std::array<double, 3> sums{loss_, correct_, samples_};
+    std::array<double, 3> sums{value_of(loss_), value_of(correct_), samples_};
     hvd::allreduce(sums.data(), sums.data(), sums.size(), hvd::ReduceOp::sum);
     if (sums[2] == 0) return {};
     return {sums[0] / sums[2], sums[1] / sums[2], static_cast<std::size_t>(sums[2])};
   }
 
  private:
-  double loss_ = 0;
-  double correct_ = 0;
+  static void add_to(at::Tensor& sum, const at::Tensor& more) {
+    sum = sum.defined() ? sum.add_(more) : more;
+  }
+  static double value_of(const at::Tensor& sum) { return sum.defined() ? sum.item<double>() : 0; }
+
+  at::Tensor loss_;
+  at::Tensor correct_;
   double samples_ = 0;
+};
+
+// Of steps that have been queued.
+class Reports {
+ public:
+  void add(std::size_t step, const at::Tensor& loss, double share, std::size_t samples) {
+    results_.push_back({step, share, samples});
+    losses_.push_back(loss.detach());
+  }
+
+  void tell(const std::function<void(const Trainer::StepResult&)>& report) {
+    if (results_.empty()) return;
+    const at::Tensor losses = at::stack(losses_).to(at::kCPU, at::kDouble);
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      results_[i].loss *= losses[static_cast<std::int64_t>(i)].item<double>();
+      report(results_[i]);
+    }
+    results_.clear();
+    losses_.clear();
+  }
+
+ private:
+  std::vector<Trainer::StepResult> results_;  // `loss` is the share of it
+  std::vector<at::Tensor> losses_;
 };
 
 // LibTorch's choice of the operations that calculate in 16 bits, for as long as it lives.
@@ -68,6 +117,7 @@ Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optim
 }
 
 torch::Tensor Trainer::forward(const torch::Tensor& inputs) {
+  const Told told(hvd::Activity::forward);
   torch::Tensor images = options_.channels_last && inputs.dim() == 4
                              ? inputs.contiguous(at::MemoryFormat::ChannelsLast)
                              : inputs;
@@ -92,6 +142,7 @@ void Trainer::backward_and_step(const torch::Tensor& loss) {
 }
 
 std::optional<Batch> Trainer::next(Dataset& data) const {
+  const Told told(hvd::Activity::data);
   std::optional<Batch> batch = data.next();
   if (!batch || options_.device.is_cpu()) return batch;
   return Batch{on_device(batch->inputs, options_.device),
@@ -113,6 +164,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
   Pass pass = order.pass(batch_size, max_steps, hvd::rank(), hvd::size());
   pass.augment = options_.augment;
   data.begin(std::move(pass));
+  Reports reports;
   std::optional<Batch> ahead;
   for (std::size_t step = 0; step < steps; ++step) {
     if (callbacks.before) callbacks.before(step);
@@ -126,11 +178,14 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
     backward_and_step(penalty.defined() ? shared + penalty : shared);
-    // While the GPU is at this step, whose loss the host waits for below.
+    // While the GPU is at this step, whose loss the host may wait for below.
     if (options_.device.is_cuda() && step + 1 < steps) ahead = next(data);
-    const auto value = loss.item<double>();
-    sums.add(value, model_->predict(output.detach()), batch.labels);
-    if (callbacks.after) callbacks.after({step, value * share, of_all});
+    sums.add(loss, model_->predict(output.detach()), batch.labels);
+    if (callbacks.after) callbacks.after();
+    if (!callbacks.report) continue;
+    reports.add(step, loss, share, of_all);
+    if ((step + 1) % options_.report_every == 0 || step + 1 == steps)
+      reports.tell(callbacks.report);
   }
   average_buffers();
   return sums.over_all_ranks();
@@ -156,7 +211,7 @@ Score Trainer::evaluate(Dataset& data, int passes) {
     data.begin(shard_pass(data.size(), options_.test_batch_size, part, hvd::size()));
     while (const std::optional<Batch> batch = next(data)) {
       const torch::Tensor output = forward(batch->inputs);
-      sums.add(model_->loss(output, batch->labels, weights).item<double>(), model_->predict(output),
+      sums.add(model_->loss(output, batch->labels, weights), model_->predict(output),
                batch->labels);
     }
   }

@@ -26,6 +26,9 @@ struct TrainerOptions {
   at::ScalarType type = at::kFloat;
   bool augment = true;
   bool channels_last = false;  // images, and the kernels of convolutions
+  // Steps whose results are told together: the host waits for a GPU once for all of them. The same
+  // on all ranks.
+  std::size_t report_every = 1;
 };
 
 class Trainer {
@@ -41,7 +44,8 @@ class Trainer {
   };
   struct StepCallbacks {
     std::function<void(std::size_t step)> before;
-    std::function<void(const StepResult& result)> after;
+    std::function<void()> after;  // at once
+    std::function<void(const StepResult& result)> report;
   };
   // At most `max_steps` steps. A rank's loss counts by its share of a step's samples, so gradients
   // are those of the mean over all of them. Afterwards all ranks have the same buffers: the

@@ -29,6 +29,9 @@
 namespace hvdrun {
 namespace {
 
+// Steps of a GPU whose losses are read at once: often enough for a progress bar.
+constexpr std::size_t kGpuReports = 20;
+
 class TrainingRun {
  public:
   explicit TrainingRun(const TrainOptions& options)
@@ -117,6 +120,10 @@ class TrainingRun {
     TrainerOptions options;
     options.device = device_;
     options.test_batch_size = static_cast<std::size_t>(recipe_.test_batch_size);
+    // Lines of the log are told in time.
+    if (device_.is_cuda())
+      options.report_every =
+          recipe_.log_interval > 0 ? static_cast<std::size_t>(recipe_.log_interval) : kGpuReports;
     if (options_.use_adasum) options.reduction.op = hvd::ReduceOp::adasum;
     if (options_.dtype == "fp64") options.type = at::kDouble;
     if (options_.dtype == "bf16") options.type = at::kBFloat16;
@@ -234,10 +241,10 @@ class TrainingRun {
     const auto before = progress_.steps;
     console_.begin_epoch(progress_.epochs + 1, std::min(whole, steps_left()));
     const auto start = std::chrono::steady_clock::now();
-    const Score score =
-        trainer.train_epoch(train, order, batch_size(), steps_left(),
-                            {[this](std::size_t step) { before_step(step); },
-                             [this](const Trainer::StepResult& result) { after_step(result); }});
+    const Score score = trainer.train_epoch(
+        train, order, batch_size(), steps_left(),
+        {[this](std::size_t step) { before_step(step); }, [this] { after_step(); },
+         [this](const Trainer::StepResult& result) { report(result); }});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     progress_.seconds += seconds.count();
     console_.end_epoch(score, seconds.count(), progress_.seconds,
@@ -280,9 +287,12 @@ class TrainingRun {
       schedule.on_batch_begin(static_cast<int>(step));
   }
 
-  void after_step(const Trainer::StepResult& result) {
+  void after_step() {
     for (hvd::LearningRateSchedule& schedule : schedules_) schedule.on_batch_end();
     ++progress_.steps;
+  }
+
+  void report(const Trainer::StepResult& result) {
     double loss = result.loss;
     if (outputs_.wants_losses() || console_.tells(result.step + 1))
       loss = hvd::metric_average(loss);

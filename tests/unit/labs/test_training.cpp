@@ -133,6 +133,39 @@ TEST_CASE("a class that counts nothing teaches nothing, and is no part of the lo
   hvd::shutdown();
 }
 
+TEST_CASE("steps are told one by one or some together, with the same losses", "[training]") {
+  hvd::init();
+  ImageBatches digits = digit_batches(Split::train, 160);
+  const auto told = [&](std::size_t together) {
+    torch::manual_seed(1);
+    const auto model = make_model("mnist-linear");
+    SGD sgd(model->parameters(), SGDOptions(0.1));
+    TrainerOptions options;
+    options.report_every = together;
+    std::vector<double> losses;
+    std::vector<std::size_t> done;  // steps, when each was told
+    std::size_t steps = 0;
+    Trainer(model, sgd, options)
+        .train_epoch(digits, EpochSampler(160, 1, 0), 32, 1000,
+                     {{},
+                      [&] { ++steps; },
+                      [&](const Trainer::StepResult& result) {
+                        CHECK(result.step == losses.size());
+                        CHECK(result.samples == 32);
+                        losses.push_back(result.loss);
+                        done.push_back(steps);
+                      }});
+    return std::pair(losses, done);
+  };
+  const auto [losses, done] = told(1);
+  CHECK(done == std::vector<std::size_t>{1, 2, 3, 4, 5});
+  CHECK(losses[0] == Approx(2.3).epsilon(0.2));
+  const auto [same, later] = told(2);
+  CHECK(later == std::vector<std::size_t>{2, 2, 4, 4, 5});
+  CHECK(same == losses);
+  hvd::shutdown();
+}
+
 TEST_CASE("a checkpoint without the count of epochs on target is one with 0", "[checkpoint]") {
   const auto model = make_model("mnist-linear");
   SGD sgd(model->parameters(), SGDOptions(0.1));
