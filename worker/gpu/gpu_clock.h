@@ -19,9 +19,8 @@ class GpuClock {
   ~GpuClock();
 
   // The device must be current. One thread at a time.
-  // Compares the clocks, once a second: for the thread of a watch, which waits some ten
-  // microseconds for a stream that has nothing else on it. False: they never were, and the GPU does
-  // not answer now.
+  // Compares the clocks, once a second: waits some ten microseconds for a stream that has nothing
+  // else on it, 10 ms at most. False: they never were, and the GPU does not answer now.
   bool compare();
   // Of an event with timing that has come; after compare(). Nanoseconds of the steady clock.
   std::uint64_t time_of(cuda::Event event) const;
@@ -38,7 +37,8 @@ class GpuClock {
   GpuEvents events_;
   cuda::Event reference_ = nullptr;  // came at reference_time_
   Clock::time_point reference_time_;
-  Clock::time_point compared_;
+  cuda::Event late_ = nullptr;  // did not come in time
+  Clock::time_point tried_;
 };
 
 }  // namespace hvdrun

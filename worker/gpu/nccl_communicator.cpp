@@ -214,9 +214,10 @@ bool NcclCommunicator::abort_all(std::span<NcclCommunicator* const> communicator
 void NcclCommunicator::peer_gone(int, const hvd::Error& reason) { abort(reason); }
 
 std::optional<hvd::Error> NcclCommunicator::look(TimePoint now) {
+  std::optional<hvd::Error> error;
+  if (!failure()) error = find_trouble(now);
+  // Not before: on a GPU that hangs this may take longer.
   tell_times();
-  if (failure()) return std::nullopt;
-  std::optional<hvd::Error> error = find_trouble(now);
   // In a program that ends without shutdown() CUDA goes first; what it says then is nobody's fault.
   if (error && parts_.device->has_closed()) error.reset();
   return error;

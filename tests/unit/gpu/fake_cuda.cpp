@@ -66,6 +66,12 @@ std::string name_of(void* stream) {
   return "stream " + std::to_string(fake_stream(stream).number());
 }
 
+void hold(FakeStream& stream) {
+  stream.push([] {
+    while (fake_gpu()->held) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  });
+}
+
 }  // namespace
 
 FakeStream& fake_stream(void* stream) {
@@ -98,11 +104,7 @@ FAKE FakeGpu* fake_gpu() {
   return &one;
 }
 
-FAKE void fake_hold(void* stream) {
-  fake_stream(stream).push([] {
-    while (fake_gpu()->held) std::this_thread::sleep_for(std::chrono::microseconds(200));
-  });
-}
+FAKE void fake_hold(void* stream) { hold(fake_stream(stream)); }
 
 FAKE cuda::Result cuInit(unsigned) { return cuda::kSuccess; }
 FAKE cuda::Result cuDriverGetVersion(int* version) {
@@ -172,6 +174,7 @@ FAKE cuda::Result cuStreamCreateWithPriority(cuda::Stream* stream, unsigned flag
   const std::lock_guard lock(state().mutex);
   auto made = std::make_unique<FakeStream>(++state().made);
   *stream = reinterpret_cast<cuda::Stream>(made.get());
+  if (fake_gpu()->new_streams_held) hold(*made);
   state().streams[*stream] = std::move(made);
   return cuda::kSuccess;
 }

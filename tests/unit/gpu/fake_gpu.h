@@ -33,12 +33,13 @@ struct FakeGpu {
   std::atomic<int> shrink_flags{-1};
   std::atomic<int> contexts{0};  // retained and not released
   std::atomic<int> priority{99};
-  std::atomic<int> timing_events{0};         // made, since the start of a process
-  std::atomic<std::int64_t> clock_ahead{0};  // of the GPU, nanoseconds
-  std::atomic<bool> closed{false};           // the process is on its way out
-  std::atomic<int> redops{0};                // made and not destroyed
-  std::atomic<int> misuses{0};               // calls that the real libraries forbid
-  std::atomic<bool> held{false};             // what fake_hold() was called for does not go on
+  std::atomic<int> timing_events{0};          // made, since the start of a process
+  std::atomic<std::int64_t> clock_ahead{0};   // of the GPU, nanoseconds
+  std::atomic<bool> closed{false};            // the process is on its way out
+  std::atomic<int> redops{0};                 // made and not destroyed
+  std::atomic<int> misuses{0};                // calls that the real libraries forbid
+  std::atomic<bool> held{false};              // what fake_hold() was called for does not go on
+  std::atomic<bool> new_streams_held{false};  // it is called for each stream that is made
 
   // Calls in the order in which they came; streams by name: "user" (the first that was made after a
   // reset of the log) has no better one, so they are numbers in the order of their creation.

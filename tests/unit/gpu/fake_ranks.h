@@ -58,6 +58,7 @@ inline void reset_fake() {
   gpu.shrink_flags = -1;
   gpu.misuses = 0;
   gpu.held = false;
+  gpu.new_streams_held = false;
   gpu.closed = false;
   gpu.clock_ahead = 0;
   const std::lock_guard lock(gpu.mutex);

@@ -121,6 +121,32 @@ TEST_CASE("the GPU's clock is compared with the host's", "[gpu][timings]") {
   for (const Told::Entry& entry : told.entries) CHECK(std::abs(entry.time - (began - 60)) < 5);
 }
 
+TEST_CASE("a GPU that does not answer is asked now and then, by one event", "[gpu][timings]") {
+  FakeRanks ranks(1);
+  const GpuDevice& device = *ranks.devices[0];
+  const CurrentDevice current(device);
+  fake().held = true;
+  fake().new_streams_held = true;
+  const auto records = [] {
+    const std::lock_guard lock(fake().mutex);
+    return fake().calls.size();
+  };
+  GpuClock clock(device);
+  {
+    const std::lock_guard lock(fake().mutex);
+    fake().calls.clear();
+    fake().logging = true;
+  }
+  for (int i = 0; i < 100; ++i) CHECK_FALSE(clock.compare());
+  CHECK(records() == 1);
+  fake().held = false;
+  const double begin = seconds_now();
+  while (!clock.compare() && seconds_now() < begin + 20) std::this_thread::yield();
+  CHECK(clock.compare());
+  CHECK(records() > 1);
+  fake().new_streams_held = false;
+}
+
 TEST_CASE("what was under way as its communicator ended has no end, and nobody asks without need",
           "[gpu][timings]") {
   FakeRanks ranks(2);
