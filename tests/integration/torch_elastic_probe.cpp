@@ -46,16 +46,15 @@ Trained train(Fault fault) {
   state.add("epoch", epoch).add("turns", turns).add(sampler);
   Trained trained;
   state.register_reset_callback([&] { ++trained.resets; });
-  hvd::elastic::CommitEvery commit(state);
   bool broken = fault == Fault::none;
   hvd::elastic::run(state, [&] {
     ++trained.attempts;
     hvd::DistributedOptimizer optimizer(sgd);
+    hvd::elastic::CommitEvery commit(state);
     for (; epoch < kEpochs; ++epoch) {
       while (const auto batch = sampler.next(4)) {
         const std::vector<std::int64_t> rows(batch->begin(), batch->end());
         const torch::Tensor picked = torch::tensor(rows);
-        optimizer.zero_grad();
         torch::mse_loss(model->forward(inputs.index_select(0, picked)),
                         targets.index_select(0, picked))
             .backward();
@@ -64,6 +63,7 @@ Trained train(Fault fault) {
           break_once(fault);
         }
         optimizer.step();
+        optimizer.zero_grad();
         double done[kSamples] = {};
         for (const std::size_t sample : *batch) done[sample] = 1;
         hvd::allreduce(done, done, kSamples, hvd::ReduceOp::sum);

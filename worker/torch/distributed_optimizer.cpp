@@ -182,17 +182,20 @@ class DistributedOptimizer::Impl {
     hooks_.reserve(dense.size());
     for (std::size_t i = 0; i < dense.size(); ++i) hooks_.emplace_back(dense[i], target_, i);
   }
-  ~Impl() { target_->buckets = nullptr; }
+  ~Impl() {
+    target_->buckets = nullptr;
+    target_->timeline.end_backward();  // of one that has thrown
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   void zero_grad(bool set_to_none) {
     target_->timeline.end_backward();
-    if (!buckets_) return inner_.zero_grad();
+    if (!buckets_) return hvdrun::zero_gradients(parameters_, set_to_none);
     const bool begun = buckets_->has_begun();
     buckets_->zero(set_to_none);
     sparse_.zero(begun);
-    local_.zero();
+    local_.zero(set_to_none);
   }
 
   void synchronize() {

@@ -3,6 +3,7 @@
 
 #include <hvd/torch.h>
 
+#include "worker/torch/local_gradients.h"
 #include "worker/torch/optimizer_state.h"
 #include "worker/torch/row_shapes.h"
 #include "worker/torch/tensor_types.h"
@@ -108,7 +109,13 @@ void TorchState::restore() {
   if (tensors.size() != copy_->tensors.size())
     hvdrun::invalid_tensor("TorchState: the model has other parameters or buffers than before");
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(copy_->tensors[i]);
-  if (optimizer_ != nullptr) hvdrun::set_optimizer_state(*optimizer_, copy_->optimizer);
+  // Those of the step that failed would be added to, by a loop that zeroes them last.
+  for (const at::Tensor& tensor : tensors) tensor.mutable_grad().reset();
+  if (optimizer_ != nullptr) {
+    for (const auto& group : optimizer_->param_groups())
+      hvdrun::zero_gradients(group.params(), true);
+    hvdrun::set_optimizer_state(*optimizer_, copy_->optimizer);
+  }
   set_values(copy_->values);
 }
 

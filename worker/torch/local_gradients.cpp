@@ -26,12 +26,19 @@ void LocalGradients::finish() {
   finished_ = true;
 }
 
-void LocalGradients::zero() {
-  for (at::Tensor& parameter : parameters_) {
-    at::Tensor& gradient = parameter.mutable_grad();
-    if (gradient.defined()) gradient = gradient.detach().zero_();
-  }
+void LocalGradients::zero(bool set_to_none) {
+  zero_gradients(parameters_, set_to_none);
   next_round();
+}
+
+void zero_gradients(const std::vector<at::Tensor>& parameters, bool set_to_none) {
+  for (const at::Tensor& parameter : parameters) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (set_to_none)
+      gradient.reset();
+    else if (gradient.defined())
+      gradient = gradient.detach().zero_();
+  }
 }
 
 }  // namespace hvdrun

@@ -16,13 +16,15 @@ class LocalGradients {
   // To the scale of the gradients that are reduced; once in a round.
   void finish();
   void next_round() { finished_ = false; }
-  // All to zero, in place.
-  void zero();
+  void zero(bool set_to_none);
 
  private:
   std::vector<at::Tensor> parameters_;
   double divisor_ = 1;
   bool finished_ = false;
 };
+
+// To zero in place, or to none. What LibTorch's optimizers do by default differs by its version.
+void zero_gradients(const std::vector<at::Tensor>& parameters, bool set_to_none);
 
 }  // namespace hvdrun

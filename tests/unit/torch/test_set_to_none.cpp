@@ -51,6 +51,24 @@ TEST_CASE_METHOD(NoneFixture, "a second backward adds to what the first has made
   CHECK(a.equal(torch::full({4}, 1 - 6 * 2.5)));
 }
 
+TEST_CASE_METHOD(NoneFixture, "local gradients and those of adasum go, too, or are zero in place",
+                 "[optimizer]") {
+  reset_fake_job();
+  hvd::DistributedOptimizerOptions options;
+  if (GENERATE(true, false))
+    options.op = hvd::ReduceOp::adasum;
+  else
+    options.local = {a};
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  backward();
+  const void* const place = a.grad().data_ptr();
+  optimizer.zero_grad();
+  CHECK(a.grad().data_ptr() == place);
+  CHECK(a.grad().equal(torch::zeros({4})));
+  optimizer.zero_grad(true);
+  CHECK_FALSE(a.grad().defined());
+}
+
 TEST_CASE_METHOD(NoneFixture, "alone gradients stay where autograd has put them", "[optimizer]") {
   reset_fake_job(1);
   hvd::DistributedOptimizer optimizer(sgd);

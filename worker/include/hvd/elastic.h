@@ -119,8 +119,8 @@ class HVD_EXPORT TorchState : public State {
   explicit TorchState(torch::nn::Module* model, torch::optim::Optimizer* optimizer = nullptr);
   ~TorchState() override;
 
-  // A number, or anything else that is its bytes: no pointers. Throws Error(invalid_argument) for a
-  // name that is taken.
+  // Before run(). A number, or anything else that is its bytes: no pointers. Throws
+  // Error(invalid_argument) for a name that is taken.
   template <class T>
   TorchState& add(const std::string& name, T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -130,6 +130,7 @@ class HVD_EXPORT TorchState : public State {
 
   void save() override;
   // Parameters and buffers keep their memory: who has a reference to one sees the old values.
+  // Gradients are none afterwards.
   void restore() override;
   // Throws Error(mismatch) on every rank where names or sizes of the numbers differ.
   void sync() override;
@@ -167,7 +168,8 @@ struct RunOptions {
 HVD_EXPORT void run(State& state, const std::function<void()>& train,
                     const RunOptions& options = {});
 
-// commit() after every `batches` batches; of a training loop's end of batch.
+// commit() after every `batches` batches; of a training loop's end of batch. A new one for each
+// call of run()'s `train`, so that all ranks count from the same one.
 class HVD_EXPORT CommitEvery {
  public:
   // Throws Error(invalid_argument) for less than 1.
