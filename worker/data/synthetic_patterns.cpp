@@ -226,7 +226,8 @@ bool write_synthetic_artists(const std::string& directory, Split split, std::siz
     const std::string file = directory + "/" + painter.name +
                              (split == Split::train ? "/a" : "/b") + numbered("%07zu", i) +
                              (png ? ".png" : ".jpg");
-    if (!write_whole_file(file, png ? encode_png(image) : encode_jpeg(image, kJpegQuality), error))
+    if (!write_whole_file(file, png ? encode_png(image) : encode_jpeg(image, kJpegQuality), error,
+                          Sync::no))
       return false;
   }
   return true;

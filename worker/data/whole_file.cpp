@@ -87,7 +87,8 @@ std::optional<std::string> read_whole_file(const std::string& path, std::uint64_
   return bytes;
 }
 
-bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error) {
+bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error,
+                      Sync sync) {
   // The process id keeps two programs that write the same file apart.
   const std::string temporary = path + ".tmp." + std::to_string(::getpid());
   const std::string folder = folder_of(path);
@@ -97,7 +98,7 @@ bool write_whole_file(const std::string& path, std::string_view bytes, std::stri
     fd = UniqueFd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     named = true;
   }
-  if (!fd || !write_all(fd.get(), bytes) || ::fsync(fd.get()) != 0 ||
+  if (!fd || !write_all(fd.get(), bytes) || (sync == Sync::yes && ::fsync(fd.get()) != 0) ||
       !put_in_place(fd.get(), named, temporary, path)) {
     error = path + ": " + system_error_text(errno);
     ::unlink(temporary.c_str());
@@ -107,6 +108,7 @@ bool write_whole_file(const std::string& path, std::string_view bytes, std::stri
     error = path + ": " + system_error_text(errno);
     return false;
   }
+  if (sync == Sync::no) return true;
   // Without this a power failure could take the rename back. Some file systems refuse it; the data
   // is complete either way.
   const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -14,7 +14,10 @@ std::optional<std::string> read_whole_file(const std::string& path, std::uint64_
 
 // A reader, and a crash at any moment, sees the old file or the new one, never a part: written
 // in the same folder, synced, renamed over it. A writer that is killed leaves nothing else there,
-// but where the file system knows no files without a name, or between the last two steps.
-bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error);
+// but where the file system knows no files without a name, or between the last two steps. Not
+// synced, a power failure may leave less: for files that can be made again, hundreds of them.
+enum class Sync { yes, no };
+bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error,
+                      Sync sync = Sync::yes);
 
 }  // namespace hvdrun

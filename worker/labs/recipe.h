@@ -27,7 +27,8 @@ struct Recipe {
   std::int64_t test_batch_size = 256;
   double lr = 0.01;       // of one rank
   double momentum = 0.5;  // of sgd
-  // Times every trained weight, added to its gradient (L2): what all four optimizers call so. A
+  // Times every trained weight: sgd and adam add it to the gradient (L2), lamb and novograd to the
+  // normalised step, as their papers have it. A
   // model's own penalty() comes on top.
   double weight_decay = 0;
   // From the rate of one rank to that of all of them in a straight line.

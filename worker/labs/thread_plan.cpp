@@ -16,8 +16,7 @@ ThreadPlan plan_threads(const ThreadDemand& demand) {
   const auto ranks = static_cast<std::size_t>(std::max(1, demand.local_ranks));
   const std::size_t share = std::max<std::size_t>(1, demand.cores / ranks);
   const auto at_least_one = [](std::size_t threads) { return std::max<std::size_t>(1, threads); };
-  if (demand.on_gpu) return {at_least_one(share - 1), demand.computing};
-  const std::size_t decoding = at_least_one(share / kDecodingPart);
+  const std::size_t decoding = at_least_one(demand.on_gpu ? share - 1 : share / kDecodingPart);
   return {decoding, std::min(demand.computing, at_least_one(share - decoding))};
 }
 

@@ -120,10 +120,7 @@ class TrainingRun {
     TrainerOptions options;
     options.device = device_;
     options.test_batch_size = static_cast<std::size_t>(recipe_.test_batch_size);
-    // Lines of the log are told in time.
-    if (device_.is_cuda())
-      options.report_every =
-          recipe_.log_interval > 0 ? static_cast<std::size_t>(recipe_.log_interval) : kGpuReports;
+    if (device_.is_cuda()) options.report_every = gpu_reports();
     if (options_.use_adasum) options.reduction.op = hvd::ReduceOp::adasum;
     if (options_.dtype == "fp64") options.type = at::kDouble;
     if (options_.dtype == "bf16") options.type = at::kBFloat16;
@@ -132,7 +129,15 @@ class TrainingRun {
     options.channels_last = channels_last();
     if (options_.sparse_embedding) options.reduction.sparse = model_->word_parameters();
     if (options_.fp16_allreduce) options.reduction.compression = hvd::Compression::fp16;
+    options.reduction.named_parameters = model_->named_parameters();
     return options;
+  }
+
+  // Lines of the log are told in time.
+  std::size_t gpu_reports() const {
+    std::size_t every = kGpuReports;
+    while (static_cast<std::size_t>(recipe_.log_interval) % every != 0) --every;
+    return every;
   }
 
   std::size_t steps_left() const {

@@ -194,12 +194,13 @@ TEST_CASE("four colours are inverted where Adobe's marker says so, also as YCCK"
   check_pixel(decoded(plain), covered(10), covered(200), covered(30));
 }
 
-TEST_CASE("a JPEG of 12 bits is one line", "[image]") {
+TEST_CASE("a JPEG of 12 or 16 bits is one line", "[image]") {
+  const char bits = GENERATE('\x0c', '\x10');
   std::string bytes = encode_jpeg(test_image(), 90);
   const auto frame = bytes.find("\xff\xc0");
   REQUIRE(frame != std::string::npos);
   REQUIRE(bytes[frame + 4] == 8);
-  bytes[frame + 4] = 12;
+  bytes[frame + 4] = bits;
   CHECK_THAT(image_error(bytes), StartsWith("JPEG: "));
 }
 
