@@ -168,11 +168,15 @@ void Meeting::look_for_trouble() {
   if (alarm) {
     const MutexLock lock(mutex_);
     reason = aborted_;
+  }
+  // Whether it arrived or not: with somebody missing it can only have failed in this very wait. It
+  // may have left since, which is not the cause.
+  for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);
+  if (alarm && !reason) {
+    const MutexLock lock(mutex_);
     for (std::size_t rank = 0; rank < size_ && !reason; ++rank)
       if (gone_[rank] && !has_arrived(rank)) reason = gone_[rank];
   }
-  // Whether it arrived or not: with somebody missing it can only have failed in this very wait.
-  for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);
   std::size_t next = 0;
   if (reason && !all_arrived(next)) fail(*reason);
 }
@@ -214,11 +218,11 @@ bool Meeting::await_others(std::chrono::milliseconds limit) {
     if (reason) break;
     found = somebody_waits();
     if (found || woken_.exchange(false, std::memory_order_acq_rel)) break;
-    {
+    for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);
+    if (!reason) {
       const MutexLock lock(mutex_);
       for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = gone_[rank];
     }
-    for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);
     const auto left = until - steady_clock::now();
     if (reason || left <= steady_clock::duration::zero()) break;
     futex_wait(header_.bell, seen, std::min<std::chrono::nanoseconds>(left, kSlice));
