@@ -29,7 +29,7 @@ class GpuClock {
   using Clock = std::chrono::steady_clock;
   // The clocks drift apart by some ten microseconds in that time.
   static constexpr std::chrono::seconds kEvery{1};
-  static constexpr std::chrono::milliseconds kPatience{2};
+  static constexpr std::chrono::milliseconds kPatience{10};
   static constexpr int kTries = 5;
 
   const GpuDevice& device_;

@@ -209,7 +209,7 @@ TEST_CASE_METHOD(FormatFixture, "events that make no sense are refused, and leav
   CHECK_FALSE(add(rubbish));
   CHECK_FALSE(add(TestBatch(0).add({0, 0, TimelineMark::begin, Phase::reduce, TimelineOp::none})));
   CHECK_FALSE(add(TestBatch(0).begin(0, "a", static_cast<Phase>(0))));
-  CHECK_FALSE(add(TestBatch(0).begin(0, "a", static_cast<Phase>(6))));
+  CHECK_FALSE(add(TestBatch(0).begin(0, "a", static_cast<Phase>(11))));
   CHECK_FALSE(add(TestBatch(0).add({0, 0, static_cast<TimelineMark>(9), {}, TimelineOp::none})));
   CHECK_FALSE(add(TestBatch(0).cycle(2).cycle(1)));
   CHECK_FALSE(add(TestBatch(0).begin(0, std::string(257, 'x'), Phase::queue)));
