@@ -161,8 +161,8 @@ class DistributedOptimizer::Impl {
         local_(hvdrun::trained_of("local", parameters_, options.local), options) {
     const hvdrun::ParameterNames names(parameters_, options.named_parameters);
     const auto agreed_name = [&] {
-      const std::string name = hvdrun::confirm_same_layout(
-          hvdrun::layout_of(parameters_, names, options), options.process_set);
+      std::string name = hvdrun::confirm_same_layout(hvdrun::layout_of(parameters_, names, options),
+                                                     options.process_set);
       target_->timeline.set_name(name);
       return name;
     };

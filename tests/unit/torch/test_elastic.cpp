@@ -61,7 +61,7 @@ TEST_CASE("what has been processed is not given out again, to however many ranks
       before, 2, 2, [](ElasticSampler& sampler) { sampler.set_epoch(1); }, ElasticSampler(24));
   const auto rest = given(
       after, 2, 100,
-      [&](ElasticSampler& sampler) { sampler.load(1, static_cast<std::size_t>(4 * before)); },
+      [&](ElasticSampler& sampler) { sampler.load(1, 4 * static_cast<std::size_t>(before)); },
       ElasticSampler(24));
   Samples all = joined({joined(first), joined(rest)});
   CHECK(all.size() == 24);
