@@ -31,6 +31,29 @@ struct Aborts {
   std::size_t left HVD_GUARDED_BY(mutex) = 0;
 };
 
+// Where NCCL's thread puts a new communicator when it is done. After a failure nobody knows when
+// that is, so the place stays then.
+class Slot {
+ public:
+  Slot() = default;
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  ~Slot() {
+    if (done_) return;
+    static Mutex mutex;
+    static auto& kept = *new std::vector<std::unique_ptr<nccl::Comm>>;
+    const MutexLock lock(mutex);
+    kept.push_back(std::move(comm_));
+  }
+
+  nccl::Comm* get() const { return comm_.get(); }
+  void done() { done_ = true; }
+
+ private:
+  std::unique_ptr<nccl::Comm> comm_ = std::make_unique<nccl::Comm>(nullptr);
+  bool done_ = false;
+};
+
 void abort_one(const GpuParts& parts, NcclHandle& handle) {
   nccl::Comm comm = handle.take(kTakePatience);
   if (comm == nullptr) return;
@@ -280,8 +303,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::split(const std::vector<int>
   throw_if_failed();
   const auto mine = std::find(members.begin(), members.end(), rank_);
   const bool member = mine != members.end();
-  // NCCL's thread writes here when it is done: after a time-out nobody knows when, so it stays.
-  auto slot = std::make_unique<nccl::Comm>(nullptr);
+  Slot slot;
   nccl::Result result = nccl::success;
   {
     const NcclHandle::Use use(*handle_, kCallPatience);
@@ -289,10 +311,9 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::split(const std::vector<int>
     result =
         api().comm_split(use.comm(), member ? 0 : nccl::kSplitNoColor, rank_, slot.get(), nullptr);
   }
-  nccl::Comm* const kept = slot.release();
   if (result != nccl::success && result != nccl::in_progress) fail(result, nullptr, what);
   settle(what, deadline, timeout);
-  slot.reset(kept);
+  slot.done();
   if (!member) return nullptr;
   return adopt(slot.get(), static_cast<int>(mine - members.begin()), members, what, timeout);
 }
@@ -327,7 +348,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::shrink(std::vector<int> gone
   std::vector<int> left;
   for (int rank = 0; rank < size_; ++rank)
     if (!std::binary_search(gone.begin(), gone.end(), rank)) left.push_back(rank);
-  auto slot = std::make_unique<nccl::Comm>(nullptr);
+  Slot slot;
   nccl::Result result = nccl::success;
   {
     const NcclHandle::Use use(*handle_, kCallPatience);
@@ -336,10 +357,9 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::shrink(std::vector<int> gone
     result = api().comm_shrink(use.comm(), gone.data(), static_cast<int>(gone.size()), slot.get(),
                                nullptr, revoked_ ? 0 : nccl::kShrinkAbort);
   }
-  nccl::Comm* const kept = slot.release();  // as in split()
   if (result != nccl::success && result != nccl::in_progress) fail(result, nullptr, what);
   settle(what, deadline, timeout, true);
-  slot.reset(kept);
+  slot.done();
   const auto mine = std::find(left.begin(), left.end(), rank_);
   return adopt(slot.get(), static_cast<int>(mine - left.begin()), left, what, timeout);
 }
