@@ -41,16 +41,21 @@ class Slot {
   ~Slot() {
     if (done_) return;
     static Mutex mutex;
-    static auto& kept = *new std::vector<std::unique_ptr<nccl::Comm>>;
+    static Place* kept = nullptr;
     const MutexLock lock(mutex);
-    kept.push_back(std::move(comm_));
+    place_->next = kept;
+    kept = place_.release();
   }
 
-  nccl::Comm* get() const { return comm_.get(); }
+  nccl::Comm* get() const { return &place_->comm; }
   void done() { done_ = true; }
 
  private:
-  std::unique_ptr<nccl::Comm> comm_ = std::make_unique<nccl::Comm>(nullptr);
+  struct Place {
+    nccl::Comm comm = nullptr;
+    Place* next = nullptr;
+  };
+  std::unique_ptr<Place> place_ = std::make_unique<Place>();
   bool done_ = false;
 };
 
