@@ -40,7 +40,8 @@ NO_BOOST = re.compile(r"^(boost|spdlog|fmt|openssl|libssh2)")
 LOADS_OPENSSL = "worker/comm/openssl.h"
 # The public headers that may see LibTorch.
 OF_TORCH = tuple(
-    f"hvd/{name}.h" for name in ("torch", "callbacks", "loss_scaler", "sync_batch_norm", "tensor_handle")
+    f"hvd/{name}.h"
+    for name in ("torch", "callbacks", "elastic", "loss_scaler", "sync_batch_norm", "tensor_handle")
 )
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 # CUDA and NCCL are loaded at run time: our own declarations of them are what the code includes.
