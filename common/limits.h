@@ -32,6 +32,7 @@ inline constexpr std::size_t kMaxFenceBlob = 64U << 10;    // bytes of the root 
 inline constexpr std::size_t kMaxStatusAskers = 64;        // connections of hvdrun status
 inline constexpr std::size_t kMaxTrouble = 1U << 10;       // bytes of a rank's error text
 inline constexpr std::size_t kMaxPendingTensors = 16;      // named in one stall report
+inline constexpr std::size_t kMaxPendingRanks = 1U << 14;  // of their process sets, in all
 inline constexpr std::size_t kMaxTensorName = 256;         // bytes, in such a report
 inline constexpr std::size_t kMaxKernelStack = 4U << 10;   // bytes of one process's
 inline constexpr std::size_t kMaxProcessText = 256;        // bytes of a word about a process

@@ -17,10 +17,12 @@ namespace hvdrun {
 struct PendingTensor {
   std::string name;
   std::uint64_t age_ms = 0;
+  std::vector<std::uint32_t> ranks{};  // that take part, in order; empty: all of the job
   template <class V>
   void visit(V& v) {
     v(name);
     v(age_ms);
+    v(ranks);
   }
 };
 
@@ -30,17 +32,26 @@ struct StallReport {
   std::uint64_t pending_count = 0;     // with those that are not listed
   std::string last_submitted;          // empty: nothing yet
   std::uint64_t submitted = 0;
+  bool joined = false;  // waits in hvd::join, and is missing from no operation of all ranks
   template <class V>
   void visit(V& v) {
     v(pending);
     v(pending_count);
     v(last_submitted);
     v(submitted);
+    v(joined);
   }
 };
 
+inline std::size_t ranks_in(const StallReport& report) {
+  std::size_t ranks = 0;
+  for (const PendingTensor& tensor : report.pending) ranks += tensor.ranks.size();
+  return ranks;
+}
+
 inline bool within_limits(const StallReport& report) {
-  return report.pending.size() <= limits::kMaxPendingTensors &&
+  return ranks_in(report) <= limits::kMaxPendingRanks &&
+         report.pending.size() <= limits::kMaxPendingTensors &&
          report.pending.size() <= report.pending_count &&
          report.last_submitted.size() <= limits::kMaxTensorName &&
          std::all_of(report.pending.begin(), report.pending.end(), [](const PendingTensor& tensor) {

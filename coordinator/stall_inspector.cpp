@@ -1,8 +1,8 @@
 #include "coordinator/stall_inspector.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 namespace hvdrun {
@@ -20,13 +20,16 @@ struct Waiting {
   std::vector<std::uint32_t> ranks;  // in order
 };
 
-// By tensor. Only what a rank says of now counts: an operation of before may be done.
-std::unordered_map<std::string_view, Waiting> gather(const SurveyedRanks& ranks) {
-  std::unordered_map<std::string_view, Waiting> tensors;
+// A name, and whom it is for: two process sets may use one name. Empty: all ranks.
+using Key = std::pair<std::string_view, std::vector<std::uint32_t>>;
+
+// Only what a rank says of now counts: an operation of before may be done.
+std::map<Key, Waiting> gather(const SurveyedRanks& ranks) {
+  std::map<Key, Waiting> tensors;
   for (const auto& [rank, picture] : ranks) {
     if (!picture.answered) continue;
     for (const PendingTensor& tensor : picture.report.pending) {
-      Waiting& waiting = tensors[tensor.name];
+      Waiting& waiting = tensors[{tensor.name, tensor.ranks}];
       waiting.age_ms = std::max(waiting.age_ms, tensor.age_ms);
       waiting.others = std::max(waiting.others, picture.report.pending_count - 1);
       // The same name may wait twice.
@@ -36,52 +39,64 @@ std::unordered_map<std::string_view, Waiting> gather(const SurveyedRanks& ranks)
   return tensors;
 }
 
-bool names_not_all(const SurveyedRanks& ranks, std::uint32_t rank) {
-  const auto found = ranks.find(rank);
-  return found != ranks.end() && found->second.answered &&
-         found->second.report.pending_count > found->second.report.pending.size();
+bool names_not_all(const RankPicture& picture) {
+  return picture.answered && picture.report.pending_count > picture.report.pending.size();
 }
 
-// Into `stall`, which has those that wait.
-void add_others(Stall& stall, const SurveyedRanks& ranks, const Membership& members) {
-  auto waiting = stall.waiting.begin();
-  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (waiting != stall.waiting.end() && *waiting == rank) {
-      ++waiting;
-    } else if (names_not_all(ranks, rank)) {
+// What it waits for, by rank.
+Stall describe_stall(const Key& key, const Waiting& waiting, const SurveyedRanks& ranks,
+                     const Membership& members) {
+  Stall stall;
+  stall.tensor = key.first;
+  stall.age_ms = waiting.age_ms;
+  stall.others = waiting.others;
+  stall.waiting = waiting.ranks;
+  stall.of_set = !key.second.empty();
+  const auto place = [&](std::uint32_t rank) {
+    if (std::binary_search(waiting.ranks.begin(), waiting.ranks.end(), rank)) return;
+    const auto found = ranks.find(rank);
+    if (found != ranks.end() && names_not_all(found->second)) {
       stall.too_many.push_back(rank);
+    } else if (found != ranks.end() && found->second.answered && found->second.report.joined &&
+               !stall.of_set) {
+      // It takes part by itself; only of a set's operations it can be missing, as nobody joins one.
+      stall.joined.push_back(rank);
     } else {
       stall.missing.push_back(rank);
     }
+  };
+  if (stall.of_set) {
+    // What a peer says of a set may name ranks that are not there.
+    for (const std::uint32_t rank : key.second)
+      if (rank < members.size()) place(rank);
+  } else {
+    for (std::uint32_t rank = 0; rank < members.size(); ++rank) place(rank);
   }
+  return stall;
 }
 
 }  // namespace
 
 std::optional<Stall> find_stall(const SurveyedRanks& ranks, const Membership& members,
                                 milliseconds at_least) {
-  const auto tensors = gather(ranks);
   const auto limit = static_cast<std::uint64_t>(at_least.count());
-  std::vector<std::pair<std::string_view, const Waiting*>> old;
-  for (const auto& [name, waiting] : tensors)
-    if (waiting.age_ms >= limit) old.emplace_back(name, &waiting);
-  if (old.empty()) return std::nullopt;
+  std::optional<Stall> first;
   // What everybody has submitted is under way; it may itself wait for what is missing somewhere.
-  const auto comes_first = [&members](const auto& a, const auto& b) {
-    const bool a_complete = a.second->ranks.size() == members.size();
-    const bool b_complete = b.second->ranks.size() == members.size();
-    if (a_complete != b_complete) return b_complete;
-    if (a.second->age_ms != b.second->age_ms) return a.second->age_ms > b.second->age_ms;
-    return a.first < b.first;
+  const auto is_complete = [](const Stall& stall) {
+    return stall.missing.empty() && stall.too_many.empty();
   };
-  const auto& [name, waiting] = *std::min_element(old.begin(), old.end(), comes_first);
-  Stall stall;
-  stall.tensor = name;
-  stall.age_ms = waiting->age_ms;
-  stall.others = waiting->others;
-  stall.waiting = waiting->ranks;
-  add_others(stall, ranks, members);
-  return stall;
+  const auto comes_first = [&](const Stall& a, const Stall& b) {
+    if (is_complete(a) != is_complete(b)) return is_complete(b);
+    if (a.age_ms != b.age_ms) return a.age_ms > b.age_ms;
+    return a.tensor < b.tensor;
+  };
+  const auto tensors = gather(ranks);
+  for (const auto& [key, waiting] : tensors) {
+    if (waiting.age_ms < limit) continue;
+    Stall stall = describe_stall(key, waiting, ranks, members);
+    if (!first || comes_first(stall, *first)) first = std::move(stall);
+  }
+  return first;
 }
 
 void StallInspector::noticed(std::uint64_t age_ms, TimePoint now) {

@@ -14,7 +14,8 @@
 
 namespace hvdrun {
 
-// The oldest operation for which ranks are missing; if none is missing anywhere, the oldest.
+// The oldest operation for which ranks are missing; if none is missing anywhere, the oldest. Whom
+// an operation is for are all ranks, or those of its process set.
 struct Stall {
   std::string tensor;
   std::uint64_t age_ms = 0;             // on the rank that waits longest
@@ -22,6 +23,8 @@ struct Stall {
   std::vector<std::uint32_t> waiting;   // ranks that have submitted it
   std::vector<std::uint32_t> missing;   // that have not, or cannot say so
   std::vector<std::uint32_t> too_many;  // that wait for more than they name, and do not name it
+  std::vector<std::uint32_t> joined;    // that wait in hvd::join, and are not missing
+  bool of_set = false;                  // a process set's: the ranks outside it are nowhere here
 };
 
 // Nothing when no operation has waited for `at_least`.

@@ -94,7 +94,9 @@ std::vector<std::string> stall_lines(const Stall& stall, const SurveyedRanks& ra
                                      const Membership& members) {
   std::string line = "tensor " + quoted_word(stall.tensor) + " waits since " + seconds_of(stall);
   if (stall.missing.empty() && stall.too_many.empty()) {
-    line += ", and every rank has submitted it";
+    line += stall.of_set            ? ", and every rank of the set has submitted it"
+            : stall.joined.empty() ? ", and every rank has submitted it"
+                                   : ", and every rank that has not joined has submitted it";
   } else {
     if (!stall.missing.empty()) line += " for rank " + rank_ranges(stall.missing, kNamedRanks);
     line += "; submitted by rank " + rank_ranges(stall.waiting, kNamedRanks);
@@ -102,6 +104,9 @@ std::vector<std::string> stall_lines(const Stall& stall, const SurveyedRanks& ra
       line += "; unknown of rank " + rank_ranges(stall.too_many, kNamedRanks) +
               ", which has too many that wait";
   }
+  if (!stall.joined.empty())
+    line += "; rank " + rank_ranges(stall.joined, kNamedRanks) +
+            (stall.joined.size() == 1 ? " has joined" : " have joined");
   if (stall.others > 0)
     line += "; " + std::to_string(stall.others) +
             (stall.others == 1 ? " other waits" : " others wait") + " with it";
@@ -141,7 +146,9 @@ StallWarning stall_warning(const Stall& stall, bool ends_job, const SurveyedRank
 std::string stall_cause(const Stall& stall, const Membership& members) {
   std::string text = "tensor " + quoted_word(stall.tensor) + " had waited " + seconds_of(stall);
   if (stall.missing.empty())
-    return text + (stall.too_many.empty() ? ", submitted by every rank" : "");
+    return text + (!stall.too_many.empty() ? ""
+                   : stall.of_set          ? ", submitted by every rank of the set"
+                                           : ", submitted by every rank");
   const std::size_t named = std::min(stall.missing.size(), kNamedRanks);
   for (std::size_t i = 0; i < named; ++i)
     text += (i == 0 ? " for " : ", ") + rank_on_host(stall.missing[i], members);

@@ -3,8 +3,11 @@
 //   engine_probe order STEPS     25 named tensors a step; prints how often ranks negotiated in so
 //                                many steps once they had settled, and what ran
 //   engine_probe late            the last rank submits another tensor than the rest
+//   engine_probe late-set        rank 0 waits for the last one in a set of the two
+//   engine_probe late-joined     rank 0 has joined, and all others wait for the last one
 //   engine_probe join            each rank has another number of batches
 //   engine_probe sets            process sets, across hosts too
+//   engine_probe set-timeline    the same names in two process sets at once
 //   engine_probe timeline FILE   starts and stops the timeline around a few steps
 //   engine_probe memory HOW      the last rank has none for what an operation needs: it calls the
 //                                operation, submits it, or has joined; prints what comes of it
@@ -17,6 +20,7 @@
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <hvd/hvd.h>
@@ -82,6 +86,28 @@ void late() {
   hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {last ? "other" : "grad.7"});
 }
 
+// Longer than any stall check waits.
+void never() { std::this_thread::sleep_for(std::chrono::seconds(60)); }
+
+void late_in_set() {
+  const bool last = hvd::rank() == hvd::size() - 1;
+  float value = 1;
+  hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"everybody's"});
+  const hvd::ProcessSet ends = hvd::add_process_set({0, hvd::size() - 1}, "ends");
+  if (hvd::process_set_rank(ends) >= 0) {
+    hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"of the set", ends});
+    if (!last) hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"grad.7", ends});
+  }
+  never();
+}
+
+void late_for_joined() {
+  if (hvd::rank() == 0) hvd::join();
+  if (hvd::rank() == hvd::size() - 1) never();
+  float value = 1;
+  hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"grad.7"});
+}
+
 void join() {
   for (int batch = 0; batch <= hvd::rank(); ++batch) {
     float value = 1;
@@ -90,6 +116,24 @@ void join() {
   }
   expect(hvd::join() == hvd::size() - 1, "who joined last");
   std::printf("joined\n");
+}
+
+// Both sets have a `grad.7` under way at once.
+void set_timeline() {
+  const int last = hvd::size() - 1;
+  const hvd::ProcessSet ends = hvd::add_process_set({0, last}, "ends");
+  const hvd::ProcessSet others = hvd::add_process_set({0, 1});
+  std::vector<float> a(100'000);
+  std::vector<float> b(100'000);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<hvd::Handle> handles;
+    for (const auto& [set, data] : {std::pair(ends, &a), std::pair(others, &b)})
+      if (hvd::process_set_rank(set) >= 0)
+        handles.push_back(hvd::allreduce_async(data->data(), data->data(), data->size(),
+                                               hvd::ReduceOp::sum, {}, {"grad.7", set}));
+    for (const hvd::Handle& handle : handles) hvd::synchronize(handle);
+  }
+  hvd::barrier();
 }
 
 void sets() {
@@ -198,9 +242,12 @@ int main(int argc, char** argv) {
     hvd::init();
     if (mode == "order") order(std::stoi(value));
     if (mode == "late") late();
+    if (mode == "late-set") late_in_set();
+    if (mode == "late-joined") late_for_joined();
     if (mode == "join") join();
     if (mode == "sets") sets();
     if (mode == "timeline") timeline(value);
+    if (mode == "set-timeline") set_timeline();
     if (mode == "memory") memory(value);
     if (mode == "idle") idle(std::stoi(value));
     hvd::shutdown();

@@ -97,6 +97,32 @@ TEST_CASE("tensors that not all ranks submit are named, and end the job", "[engi
   CHECK(std::regex_search(result.err, std::regex("last submitted '(grad.7|other)'")));
 }
 
+TEST_CASE("a stall blames neither ranks outside a process set nor those that have joined",
+          "[engine][stall]") {
+  const auto hosts = GENERATE(kOneHost, kTwoHosts);
+  std::vector<std::string> options = hosts;
+  options.insert(options.end(), {"--stall-check-warning-time-seconds", "1",
+                                 "--stall-check-shutdown-time-seconds", "2"});
+  const bool of_set = GENERATE(true, false);
+  const RunResult result = probe(options, {of_set ? "late-set" : "late-joined"});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 82);
+  if (of_set) {
+    CHECK(std::regex_search(
+        result.err,
+        std::regex("tensor '?grad.7 in process set 'ends' \\(ranks 0, 2\\)'? waits since [1-2] s for "
+                   "rank 2; submitted by rank 0\\n")));
+    // The set's, which came after the one of all ranks.
+    CHECK(std::regex_search(result.err, std::regex("rank 2 on .*last submitted 'of the set'")));
+  } else {
+    CHECK(std::regex_search(result.err,
+                            std::regex("tensor 'grad.7' waits since [1-2] s for rank 2; submitted "
+                                       "by rank 1; rank 0 has joined\\n")));
+  }
+  CHECK_THAT(result.err, !Catch::Contains("  rank 1 on"));
+  CHECK(std::regex_search(result.err, std::regex("had waited \\d+ s for rank 2 on \\w+\n")));
+}
+
 TEST_CASE("the engine tells the timeline", "[engine][timeline]") {
   const auto hosts = GENERATE(kOneHost, kTwoHosts);
   const bool by_program = GENERATE(false, true);
@@ -113,10 +139,29 @@ TEST_CASE("the engine tells the timeline", "[engine][timeline]") {
   INFO(checked.out << checked.err);
   REQUIRE(checked.exit_code == 0);
   for (const std::string rank : {"0", "1", "2"}) {
-    for (const std::string phase : {"QUEUE", "ALLREDUCE", "NEGOTIATE_ALLREDUCE"})
+    for (const std::string phase :
+         {"QUEUE", "MEMCPY_IN_FUSION_BUFFER", "ALLREDUCE", "NEGOTIATE_ALLREDUCE"})
       CHECK_THAT(checked.out, Catch::Contains("\n" + rank + " gradient/3 " + phase + " "));
     if (by_program) CHECK_THAT(checked.out, Catch::Contains("\n" + rank + " direct ALLREDUCE 1\n"));
   }
+}
+
+TEST_CASE("the timeline tells process sets apart", "[engine][timeline]") {
+  const TempFolder folder;
+  const std::string file = folder.path() + "/t.json";
+  const RunResult result =
+      probe({"-H", "localhost:3", "--timeline-filename", file}, {"set-timeline"});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  // It also sees whether phases of one row overlap.
+  const RunResult checked =
+      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
+  INFO(checked.out << checked.err);
+  REQUIRE(checked.exit_code == 0);
+  for (const std::string lane : {"0 grad.7 in 'ends'", "2 grad.7 in 'ends'", "0 grad.7 in set 2",
+                                  "1 grad.7 in set 2"})
+    CHECK_THAT(checked.out, Catch::Contains("\n" + lane + " ALLREDUCE 20\n"));
+  CHECK_THAT(checked.out, !Catch::Contains(" grad.7 ALLREDUCE"));
 }
 
 TEST_CASE("a rank without memory for an operation fails it on all ranks", "[engine]") {

@@ -142,10 +142,15 @@ void cut_pictures(std::vector<RankPicture>& ranks, std::size_t bytes) {
   for (RankPicture& rank : ranks) {
     if (rank.stack.size() > share) rank.stack.resize(share);
     auto& pending = rank.report.pending;
+    const auto size_of = [](const PendingTensor& tensor) {
+      return tensor.name.size() + tensor.ranks.size() * sizeof(std::uint32_t);
+    };
+    // The oldest is always told, at worst as if all ranks took part.
+    if (!pending.empty() && size_of(pending.front()) > share) pending.front().ranks.clear();
     std::size_t size = 0;
     std::size_t kept = 0;
-    while (kept < pending.size() && (kept == 0 || size + pending[kept].name.size() <= share))
-      size += pending[kept++].name.size();
+    while (kept < pending.size() && (kept == 0 || size + size_of(pending[kept]) <= share))
+      size += size_of(pending[kept++]);
     pending.resize(kept);
   }
 }

@@ -100,12 +100,18 @@ EngineOptions Job::engine_options(const CoreShare& share) {
 // Of all process sets, the oldest first.
 StallReport Job::stall_report() {
   StallReport all;
+  std::chrono::steady_clock::time_point last{};
   for (const PendingReport& report : sets_->pending()) {
     for (const PendingReport::Item& item : report.oldest)
-      all.pending.push_back({item.name, static_cast<std::uint64_t>(item.age.count())});
+      all.pending.push_back({item.name,
+                             static_cast<std::uint64_t>(item.age.count()),
+                             {item.ranks.begin(), item.ranks.end()}});
     all.pending_count += report.pending;
     all.submitted += report.submitted;
-    if (all.last_submitted.empty()) all.last_submitted = report.last_submitted;
+    all.joined |= report.joined;
+    if (report.submitted == 0 || report.last_submitted_at < last) continue;
+    last = report.last_submitted_at;
+    all.last_submitted = report.last_submitted;
   }
   std::stable_sort(all.pending.begin(), all.pending.end(),
                    [](const auto& a, const auto& b) { return a.age_ms > b.age_ms; });
@@ -220,6 +226,7 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   factory.engine = [this, share](const RankSet& set, std::unique_ptr<Communicator> made) {
     EngineOptions options = engine_options(share);
     options.rank_names = set.ranks;
+    options.timeline_suffix = " in " + set.short_text();
     return std::make_unique<Engine>(std::move(made), std::move(options));
   };
   sets_ =

@@ -31,6 +31,10 @@ std::string RankSet::text() const {
          list_of(ranks) + ")";
 }
 
+std::string RankSet::short_text() const {
+  return name.empty() ? "set " + std::to_string(id) : "'" + name + "'";
+}
+
 bool RankSet::includes(int rank) const {
   return std::binary_search(ranks.begin(), ranks.end(), rank);
 }
@@ -196,8 +200,10 @@ std::vector<PendingReport> ProcessSets::pending() {
     if (!set->engine) continue;
     reports.push_back(set->engine->pending_report());
     if (id == 0) continue;
-    // Whoever reads the names does not know that the others have no part in it.
-    for (PendingReport::Item& item : reports.back().oldest) item.name += " in " + set->text();
+    for (PendingReport::Item& item : reports.back().oldest) {
+      item.name += " in " + set->text();
+      item.ranks = set->ranks;
+    }
   }
   return reports;
 }

@@ -25,7 +25,8 @@ struct RankSet {
   int place = -1;          // this rank's among them; -1: it is none of them
   std::unique_ptr<Engine> engine;
 
-  std::string text() const;  // "process set 'evens' (ranks 0, 2)"
+  std::string text() const;        // "process set 'evens' (ranks 0, 2)"
+  std::string short_text() const;  // "'evens'", "set 3"
   bool includes(int rank) const;
   // Its place of a rank of the job, which must be in it.
   int place_of(int rank) const;

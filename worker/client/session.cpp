@@ -93,6 +93,10 @@ void Session::stall(std::uint64_t request, StallReport report) {
   if (report.pending.size() > limits::kMaxPendingTensors)
     report.pending.resize(limits::kMaxPendingTensors);
   for (PendingTensor& tensor : report.pending) cut(tensor.name);
+  // Those of process sets have the ranks with them; a set too large to be told counts as everybody.
+  if (!report.pending.empty() && report.pending.front().ranks.size() > limits::kMaxPendingRanks)
+    report.pending.front().ranks.clear();
+  while (ranks_in(report) > limits::kMaxPendingRanks) report.pending.pop_back();
   cut(report.last_submitted);
   send(WorkerStall{request, std::move(report)});
 }

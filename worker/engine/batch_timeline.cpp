@@ -7,25 +7,27 @@ namespace hvdrun {
 BatchTimeline::BatchTimeline(Timeline* timeline)
     : timeline_(timeline != nullptr && timeline->on() ? timeline : nullptr) {}
 
-BatchTimeline::BatchTimeline(Timeline* timeline, const Entries& batch) : BatchTimeline(timeline) {
+BatchTimeline::BatchTimeline(Timeline* timeline, const std::string& suffix, const Entries& batch)
+    : BatchTimeline(timeline) {
   if (timeline_ == nullptr) return;
   for (const auto& entry : batch) {
-    add(entry->operation, entry->name);
+    add(entry->operation, entry->name, suffix);
     if (entry->queued) timeline_->end(lanes_.back().first, TimelinePhase::queue);
     entry->queued = false;  // of a second try nothing is told
   }
   begin(batch.front()->operation);
 }
 
-BatchTimeline::BatchTimeline(Timeline* timeline, const Operation& operation, std::uint64_t name)
+BatchTimeline::BatchTimeline(Timeline* timeline, const std::string& suffix,
+                             const Operation& operation, std::uint64_t name)
     : BatchTimeline(timeline) {
   if (timeline_ == nullptr) return;
-  add(operation, name);
+  add(operation, name, suffix);
   begin(operation);
 }
 
-void BatchTimeline::add(const Operation& operation, std::uint64_t name) {
-  lanes_.emplace_back(lane_of(operation, name), op_of(operation));
+void BatchTimeline::add(const Operation& operation, std::uint64_t name, const std::string& suffix) {
+  lanes_.emplace_back(lane_of(operation, name, suffix), op_of(operation));
 }
 
 class BatchTimeline::OnGpu final : public GpuSpan {
@@ -75,9 +77,11 @@ void BatchTimeline::enter(std::optional<TimelinePhase> phase) {
   phase_ = phase;
 }
 
-std::string BatchTimeline::lane_of(const Operation& operation, std::uint64_t name) {
-  if (!operation.name.empty()) return operation.name;
-  return std::string(name_of(operation.kind)) + ".noname." + std::to_string(name & ~kUnnamed);
+std::string BatchTimeline::lane_of(const Operation& operation, std::uint64_t name,
+                                   const std::string& suffix) {
+  if (!operation.name.empty()) return operation.name + suffix;
+  return std::string(name_of(operation.kind)) + ".noname." + std::to_string(name & ~kUnnamed) +
+         suffix;
 }
 
 TimelineOp BatchTimeline::op_of(const Operation& operation) {

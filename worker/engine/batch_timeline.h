@@ -19,9 +19,10 @@ namespace hvdrun {
 
 class BatchTimeline {
  public:
-  // `timeline` may be null, or off: then nothing is told.
-  BatchTimeline(Timeline* timeline, const Entries& batch);
-  BatchTimeline(Timeline* timeline, const Operation& operation, std::uint64_t name);
+  // `timeline` may be null, or off: then nothing is told. `suffix`: of the engine's operations.
+  BatchTimeline(Timeline* timeline, const std::string& suffix, const Entries& batch);
+  BatchTimeline(Timeline* timeline, const std::string& suffix, const Operation& operation,
+                std::uint64_t name);
   // Ends what has begun.
   ~BatchTimeline() { enter({}); }
   BatchTimeline(const BatchTimeline&) = delete;
@@ -34,12 +35,13 @@ class BatchTimeline {
   std::shared_ptr<GpuSpan> on_gpu() const;
 
   // What the timeline calls an operation: its name, or what it is and which of those without one.
-  static std::string lane_of(const Operation& operation, std::uint64_t name);
+  static std::string lane_of(const Operation& operation, std::uint64_t name,
+                             const std::string& suffix);
   static TimelineOp op_of(const Operation& operation);
 
  private:
   explicit BatchTimeline(Timeline* timeline);
-  void add(const Operation& operation, std::uint64_t name);
+  void add(const Operation& operation, std::uint64_t name, const std::string& suffix);
   void begin(const Operation& first);
   // The next phase of all; none: the last one has ended.
   void enter(std::optional<TimelinePhase> phase);

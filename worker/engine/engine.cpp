@@ -66,7 +66,8 @@ void Engine::run(const Operation& operation) {
   {
     const MutexLock lock(mutex_);
     check_open();
-    note_submitted(operation);
+    const auto now = Clock::now();
+    note_submitted(operation, now);
     may_spin = options_.share.fits(thread_.joinable() ? 1 : 0);
     if (running_ || !scheduler_.idle()) {
       const std::shared_ptr<Entry> entry = enqueue(operation);
@@ -78,7 +79,7 @@ void Engine::run(const Operation& operation) {
     scheduler_.begin(direct);
     running_ = true;
     direct_ = &operation;
-    direct_since_ = Clock::now();
+    direct_since_ = now;
   }
   const Running running(*this);
   std::shared_ptr<Entry> entry;
@@ -120,7 +121,8 @@ void Engine::run(const Operation& operation) {
 void Engine::run_direct(const Operation& operation, const Scheduler::Direct& direct,
                         bool may_spin) {
   CallOptions options = call(direct.fingerprint, may_spin);
-  const BatchTimeline timeline(options_.timeline, operation, direct.member.name);
+  const BatchTimeline timeline(options_.timeline, options_.timeline_suffix, operation,
+                               direct.member.name);
   options.hooks = timeline.hooks();
   if (operation.device) return lane_->run({&operation}, options, timeline.on_gpu());
   execute(operation, *communicator_, options);
@@ -185,7 +187,7 @@ void Engine::run_batch(const Entries& batch, bool may_spin) {
   std::exception_ptr failure;
   try {
     CallOptions options = call(Scheduler::fingerprint(batch), may_spin);
-    const BatchTimeline timeline(options_.timeline, batch);
+    const BatchTimeline timeline(options_.timeline, options_.timeline_suffix, batch);
     options.hooks = timeline.hooks();
     execute_batch(batch, options, timeline);
   } catch (const Differs&) {
@@ -249,7 +251,7 @@ std::uint64_t Engine::submit(const Operation& operation) {
   const MutexLock lock(mutex_);
   check_open();
   const std::shared_ptr<Entry> entry = enqueue(operation);
-  note_submitted(operation);
+  note_submitted(operation, entry->submitted);
   const std::uint64_t id = next_id_++;
   handles_.emplace(id, entry);
   return id;
@@ -366,8 +368,9 @@ std::shared_ptr<Entry> Engine::enqueue(const Operation& operation) {
   std::shared_ptr<Entry> entry = scheduler_.add(operation, Clock::now());
   if (options_.timeline != nullptr && options_.timeline->on()) {
     entry->queued = true;
-    options_.timeline->begin(BatchTimeline::lane_of(entry->operation, entry->name),
-                             TimelinePhase::queue);
+    options_.timeline->begin(
+        BatchTimeline::lane_of(entry->operation, entry->name, options_.timeline_suffix),
+        TimelinePhase::queue);
   }
   // A thread that waits for more is woken when there is enough.
   if (!waiting_ || scheduler_.ready()) work_.notify_one();
@@ -407,8 +410,9 @@ void Engine::check_open() {
                      "this rank has joined; nothing can be called before all ranks have");
 }
 
-void Engine::note_submitted(const Operation& operation) {
+void Engine::note_submitted(const Operation& operation, Clock::time_point at) {
   ++submitted_;
+  last_at_ = at;
   last_kind_ = operation.kind;
   last_name_ = operation.name;
 }
@@ -435,6 +439,8 @@ PendingReport Engine::pending_report() {
   }
   report.pending = scheduler_.pending().size() + (direct_ != nullptr ? 1 : 0);
   report.submitted = submitted_;
+  report.last_submitted_at = last_at_;
+  report.joined = scheduler_.joining();
   if (submitted_ > 0)
     report.last_submitted =
         last_name_.empty() ? std::string(name_of(last_kind_)) + (" #" + std::to_string(submitted_))

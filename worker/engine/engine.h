@@ -46,6 +46,8 @@ struct EngineOptions {
   std::function<void(const PendingReport&)> on_stalled{};
   // Told when each phase of an operation begins and ends; outlives the engine. May be null.
   Timeline* timeline = nullptr;
+  // Behind the names of its operations there: of a process set, where other engines have the same.
+  std::string timeline_suffix{};
   // What errors call the communicator's ranks; none: by their number in it.
   std::vector<int> rank_names{};
   // Of this rank; null when it has none, and why that is.
@@ -152,7 +154,7 @@ class Engine {
   const std::shared_ptr<Entry>& entry_of(std::uint64_t id, const char* call) HVD_REQUIRES(mutex_);
   void loop() HVD_EXCLUDES(mutex_);
   void check_open() HVD_REQUIRES(mutex_);
-  void note_submitted(const Operation& operation) HVD_REQUIRES(mutex_);
+  void note_submitted(const Operation& operation, Clock::time_point at) HVD_REQUIRES(mutex_);
 
   const std::unique_ptr<Communicator> communicator_;
   const EngineOptions options_;
@@ -184,6 +186,7 @@ class Engine {
   const Operation* direct_ HVD_GUARDED_BY(mutex_) = nullptr;  // runs on its caller's thread
   Clock::time_point direct_since_ HVD_GUARDED_BY(mutex_);
   std::uint64_t submitted_ HVD_GUARDED_BY(mutex_) = 0;
+  Clock::time_point last_at_ HVD_GUARDED_BY(mutex_){};
   std::string last_name_ HVD_GUARDED_BY(mutex_);
   OpKind last_kind_ HVD_GUARDED_BY(mutex_) = OpKind::barrier;
   std::unordered_map<std::uint64_t, std::shared_ptr<Entry>> handles_ HVD_GUARDED_BY(mutex_);

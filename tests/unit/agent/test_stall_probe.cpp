@@ -65,6 +65,16 @@ TEST_CASE("pictures are cut to what a frame takes, each rank alike", "[stall]") 
   CHECK(ranks[0].report.pending.size() == 1);  // the oldest always stays
   std::vector<RankPicture> none;
   cut_pictures(none, 100);
+  // The ranks of process sets count, too.
+  std::vector<RankPicture> of_sets(1);
+  of_sets[0].report.pending = {{"a", 1, {1, 2, 3}}, {"b", 1, {1, 2, 3}}, {"c", 1}};
+  auto one = of_sets;
+  cut_pictures(one, 2 * 20);
+  CHECK(one[0].report.pending.size() == 1);
+  CHECK(one[0].report.pending[0].ranks.size() == 3);
+  cut_pictures(of_sets, 2 * 12);
+  CHECK(of_sets[0].report.pending[0].name == "a");
+  CHECK(of_sets[0].report.pending[0].ranks.empty());
 }
 
 TEST_CASE("a stopped process is seen as one", "[stall]") {

@@ -47,7 +47,7 @@ struct TaskSet {
 class Task {
  public:
   virtual ~Task() = default;
-  // Own random numbers choose the memory of the buffers and the moment of blocking calls.
+  // Own random numbers choose the memory of the buffers.
   virtual void submit(std::mt19937_64& own) = 0;
   // Waits; throws std::runtime_error that says what is wrong.
   virtual void finish() = 0;

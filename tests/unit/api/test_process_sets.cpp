@@ -87,6 +87,15 @@ TEST_CASE("process sets work beside each other", "[api][sets]") {
     hvd::remove_process_set(hvd::process_set("odds"));
     wants(text_of([] { hvd::process_set("odds"); }) == "there is no process set named 'odds'",
           "removed");
+    const hvd::ProcessSet gone = rank % 2 == 0 ? other : own;  // the odd ones
+    wants(text_of([&] { sum_in(gone, 1); }) ==
+              "there is no process set 2; it may have been removed",
+          "an operation of a removed set");
+    wants(text_of([&] {
+            float data = 0;
+            hvd::allreduce_async(&data, &data, 1, hvd::ReduceOp::sum, {}, {"", {77}});
+          }) == "there is no process set 77; it may have been removed",
+          "an operation of a set that never was");
     const hvd::ProcessSet three = hvd::add_process_set({3, 1, 0});
     if (rank != 2) wants(sum_in(three, static_cast<float>(rank)) == 4, "a new set");
     hvd::shutdown();

@@ -121,6 +121,26 @@ TEST_CASE("what the engine waits for is cut to the limits", "[client]") {
   CHECK(told.report.submitted == 9);
 }
 
+TEST_CASE("a process set of any size can wait", "[client]") {
+  Session session = joined_session();
+  StallReport report;
+  const std::vector<std::uint32_t> half(limits::kMaxPendingRanks / 2);
+  report.pending = {{"a", 3, half}, {"b", 2, half}, {"c", 1, half}};
+  report.pending_count = 3;
+  session.stall(0, report);
+  auto told = only<WorkerStall>(session.take_output());
+  CHECK(within_limits(told.report));
+  CHECK(told.report.pending.size() == 2);
+  CHECK(told.report.pending[1].ranks == half);
+  CHECK(told.report.pending_count == 3);
+  report.pending = {{"large", 3, std::vector<std::uint32_t>(limits::kMaxPendingRanks + 1)}};
+  session.stall(0, report);
+  told = only<WorkerStall>(session.take_output());
+  CHECK(within_limits(told.report));
+  REQUIRE(told.report.pending.size() == 1);
+  CHECK(told.report.pending[0].ranks.empty());
+}
+
 TEST_CASE("the launcher's question is an event, and a fault before the rank has joined",
           "[client]") {
   Session session = joined_session();

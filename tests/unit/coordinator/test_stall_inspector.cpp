@@ -42,6 +42,51 @@ TEST_CASE_METHOD(StallFixture, "what everybody has submitted comes last", "[stal
   CHECK(find_stall(ranks, members, 60s)->tensor == "under way");
 }
 
+TEST_CASE_METHOD(StallFixture, "an operation of a process set is missing on its ranks only",
+                 "[stall]") {
+  const Numbers set{1, 3, 5, 999};  // nobody is rank 999
+  says(1, {{"grad", 60'000, set}});
+  says(3, {{"grad", 60'100, set}});
+  says(0, {{"grad", 59'000}});  // another one of the same name
+  for (const std::uint32_t rank : {2U, 4U, 5U}) says(rank, {});
+  auto stall = find_stall(ranks, members, 60s);
+  REQUIRE(stall);
+  CHECK(stall->of_set);
+  CHECK(stall->waiting == Numbers{1, 3});
+  CHECK(stall->missing == Numbers{5});
+  // All of the set have it: that of all ranks comes first, though it is younger.
+  says(5, {{"grad", 60'200, set}});
+  says(0, {{"grad", 60'000}});
+  stall = find_stall(ranks, members, 60s);
+  CHECK_FALSE(stall->of_set);
+  CHECK(stall->missing == Numbers{1, 2, 3, 4, 5});
+  says(0, {});
+  stall = find_stall(ranks, members, 60s);
+  CHECK(stall->of_set);
+  CHECK(stall->missing.empty());
+}
+
+TEST_CASE_METHOD(StallFixture, "a rank that has joined is missing in process sets only",
+                 "[stall]") {
+  says(0, {{"grad", 60'000}});
+  for (std::uint32_t rank = 1; rank < 6; ++rank) says(rank, {});
+  says(1, {}).report.joined = true;
+  says(2, {}).report.joined = true;
+  ranks[2].answered = false;  // that was of before
+  auto stall = find_stall(ranks, members, 60s);
+  REQUIRE(stall);
+  CHECK(stall->joined == Numbers{1});
+  CHECK(stall->missing == Numbers{2, 3, 4, 5});
+  for (std::uint32_t rank = 1; rank < 6; ++rank) says(rank, {}).report.joined = true;
+  stall = find_stall(ranks, members, 60s);
+  CHECK(stall->missing.empty());
+  says(3, {{"of a set", 60'000, {3, 4}}});
+  stall = find_stall(ranks, members, 60s);
+  CHECK(stall->tensor == "of a set");
+  CHECK(stall->missing == Numbers{4});
+  CHECK(stall->joined.empty());
+}
+
 TEST_CASE_METHOD(StallFixture, "only what ranks say of now counts", "[stall]") {
   says(0, {{"old", 99'000}}).answered = false;
   CHECK_FALSE(find_stall(ranks, members, 60s));

@@ -120,6 +120,17 @@ TEST_CASE_METHOD(StallFixture, "an operation that all have submitted has nobody 
         Lines{"tensor 'grad.7' waits since 61 s; submitted by rank 0-3; unknown of rank 4, 5, "
               "which has too many that wait"});
   CHECK(stall_cause(stall, members) == "tensor 'grad.7' had waited 61 s");
+  stall = stall_of({0, 1}, {});
+  stall.of_set = true;
+  CHECK(stall_warning(stall, false, ranks, members).lines ==
+        Lines{"tensor 'grad.7' waits since 61 s, and every rank of the set has submitted it"});
+  CHECK(stall_cause(stall, members) ==
+        "tensor 'grad.7' had waited 61 s, submitted by every rank of the set");
+  stall = stall_of({0, 1, 2, 3}, {});
+  stall.joined = {4, 5};
+  CHECK(stall_warning(stall, false, ranks, members).lines ==
+        Lines{"tensor 'grad.7' waits since 61 s, and every rank that has not joined has submitted "
+              "it; rank 4, 5 have joined"});
 }
 
 TEST_CASE_METHOD(StallFixture, "what a user wrote does not steer the terminal", "[stall]") {
