@@ -325,6 +325,31 @@ void check_beside_joined() {
 }
 
 // The ranks' own metrics get better by turns, their mean does not from the third epoch on.
+// What a step exchanges is known after a few of them.
+void check_nothing_negotiated() {
+  TinyNet net;
+  torch::optim::SGD sgd(net.parameters, 0.01);
+  hvd::DistributedOptimizerOptions options;
+  options.bucket_bytes = 64;  // several buckets
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  const auto steps = [&](int count) {
+    const hvd::Statistics before = hvd::statistics();
+    for (int step = 0; step < count; ++step) {
+      optimizer.zero_grad();
+      net.loss(hvd::rank(), step).backward();
+      optimizer.step();
+    }
+    const hvd::Statistics after = hvd::statistics();
+    expect(hvd::size() == 1 || after.operations >= before.operations + 2 * count, "buckets");
+    return after.negotiations - before.negotiations;
+  };
+  steps(10);
+  hvd::barrier();
+  steps(3);
+  const auto negotiations = steps(100);
+  expect(negotiations == 0, std::to_string(negotiations) + " negotiations in 100 steps");
+}
+
 void check_early_stop() {
   hvd::EarlyStop early;
   int epoch = 0;
@@ -342,6 +367,7 @@ int main() {
   return hvdrun::test::run_checks([&] {
     check_combinations();
     check_beside_joined();
+    check_nothing_negotiated();
     check_early_stop();
   });
 }

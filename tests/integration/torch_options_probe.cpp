@@ -257,6 +257,24 @@ void check_rows_with_joined() {
     const hvd::AlltoallResult got = hvd::alltoall(torch::ones({ranks, 1}));
     expect(got.received_splits.at(0) == 0 && got.tensor.size(0) == ranks - 1,
            "alltoall while rank 0 has joined");
+    const auto gathers = hvd::grouped_allgather({own, own * 2});
+    expect(gathers.at(0).equal(torch::cat(rows)) && gathers.at(1).equal(torch::cat(rows) * 2),
+           "grouped_allgather while rank 0 has joined");
+    const auto scatters = hvd::grouped_reducescatter(
+        {torch::ones({ranks, 3}), torch::full({ranks, 1}, 2.0)}, hvd::ReduceOp::sum);
+    expect(scatters.at(0).equal(torch::full({1, 3}, ranks - 1)) &&
+               scatters.at(1).equal(torch::full({1, 1}, 2.0 * (ranks - 1))),
+           "grouped_reducescatter while rank 0 has joined");
+    const auto later = hvd::alltoall_async(torch::ones({ranks, 1}));
+    const auto later_part =
+        hvd::reducescatter_async(torch::ones({ranks, 3}), hvd::ReduceOp::sum);
+    expect(hvd::synchronize(later_part).equal(torch::full({1, 3}, ranks - 1)),
+           "reducescatter_async while rank 0 has joined");
+    expect(hvd::synchronize(later).size(0) == ranks - 1, "alltoall_async while rank 0 has joined");
+    const Tensor variable = torch::ones({3}).set_requires_grad(true);
+    const Tensor gradient = hvd::distributed_grad({(variable * variable).sum()}, {variable}).at(0);
+    expect(torch::allclose(gradient, torch::full({3}, 2.0 * (ranks - 1) / ranks)),
+           "distributed_grad while rank 0 has joined");
     const Tensor sparse = hvd::sparse_allreduce(torch::eye(2).to_sparse(), hvd::ReduceOp::sum);
     expect(sparse.to_dense().equal(torch::eye(2) * (ranks - 1)),
            "sparse_allreduce while rank 0 has joined");

@@ -343,11 +343,58 @@ void check_state(const char* what, const Options& options, const Options& others
   }
 }
 
+// Saves nothing.
+struct Stubborn : torch::optim::SGD {
+  using SGD::SGD;
+  void save(torch::serialize::OutputArchive&) const override {
+    throw std::runtime_error("no paper\nat all");
+  }
+};
+
+// What goes wrong on one rank ends nothing, and is the same error on all.
+void check_states_refused() {
+  using namespace torch::optim;
+  const int root = hvd::size() - 1;
+  hvd::ErrorCode code{};
+  const auto broadcast_of = [&](Optimizer& optimizer) {
+    try {
+      hvd::broadcast_optimizer_state(optimizer, root);
+    } catch (const hvd::Error& error) {
+      code = error.code();
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  torch::nn::Sequential model = make_model();
+  Stubborn stubborn(model->parameters(), SGDOptions(0.1));
+  const std::string unsaved = broadcast_of(stubborn);
+  expect(code == hvd::ErrorCode::unavailable &&
+             unsaved.find("broadcast_optimizer_state: rank " + std::to_string(root) +
+                      " cannot save its state: no paper") != unsaved.npos &&
+             unsaved.find("at all") == unsaved.npos,
+         unsaved);
+  if (hvd::size() == 1) return;
+  SGD sgd(model->parameters(), SGDOptions(0.1).momentum(0.9));
+  Adam adam(model->parameters(), AdamOptions(0.1));
+  for (Optimizer* const optimizer : std::initializer_list<Optimizer*>{&sgd, &adam}) {
+    loss_of(model, torch::ones({4, 6}), torch::ones({4, 3})).backward();
+    optimizer->step();
+  }
+  const std::string untaken =
+      broadcast_of(hvd::rank() == 0 ? static_cast<Optimizer&>(adam) : sgd);
+  expect(code == hvd::ErrorCode::mismatch &&
+             untaken.find("broadcast_optimizer_state: rank 0 cannot take the state over: ") !=
+                 untaken.npos,
+         untaken);
+  hvd::broadcast_optimizer_state(sgd, root);
+}
+
 void check_states() {
   using namespace torch::optim;
   check_state<SGD>("sgd", SGDOptions(0.1).momentum(0.9), SGDOptions(0.3).momentum(0.5));
   check_state<Adam>("adam", AdamOptions(0.01), AdamOptions(0.2));
   check_state<LBFGS>("lbfgs", LBFGSOptions(0.5).max_iter(3), LBFGSOptions(0.25).max_iter(3));
+  check_states_refused();
 }
 
 }  // namespace

@@ -54,21 +54,21 @@ def declarations(text):
 
 @functools.lru_cache(maxsize=None)
 def api(header):
-    """Names with their kinds, and signatures of exported functions, of namespace hvd."""
+    """Of namespace hvd: names with their kinds, signatures of exported functions, of methods."""
     text = re.sub(r"//.*|^#.*", "", (INCLUDE / "hvd" / header).read_text(), flags=re.MULTILINE)
     text = plain(re.sub(r"\bHVD_EXPORT\b", "HVD_EXPORT ", text))
     begin = text.index("namespace hvd{") + len("namespace hvd")
-    names, signatures = set(), []
-    collect(text[begin + 1 : end_of(text, begin) - 1], names, signatures)
-    return names, signatures
+    names, signatures, methods = set(), [], []
+    collect(text[begin + 1 : end_of(text, begin) - 1], names, signatures, methods)
+    return names, signatures, methods
 
 
-def collect(text, names, signatures):
+def collect(text, names, signatures, methods, of_class=False):
     for declaration in declarations(text):
         declaration = re.sub(r"^(?:public:|template<[^>]*>)", "", declaration)
         inner = re.match(r"namespace (?!detail)\w+\{", declaration)
         if inner:
-            collect(declaration[inner.end() : -1], names, signatures)
+            collect(declaration[inner.end() : -1], names, signatures, methods)
             continue
         exported = "HVD_EXPORT " in declaration
         declaration = declaration.replace("HVD_EXPORT ", "")
@@ -84,10 +84,14 @@ def collect(text, names, signatures):
             if declaration.startswith("enum"):
                 names |= {(word, "name") for word in re.findall(r"([a-z]\w*)", body)}
             else:
-                collect(body, names, signatures)
+                collect(body, names, signatures, methods, of_class=True)
         elif call:
             if not re.search(r"=delete|=default|~|TORCH_MODULE", declaration):
                 names.add((call[1], "function"))
+                if of_class:
+                    end = end_of(declaration, call.end() - 1)
+                    constant = "const" if re.match(r"const\b", declaration[end:]) else ""
+                    methods.append(declaration[:end] + constant)
             if exported:
                 signatures.append(declaration[: end_of(declaration, call.end() - 1)])
         elif member := re.search(r"[\w>*] ?\*?\b(\w+)(?:=.*|\{.*)?$", declaration):
@@ -103,9 +107,15 @@ def missing(page, headers):
     one_line = plain(blocks)
     lacks = []
     for header in headers:
-        names, signatures = api(header)
+        names, signatures, methods = api(header)
         lacks += [name for name, kind in sorted(names) if name not in words[kind]]
         lacks += [signature for signature in signatures if signature not in one_line]
+        # What follows a method's bracket is compared, too: it may be const.
+        lacks += [
+            method
+            for method in methods
+            if not re.search(re.escape(method) + r"(?!const\b)", one_line)
+        ]
     return lacks
 
 
@@ -141,6 +151,14 @@ class ApiPage(unittest.TestCase):
                 page = re.sub(rf"(?<![<:])\b{name}\(", f"{name}(int changed, ", PAGE)
                 with self.subTest(signature=signature):
                     self.assertIn(signature, missing(page, [header]))
+
+    def test_a_method_that_is_const_by_mistake_is_missed(self):
+        for page, method in (
+            (PAGE.replace("scale(const at::Tensor& loss)", "scale(const at::Tensor& loss) const"),
+             "at::Tensor scale(const at::Tensor&loss)"),
+            (PAGE.replace("double value() const", "double value()"), "double value()const"),
+        ):
+            self.assertEqual(missing(page, ["loss_scaler.h"]), [method])
 
     def test_complete_programs_compile(self):
         programs = [block for block in BLOCK.findall(PAGE) if "int main(" in block]

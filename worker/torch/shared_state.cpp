@@ -1,6 +1,9 @@
 // What ranks must have in common: parameters, the optimizer's state, averages of metrics.
 #include <exception>
+#include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <hvd/torch.h>
 
@@ -33,6 +36,29 @@ void broadcast_all(NamedTensors& tensors, int root, const hvd::ProcessSet& set) 
   if (first) std::rethrow_exception(first);
 }
 
+// What `body` throws, in a line; empty: nothing. LibTorch's errors go on with a stack.
+std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+    return {};
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    const std::string line = text.substr(0, text.find('\n'));
+    return line.empty() ? "an error without words" : line;
+  }
+}
+
+// The failure of any rank is an error of every rank.
+void agree_on(const std::string& failure, const hvd::OperationOptions& options) {
+  const std::vector<std::string> all = hvd::allgather_object(failure, options);
+  for (std::size_t place = 0; place < all.size(); ++place)
+    if (!all[place].empty())
+      throw hvd::Error(hvd::ErrorCode::mismatch,
+                       "broadcast_optimizer_state: rank " +
+                           std::to_string(hvd::process_set_ranks(options.process_set)[place]) +
+                           " cannot take the state over: " + all[place]);
+}
+
 }  // namespace
 }  // namespace hvdrun
 
@@ -63,10 +89,22 @@ void broadcast_parameters(const std::vector<at::Tensor>& variables, int root,
 
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root,
                                const ProcessSet& process_set) {
+  const OperationOptions options{{}, process_set, {}};
   std::string bytes;
-  if (rank() == root) bytes = hvdrun::optimizer_state(optimizer);
-  bytes = broadcast_object(bytes, root, {{}, process_set, {}});
-  if (rank() != root) hvdrun::set_optimizer_state(optimizer, bytes);
+  std::string failure;
+  if (rank() == root)
+    failure = hvdrun::failure_of([&] { bytes = hvdrun::optimizer_state(optimizer); });
+  // Nothing saved has no bytes; then they are the reason.
+  bytes.insert(0, 1, failure.empty() ? '+' : '-');
+  bytes = broadcast_object(bytes + failure, root, options);
+  const bool saved = bytes.front() == '+';
+  bytes.erase(0, 1);
+  if (!saved)
+    throw Error(ErrorCode::unavailable, "broadcast_optimizer_state: rank " + std::to_string(root) +
+                                            " cannot save its state: " + bytes);
+  if (rank() != root)
+    failure = hvdrun::failure_of([&] { hvdrun::set_optimizer_state(optimizer, bytes); });
+  hvdrun::agree_on(failure, options);
 }
 
 double metric_average(double value, const ProcessSet& process_set) {

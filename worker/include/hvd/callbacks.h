@@ -85,7 +85,8 @@ HVD_EXPORT LearningRateSchedule exponential_schedule(torch::optim::Optimizer& op
 // Rank `root` (of the job) calls write(name of a file beside `path`) and gives that file the name
 // `path` when write() has returned and the bytes are on the disk: whoever looks sees the old file
 // or the new one, never a part. Every rank calls it and returns after that; when it has failed,
-// every rank throws Error(unavailable) with the reason, and the old file is there as before.
+// every rank throws Error(unavailable) with the reason, and the old file is there as before, unless
+// it was only the folder that could not be flushed.
 HVD_EXPORT void checkpoint_on_root(const std::string& path,
                                    const std::function<void(const std::string& file)>& write,
                                    int root = 0, const ProcessSet& process_set = {});

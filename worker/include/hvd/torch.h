@@ -6,8 +6,8 @@
 // (hvd::gpu()), the same on all ranks; others throw Error(invalid_argument) that names the dtype or
 // device. On a GPU no host waits: results are there for what is queued on the current stream
 // afterwards. OperationOptions as there: a name, a process set, whose size and ranks then
-// count in place of the job's; the shape is the tensor's own, and ranks must agree on it (in groups
-// on the number of elements of each tensor).
+// count in place of the job's; the shape is the tensor's own, and ranks must agree on it, in groups
+// on that of each tensor.
 #pragma once
 
 #include <cstddef>
@@ -113,7 +113,9 @@ HVD_EXPORT void broadcast_parameters(const torch::OrderedDict<std::string, at::T
 HVD_EXPORT void broadcast_parameters(const std::vector<at::Tensor>& variables, int root = 0,
                                      const ProcessSet& process_set = {});
 // Rank `root`'s state (momentum, step counts, history of LBFGS) and options (learning rates) to
-// everybody. The optimizers are of one class and have the same parameters in the same order.
+// everybody. The optimizers are of one class and have the same parameters in the same order. What
+// LibTorch throws on a rank is an error of every rank: unavailable where the root's cannot be saved,
+// mismatch where another rank cannot take it over.
 HVD_EXPORT void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root = 0,
                                           const ProcessSet& process_set = {});
 
