@@ -18,6 +18,11 @@ IDLE = 30  # seconds
 TIMELINE_BLOCKS = 4
 TIMELINE_STEPS = 24
 WARM_UP = 3  # steps, of step.cpp
+# What must hold; bench.py ends with exit code 1 where it does not.
+LEAST_RATIO = 3.0  # of DDP's cost of a step to ours
+MOST_TIMELINE = 2.0  # % of a step
+MOST_IDLE = 0.05  # ms of CPU of all ranks in IDLE seconds
+FAILURES = []
 
 
 def small_tensors(build, rounds, report):
@@ -32,6 +37,8 @@ def small_tensors(build, rounds, report):
             for name, program in programs.items():
                 seconds, *more = (float(word) for word in step.job(build, ranks, program))
                 found[name].append(1e3 * seconds)
+                if more and more[0] > 0:
+                    FAILURES.append(f"{NAME}: np={ranks}: {more[0]:.0f} negotiations of small tensors, not 0")
                 negotiated = f", {more[0]:.0f} negotiations in the counted steps" if more else ""
                 report(f"small tensors np={ranks}: round {turn + 1}: {name}: {1e3 * seconds:.2f} ms{negotiated}")
         ours, peer = (statistics.median(found[name]) for name in programs)
@@ -64,6 +71,12 @@ def timeline(build, rounds, report):
                     f"overlap np={ranks}: {collectives:.1f} ms of collectives a step, {within:.1f} of it within"
                     f" backward; {on - off:.1f} ms longer"
                 )
+        if statistics.median(costs) > MOST_TIMELINE:
+            FAILURES.append(
+                f"{NAME}: np={ranks}: a timeline costs {statistics.median(costs):.2f} % of a step,"
+                f" not at most {MOST_TIMELINE:.0f}; rounds: "
+                + ", ".join(f"{cost:.2f}" for cost in costs)
+            )
         note = f"a step of the MLP, {TIMELINE_BLOCKS} blocks of {TIMELINE_STEPS} each with and without it, in one job; of the latter"
         rows.append(row(f"np={ranks} timeline costs", "%", statistics.median(costs), "-", None, note))
         note = "of the time in collectives, what is within backward, both by the timeline"
@@ -133,6 +146,8 @@ def idle(build, report):
     for kind, pids in kinds.items():
         milliseconds = (after[kind][0] - before[kind][0]) / 1e6
         times = after[kind][1] - before[kind][1]
+        if kind == "ranks" and milliseconds > MOST_IDLE:
+            FAILURES.append(f"{NAME}: idle ranks used {milliseconds:.3f} ms of CPU")
         report(f"idle: {kind}: {milliseconds:.3f} ms of CPU, {times} wake-ups of {len(pids)} processes in {IDLE} s")
         note = f"CPU of all threads of {len(pids)} processes in {IDLE} s after init, by /proc/*/schedstat; {times} wake-ups"
         rows.append(row(f"idle {kind}", "ms", milliseconds, "-", None, note))
@@ -153,7 +168,13 @@ def row(case, unit, ours, peer, value, note):
 
 
 def measure(build, rounds, report):
+    FAILURES.clear()
     rows = step.measure(build, rounds, report, "gradients")
+    for one in rows:
+        if one["case"].endswith("parameters=25M") and one["ratio"] is not None and one["ratio"] < LEAST_RATIO:
+            FAILURES.append(
+                f"{NAME}: {one['case']}: {one['ratio']:.2f} times less than DDP, not {LEAST_RATIO:.0f}"
+            )
     rows += small_tensors(build, rounds, report)
     rows += timeline(build, rounds, report)
     return rows + idle(build, report)

@@ -11,6 +11,8 @@ LIMIT = 300  # seconds for one run
 PAUSE = 60  # ms for a batch: a model that is slower than one thread
 # What the pipeline must reach of libjpeg-turbo's own speed.
 LEAST_RATIO = 0.70
+MOST_WAITED = 5.0  # % of the time, of a trainer that is slower than the pipeline
+MOST_MEMORY = 1.1  # of what is promised
 # What is timed: case, cosine transform, threads, what happens to an image, ms between batches.
 CASES = [
     ("accurate, all augmentation", "accurate", 1, "all", 0),
@@ -60,6 +62,7 @@ def measure(build, rounds, report):
             report(f"{NAME}: round {turn}" if turn else f"{NAME}: warm")
     rows = []
     slow = []
+    wrong = []
     for name, dct, threads, _, pause in CASES:
         columns = list(zip(*found[name][1:]))  # wall, CPU, waited, grown, promised
         middle = [statistics.median(column) for column in columns]
@@ -67,6 +70,8 @@ def measure(build, rounds, report):
             note = "of the time from batch to batch"
             note += f"; largest of the rounds {max(columns[2]):.2f}"
             rows.append(row(name, "% waited", middle[2], note=note))
+            if middle[2] > MOST_WAITED:
+                wrong.append(f"{NAME}: {name}: waited {middle[2]:.1f} %, not at most {MOST_WAITED:.0f}")
             continue
         alone = statistics.median(bare[name][1:])
         ratio = statistics.median(
@@ -80,7 +85,9 @@ def measure(build, rounds, report):
         statistics.median(column) for column in list(zip(*found[CASES[0][0]][1:]))[3:]
     )
     rows.append(row("memory it takes", "MB", grown, "promised", promised, promised / grown))
-    FAILURES[:] = [failure(slow)] if slow else []
+    if grown > MOST_MEMORY * promised:
+        wrong.append(f"{NAME}: takes {grown:.1f} MB where {promised:.1f} are promised")
+    FAILURES[:] = ([failure(slow)] if slow else []) + wrong
     return rows
 
 
