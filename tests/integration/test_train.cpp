@@ -1,6 +1,13 @@
 // train on several ranks: that it learns, that it computes the same as one process, and that the
 // comparison would notice if it did not.
+#include <cctype>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -162,6 +169,59 @@ TEST_CASE("the Wide ResNet learns clothes that a linear model does not", "[train
   CHECK(final_accuracy(linear) < 40);
 }
 
+// Tags and values of an event file of TensorBoard, in order.
+std::vector<std::pair<std::string, float>> scalars_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  std::vector<std::pair<std::string, float>> scalars;
+  std::size_t at = 0;
+  while (at < bytes.size()) {  // length, its CRC, content, its CRC
+    std::uint64_t length = 0;
+    REQUIRE(at + 16 <= bytes.size());
+    std::memcpy(&length, bytes.data() + at, sizeof length);
+    REQUIRE(at + 16 + length <= bytes.size());
+    const std::string record = bytes.substr(at + 12, length);
+    at += 16 + length;
+    const std::size_t slash = record.find('/');
+    if (slash == record.npos) continue;  // the first has a version only
+    std::size_t tag = slash;
+    while (std::islower(static_cast<unsigned char>(record.at(tag - 1))) != 0) --tag;
+    const auto size = static_cast<std::size_t>(record.at(tag - 1));
+    float value = 0;
+    REQUIRE(record.at(tag + size) == '\x15');
+    std::memcpy(&value, record.data() + tag + size + 1, sizeof value);
+    scalars.emplace_back(record.substr(tag, size), value);
+  }
+  return scalars;
+}
+
+// A line of JSON for each epoch, and the same numbers for TensorBoard.
+void check_epoch_files(const std::string& metrics, const std::string& logs, int epochs) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(logs))
+    names.push_back(entry.path());
+  REQUIRE(names.size() == 1);
+  const auto scalars = scalars_of(names.front());
+  const auto lines = lines_of(metrics);
+  REQUIRE(lines.size() == static_cast<std::size_t>(epochs));
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    const std::string& line = lines[static_cast<std::size_t>(epoch) - 1];
+    CHECK_THAT(line, Catch::StartsWith("{\"epoch\": " + std::to_string(epoch) + ","));
+    for (const auto& [tag, key] :
+         {std::pair("train/loss", "loss"), std::pair("train/accuracy", "accuracy"),
+          std::pair("validation/loss", "validation_loss"),
+          std::pair("validation/accuracy", "validation_accuracy")}) {
+      const auto found = line.find("\"" + std::string(key) + "\": ");
+      REQUIRE(found != line.npos);
+      const double value = std::stod(line.substr(found + std::string(key).size() + 4));
+      int seen = 0;
+      for (const auto& [name, scalar] : scalars)
+        if (name == tag && ++seen == epoch) CHECK(scalar == Approx(value).epsilon(1e-5));
+      CHECK(seen == epochs);
+    }
+  }
+}
+
 TEST_CASE("the Wide ResNet's rate warms up and drops, also when it is resumed", "[train]") {
   const TempFolder data;
   const TempFolder files;
@@ -182,6 +242,7 @@ TEST_CASE("the Wide ResNet's rate warms up and drops, also when it is resumed", 
     REQUIRE(lr < result.out.find('\n', at));
     return std::stod(result.out.substr(lr + 5));
   };
+  check_epoch_files(metrics, files.path() + "/logs", 15);
   // Two steps an epoch: the epoch and a half that are done, as Horovod counts them.
   CHECK(rate_of(1) == Approx(0.01 * (0.5 + 0.5) * (1 + 1.0 / 5)));
   CHECK(rate_of(5) == Approx(0.02));
@@ -310,7 +371,8 @@ TEST_CASE("a fault is one line from one rank, and an exit code", "[train]") {
        at = result.err.find("]<stderr>:train: ", at + 1))
     ++lines;
   CHECK(lines >= 1);
-  CHECK(lines <= 2);
+  // What is wrong with the command line every rank sees before it knows of others.
+  if (text != "'none'") CHECK(lines == 1);
 }
 
 }  // namespace

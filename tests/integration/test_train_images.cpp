@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ TEST_CASE("resnet50 and alexnet-owt learn from shards of JPEGs", "[train][images
   CHECK(final_accuracy(alexnet) > 40);
   CHECK_THAT(alexnet.out,
              Catch::Contains("2000 training, 300 test images") && Catch::Contains("% for images"));
+  CHECK_THAT(alexnet.out, Catch::Contains("2 ranks x 8 = 16 images per step"));
+  CHECK(std::regex_search(alexnet.out, std::regex("alexnet-owt: \\d+ parameters, dropout 0.1")));
   const RunResult resnet =
       train_images("1", {"--model", "resnet50", "--classes", "10", "--data-dir", data, "--epochs",
                          "4", "--batch-size", "16", "--optimizer", "adam", "--lr", "0.003",

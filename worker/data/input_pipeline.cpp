@@ -18,8 +18,14 @@ std::shared_ptr<CroppedImages> InputPipeline::Memory::take() {
   return {batch.release(), [memory = shared_from_this()](CroppedImages* done) {
             std::unique_ptr<CroppedImages> owned(done);
             const std::lock_guard lock(memory->mutex_);
-            if (!memory->spare_) memory->spare_ = std::move(owned);
+            if (memory->keeps_ && !memory->spare_) memory->spare_ = std::move(owned);
           }};
+}
+
+void InputPipeline::Memory::keep(bool spare) {
+  const std::lock_guard lock(mutex_);
+  keeps_ = spare;
+  if (!spare) spare_.reset();
 }
 
 InputPipeline::InputPipeline(std::shared_ptr<const ImageSource> source,
@@ -48,6 +54,7 @@ InputPipeline::~InputPipeline() {
 void InputPipeline::begin(Pass pass) {
   {
     const std::lock_guard lock(mutex_);
+    memory_->keep(true);
     pass_ = std::make_shared<const Pass>(std::move(pass));
     // A thread may still be filling one of them; it holds it until then.
     slots_.clear();
@@ -79,7 +86,10 @@ void InputPipeline::open_slots() {
 std::shared_ptr<CroppedImages> InputPipeline::next(std::string& error) {
   const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
-  if (slots_.empty()) return nullptr;
+  if (slots_.empty()) {
+    memory_->keep(false);
+    return nullptr;
+  }
   const std::shared_ptr<Slot> slot = slots_.front();
   ready_.wait(lock, [&] { return slot->missing == 0 || !error_.empty(); });
   times_.waited += std::chrono::steady_clock::now() - begin;

@@ -104,7 +104,7 @@ int run(int argc, char** argv) {
   }
   const bool compressed = values.count("gzip") != 0;
   if (compressed && !made->may_be_gzip) {
-    return fail(kUsage, "--gzip: the files of " + kind + " are packed as they are");
+    return fail(kUsage, "--gzip: the files of " + kind + " are read as they are; leave it out");
   }
   if (values.count("train") == 0) train = made->train;
   if (values.count("test") == 0) test = made->test;

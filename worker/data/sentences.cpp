@@ -44,11 +44,12 @@ std::optional<Sentences> parse_sentences(std::string_view name, std::string_view
     kept.push_back(row);
     sentences.labels.push_back(given == "1");
   }
+  sentences.vocabulary = Vocabulary(options.word_numbers);
   if (options.vocabulary > 0) {
     Vocabulary::Counts counts;
     for (const std::uint32_t i : split_sentences(sentences.labels, options.split_seed).train)
       for (const std::string& word : words_of(table->rows[kept[i]][*text])) ++counts[word];
-    sentences.vocabulary = Vocabulary(counts, options.vocabulary);
+    sentences.vocabulary = Vocabulary(counts, options.vocabulary, options.word_numbers);
   }
   for (const std::size_t row : kept)
     sentences.words.push_back(word_numbers(table->rows[row][*text], sentences.vocabulary));

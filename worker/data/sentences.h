@@ -35,6 +35,7 @@ struct SentenceOptions {
   // number of their own: those of the other parts are as new as they will be later.
   std::size_t vocabulary = 0;
   std::uint64_t split_seed = 1;
+  std::uint32_t word_numbers = kWordNumbers;  // 0 included
 };
 
 // None, and `error` names `name` and says what is wrong: no table, no such column, no sentence.

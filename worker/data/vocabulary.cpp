@@ -25,11 +25,13 @@ std::uint64_t hash_of_word(std::string_view word) {
 
 }  // namespace
 
-Vocabulary::Vocabulary(const Counts& counts, std::size_t size) {
+Vocabulary::Vocabulary(const Counts& counts, std::size_t size, std::uint32_t numbers)
+    : all_(numbers) {
   std::vector<Counts::const_iterator> words;
   words.reserve(counts.size());
   for (auto word = counts.begin(); word != counts.end(); ++word) words.push_back(word);
-  const std::size_t kept = std::min({size, words.size(), kMaxVocabulary});
+  const std::size_t kept =
+      std::min({size, words.size(), kMaxVocabulary, std::size_t{numbers} - 2});
   // They are sorted by their bytes already.
   std::stable_sort(words.begin(), words.end(),
                    [](const auto& a, const auto& b) { return a->second > b->second; });
@@ -42,8 +44,7 @@ std::uint32_t Vocabulary::number(std::string_view word) const {
   if (found != numbers_.end()) return found->second;
   const auto first = static_cast<std::uint32_t>(1 + size());
   // The low bits of FNV depend on the low bits of the letters only.
-  return static_cast<std::uint32_t>(first +
-                                    SplitMix(hash_of_word(word)).below(kWordNumbers - first));
+  return static_cast<std::uint32_t>(first + SplitMix(hash_of_word(word)).below(all_ - first));
 }
 
 std::vector<std::string> words_of(std::string_view sentence) {

@@ -19,7 +19,7 @@
 
 namespace hvdrun {
 
-inline constexpr std::uint32_t kWordNumbers = std::uint32_t{1} << 17;
+inline constexpr std::uint32_t kWordNumbers = std::uint32_t{1} << 17;  // unless told otherwise
 inline constexpr std::size_t kMaxVocabulary = 100'000;
 inline constexpr std::size_t kMaxWords = 512;  // of a sentence; what follows is not read
 
@@ -29,15 +29,19 @@ class Vocabulary {
 
   // Without a word.
   Vocabulary() = default;
+  explicit Vocabulary(std::uint32_t numbers) : all_(numbers) {}
   // The `size` words that `counts` has most often, at most kMaxVocabulary; of two alike the one
-  // whose bytes come first.
-  Vocabulary(const Counts& counts, std::size_t size);
+  // whose bytes come first. They leave at least one of the numbers to the others.
+  Vocabulary(const Counts& counts, std::size_t size, std::uint32_t numbers = kWordNumbers);
 
   std::size_t size() const { return numbers_.size(); }
-  // From 1, the most frequent word, to size() for its words; to kWordNumbers - 1 for the others.
+  // That there are, 0 included: 2 at least.
+  std::uint32_t numbers() const { return all_; }
+  // From 1, the most frequent word, to size() for its words; to numbers() - 1 for the others.
   std::uint32_t number(std::string_view word) const;
 
  private:
+  std::uint32_t all_ = kWordNumbers;
   std::map<std::string, std::uint32_t, std::less<>> numbers_;
 };
 

@@ -43,7 +43,7 @@ std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string
                                               std::string& error) {
   WordVectors vectors;
   vectors.dimension = dimension;
-  std::vector<bool> known(kWordNumbers);
+  std::vector<bool> known(vocabulary.numbers());
   std::vector<float> values(dimension);
   std::vector<std::string_view> fields;
   const std::string_view whole = text;

@@ -78,6 +78,19 @@ std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Mod
   return add_checksum(stream.str());
 }
 
+std::optional<std::uint64_t> checkpoint_seed(std::string_view bytes) {
+  std::string error;
+  const auto content = verify_checksum(bytes, error);
+  if (!content) return std::nullopt;
+  try {
+    torch::serialize::InputArchive archive;
+    archive.load_from(content->data(), content->size());
+    return static_cast<std::uint64_t>(read_int(archive, "seed"));
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
 CheckpointFault decode_checkpoint(std::string_view bytes, const CheckpointNames& names,
                                   torch::nn::Module& model, torch::optim::Optimizer& optimizer,
                                   Progress& progress, std::string& error) {

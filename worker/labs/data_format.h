@@ -41,6 +41,7 @@ struct DataRequest {
   std::string text_column = "text";  // of a CSV file of sentences
   std::string label_column = "label";
   std::int64_t vocabulary = 0;  // of the most frequent words
+  std::int64_t words = 0;       // numbers of words, 0 included; 0: as many as usual
 };
 
 struct DataFormat {

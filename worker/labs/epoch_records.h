@@ -36,7 +36,7 @@ class EpochRecords {
   // are a new one each time, as TensorBoard wants it. False, and `error` names the file.
   bool open(const std::string& metrics_file, const std::string& log_dir, bool resumed,
             std::string& error);
-  // On the disk when it returns, so that somebody may look on. False, and `error` names the file.
+  // In the file when it returns, so that somebody may look on. False, and `error` names the file.
   bool add(const EpochResult& result, std::string& error);
 
  private:

@@ -144,7 +144,8 @@ const std::vector<OptionRow>& option_rows() {
       real(
           "weight-decay", "X", [](To & to) -> auto& { return to.recipe.weight_decay; },
           [](double value) { return std::isfinite(value) && value >= 0; }, "a number from 0",
-          "times each weight, added to its gradient; wrn-16-10 has a penalty of its own besides "
+          "times each weight, added to its gradient, or with lamb and novograd to the step that they "
+          "make of it; wrn-16-10 has a penalty of its own besides "
           "(0)"),
       whole(
           "warmup-epochs", [](To & to) -> auto& { return to.recipe.warmup_epochs; }, 0, kMany,
@@ -192,6 +193,10 @@ const std::vector<OptionRow>& option_rows() {
           "vocabulary", [](To & to) -> auto& { return to.data.vocabulary; }, 0, kMaxVocabulary,
           "the N most frequent words have a vector of their own, the others share the rest by a "
           "hash, as all words do with 0 (0)"),
+      whole(
+          "words", [](To & to) -> auto& { return to.shape.words; }, 1024, kWordNumbers,
+          "rows of text-nnlm's table of word vectors, row 0 for no word (131072): with fewer a step "
+          "is faster, and more words share one"),
       file(
           "embedding", "FILE", [](To & to) -> auto& { return to.embedding; },
           "text-nnlm begins with these vectors: a word and 128 numbers in each line"),
@@ -211,7 +216,8 @@ const std::vector<OptionRow>& option_rows() {
           "data-format", [](To & to) -> auto& { return to.data_format; }, {"NCHW", "NHWC"},
           "how images lie in memory: channel by channel (NCHW, default) or pixel by pixel"),
       {"seed", "N",
-       "of initial weights, order of images and dropout (42); a resumed checkpoint brings its own",
+       "of initial weights, order of samples, dropout and the samples held back for validation (42); "
+       "a resumed checkpoint brings its own",
        [](To& to, const std::string& word) {
          const auto value = number<std::int64_t>("seed", word);
          if (value < 0) refuse("seed", "a number from 0", std::to_string(value));

@@ -63,6 +63,8 @@ void check_shape(const ModelInfo& model, const ModelShape& shape) {
   };
   check_one("depth", shape.depth, model.shape.depth);
   check_one("width", shape.width, model.shape.width);
+  require(!model.classes_of_data || shape.classes == 0,
+          std::string("--classes: ") + model.name + " has as many as its data; leave it out");
   check_one("classes", shape.classes, model.shape.classes);
   require(model.shape.dropout > 0 || shape.dropout == 0,
           std::string("--dropout: ") + model.name + " has none");
@@ -76,10 +78,14 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
   require(given.count("momentum") == 0 || optimizer == "sgd",
           "--momentum is that of sgd; " + optimizer + " has its own");
   for (const char* option :
-       {"embedding", "freeze-embedding", "text-column", "label-column", "vocabulary"})
+       {"embedding", "freeze-embedding", "text-column", "label-column", "vocabulary",
+        "words"})
     require(
         given.count(option) == 0 || options.model == "text-nnlm",
         std::string("--") + option + " is that of text-nnlm; " + options.model + " reads no words");
+  require(options.shape.words == 0 || options.data.vocabulary + 2 <= options.shape.words,
+          "--vocabulary " + std::to_string(options.data.vocabulary) + " needs --words " +
+              std::to_string(options.data.vocabulary + 2) + " at least, for row 0 and the others");
   require(given.count("no-cuda") == 0 || given.count("device") == 0,
           "--no-cuda is --device cpu; give one of them");
   require(given.count("keep") == 0 || !options.checkpoint_dir.empty(),

@@ -30,11 +30,13 @@ std::int64_t share_cores(const TrainOptions& options, at::Device device) {
   return static_cast<std::int64_t>(plan.decoding);
 }
 
-DataSets open_files(const TrainOptions& options, const ModelInfo& model, at::Device device) {
+DataSets open_files(const TrainOptions& options, const ModelInfo& model, at::Device device,
+                    std::uint64_t seed) {
   std::string error;
   DataRequest request = options.data;
-  request.seed = options.recipe.seed;
+  request.seed = seed;
   request.classes = options.shape.classes;
+  request.words = options.shape.words;
   if (model.data.photographs) request.data_threads = share_cores(options, device);
   std::optional<DataSets> data = model.data.open(request, error);
   agree(error, exit_no_input);
@@ -57,9 +59,9 @@ DataSets make_synthetic(const TrainOptions& options, const ModelInfo& info,
 }  // namespace
 
 DataSets open_run_data(const TrainOptions& options, const ModelInfo& model, at::Device device,
-                       std::size_t global_batch) {
+                       std::size_t global_batch, std::uint64_t seed) {
   DataSets data = options.synthetic ? make_synthetic(options, model, global_batch)
-                                    : open_files(options, model, device);
+                                    : open_files(options, model, device, seed);
   const auto require_same_data = [&](const Dataset& one, const char* which) {
     require_same(
         one.checksum(),

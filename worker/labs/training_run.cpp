@@ -39,13 +39,17 @@ class TrainingRun {
         recipe_(options.recipe),
         info_(*find_model(options.model)),
         console_(options, hvd::rank() != 0),
-        outputs_(options) {}
+        outputs_(options) {
+    progress_.seed = recipe_.seed;
+  }
 
   void run() {
     require_same_options();
     device_ = agreed_device();
     let_cudnn_search(device_);
-    const DataSets data = open_run_data(options_, info_, device_, global_batch());
+    if (!options_.resume.empty()) find_resumed();
+    const DataSets data =
+        open_run_data(options_, info_, device_, global_batch(), progress_.seed);
     for (const std::string& note : data.notes) console_.warn(note);
     Dataset& train = *data.train;
     Dataset& test = *data.test;
@@ -70,9 +74,8 @@ class TrainingRun {
     model_->to(device_);
     lr_ = recipe_.lr * lr_factor();
     optimizer_ = make_optimizer(recipe_, trained_parameters(), lr_);
-    progress_.seed = recipe_.seed;
-    std::string resumed_from;
-    if (!options_.resume.empty()) resumed_from = resume();
+    const std::string resumed_from = resumed_.path;
+    if (!options_.resume.empty()) resume();
     make_schedules(static_cast<int>(train.size() / global_batch()));
     if (progress_.epochs > 0) take_last_rate(static_cast<int>(train.size() / global_batch()));
     outputs_.open();
@@ -197,27 +200,31 @@ class TrainingRun {
     }
   }
 
-  // Rank 0 reads; the bytes go to everybody, and with them momentum and all that is kept besides.
-  // Gives the file's name, on rank 0.
-  std::string resume() {
-    FoundCheckpoint found;
+  // Rank 0 reads; the bytes go to everybody. Its seed counts from here: the samples that the first
+  // run has held back are not trained on by the second.
+  void find_resumed() {
     std::string error;
     if (hvd::rank() == 0) {
-      found = find_checkpoint(options_.resume, error).value_or(FoundCheckpoint{});
-      if (!found.path.empty())
-        for (const std::string& damage : found.damaged)
-          console_.warn(damage + "; going on from " + found.path);
+      resumed_ = find_checkpoint(options_.resume, error).value_or(FoundCheckpoint{});
+      if (!resumed_.path.empty())
+        for (const std::string& damage : resumed_.damaged)
+          console_.warn(damage + "; going on from " + resumed_.path);
     }
-    agree(found.path.empty() ? error : "", exit_no_input);
-    broadcast_bytes(found.bytes);
-    error.clear();
-    const CheckpointFault fault =
-        decode_checkpoint(found.bytes, checkpoint_names(), *model_, *optimizer_, progress_, error);
-    if (fault != CheckpointFault::none) error.insert(0, found.path + ": ");
+    agree(resumed_.path.empty() ? error : "", exit_no_input);
+    broadcast_bytes(resumed_.bytes);
+    progress_.seed = checkpoint_seed(resumed_.bytes).value_or(progress_.seed);
+  }
+
+  // Model, momentum and all that is kept besides.
+  void resume() {
+    std::string error;
+    const CheckpointFault fault = decode_checkpoint(resumed_.bytes, checkpoint_names(), *model_,
+                                                    *optimizer_, progress_, error);
+    if (fault != CheckpointFault::none) error.insert(0, resumed_.path + ": ");
     agree(error, fault == CheckpointFault::other_options ? exit_usage : exit_no_input);
+    resumed_ = {};
     // The checkpoint holds the options of its own run, perhaps of another number of ranks.
     set_options(*optimizer_, recipe_, lr_);
-    return found.path;
   }
 
   double rate() const { return optimizer_->param_groups().front().options().get_lr(); }
@@ -254,7 +261,7 @@ class TrainingRun {
     progress_.seconds += seconds.count();
     console_.end_epoch(score, seconds.count(), progress_.seconds,
                        schedules_.empty() ? std::nullopt : std::optional<double>(rate()),
-                       train.waited());
+                       longest_wait(train));
     // --max-steps cut it short: it is told of, but a resumed run would begin it anew.
     const bool cut = progress_.steps - before < static_cast<std::int64_t>(whole);
     if (!cut) ++progress_.epochs;
@@ -271,6 +278,13 @@ class TrainingRun {
     outputs_.save(progress_.epochs, [this] {
       return encode_checkpoint(checkpoint_names(), *model_, *optimizer_, progress_);
     });
+  }
+
+  // The rank with the least of it holds up the others.
+  static std::optional<double> longest_wait(const Dataset& data) {
+    std::optional<double> waited = data.waited();
+    if (waited) hvd::allreduce(&*waited, &*waited, 1, hvd::ReduceOp::max);
+    return waited;
   }
 
   // All ranks have the same score, so all end in the same epoch.
@@ -313,6 +327,7 @@ class TrainingRun {
   at::Device device_ = at::kCPU;
   std::shared_ptr<LabModel> model_;
   Progress progress_;
+  FoundCheckpoint resumed_;  // until it is decoded; its path on rank 0 only
   double lr_ = 0;  // of all ranks
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<hvd::LearningRateSchedule> schedules_;

@@ -64,6 +64,17 @@ TEST_CASE("the most frequent words have a number of their own", "[sentences]") {
     CHECK(other < kWordNumbers);
   }
   CHECK(numbers(0)[0] == word_numbers("b a a"));
+  // Fewer numbers in all: the rest shares what is left.
+  const Vocabulary few({{"a", 3}, {"b", 2}, {"c", 1}}, 3, 4);
+  CHECK(few.numbers() == 4);
+  CHECK(few.size() == 2);
+  CHECK(few.number("b") == 2);
+  for (const char* word : {"c", "d", "e", "f"}) CHECK(few.number(word) == 3);
+  const Vocabulary hashed(16);
+  for (const char* word : {"a", "b", "c", "d", "e", "f"}) {
+    CHECK(hashed.number(word) > 0);
+    CHECK(hashed.number(word) < 16);
+  }
   CHECK(Vocabulary({{"x", 1}}, kMaxVocabulary + 1).number("x") == 1);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/usable_cores.h"
 #include "tests/unit/data/temporary_folder.h"
 #include "tests/unit/torch/catch_with_torch.h"
 #include "worker/data/crop.h"
@@ -9,6 +10,7 @@
 #include "worker/data/synthetic_patterns.h"
 #include "worker/labs/run_data.h"
 #include "worker/labs/sampler.h"
+#include "worker/labs/thread_plan.h"
 
 namespace hvdrun {
 namespace {
@@ -19,7 +21,7 @@ TrainOptions decoding_options(std::vector<const char*> arguments) {
 }
 
 DataSets open_photographs(const TrainOptions& options) {
-  return open_run_data(options, *find_model(options.model), at::kCPU, 2);
+  return open_run_data(options, *find_model(options.model), at::kCPU, 2, 1);
 }
 
 torch::Tensor first_inputs(Dataset& data, std::size_t count) {
@@ -89,6 +91,25 @@ TEST_CASE("as many threads decode as --data-threads says", "[decoding]") {
   // Each for the training and for the test images.
   CHECK(started("1") == 2);
   CHECK(started("3") == 6);
+  hvd::shutdown();
+}
+
+TEST_CASE("without --data-threads decoding and computing share the cores", "[decoding]") {
+  hvd::init();
+  const test::TemporaryFolder folder;
+  std::string error;
+  REQUIRE(write_synthetic_artists(folder.path(), Split::train, 80, 1, error));
+  const int before = torch::get_num_threads();
+  torch::set_num_threads(64);  // more than there are
+  ThreadDemand demand;
+  demand.cores = usable_cores();
+  demand.computing = 64;
+  const ThreadPlan plan = plan_threads(demand);
+  const DataSets sets = open_photographs(decoding_options({"--model", "artists-resnet",
+                                                           "--data-dir", folder.path().c_str(),
+                                                           "--image-size", "32"}));
+  CHECK(static_cast<std::size_t>(torch::get_num_threads()) == plan.computing);
+  torch::set_num_threads(before);
   hvd::shutdown();
 }
 

@@ -77,6 +77,7 @@ std::shared_ptr<LabModel> trained_text(const std::string& vectors, bool frozen) 
   TrainOptions options;
   options.model = "text-nnlm";
   options.recipe = find_model("text-nnlm")->recipe;
+  options.shape = find_model("text-nnlm")->shape;
   options.recipe.optimizer = "sgd";
   options.recipe.lr = 0.05;
   options.recipe.epochs = 1;

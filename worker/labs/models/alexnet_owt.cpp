@@ -51,7 +51,7 @@ class AlexnetOwt final : public LabModel {
 
 ModelInfo alexnet_owt() {
   ModelInfo info{"alexnet-owt",
-                 "five convolutions and three linear layers, 1000 classes",
+                 "five convolutions and three linear layers",
                  imagenet_records(),
                  "Krizhevsky, arXiv 1404.5997, as torchvision has it",
                  61'100'840,

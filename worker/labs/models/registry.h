@@ -22,6 +22,7 @@ struct ModelShape {
   std::int64_t depth = 0;    // in layers; 0: the model has one depth only
   std::int64_t width = 0;    // as a factor, or channels of the first layer; likewise
   std::int64_t classes = 0;  // 0: the model has one number only, or that of its data
+  std::int64_t words = 0;    // rows of its table of word vectors; 0: it reads no words
 };
 
 struct ModelInfo {

@@ -103,7 +103,7 @@ std::shared_ptr<LabModel> make_resnet50(std::int64_t width, std::int64_t classes
 
 ModelInfo resnet50() {
   ModelInfo info{"resnet50",
-                 "residual net of 50 layers, v1.5, 1000 classes",
+                 "residual net of 50 layers, v1.5",
                  imagenet_records(),
                  "He et al., arXiv 1512.03385, as torchvision has it",
                  25'557'032,

@@ -12,9 +12,9 @@ constexpr std::int64_t kExampleWords = 16;
 
 class TextNnlm final : public LabModel {
  public:
-  TextNnlm()
+  explicit TextNnlm(std::int64_t words)
       : embedding_(register_module(
-            "embedding", torch::nn::EmbeddingBag(torch::nn::EmbeddingBagOptions(kWordNumbers, 128)
+            "embedding", torch::nn::EmbeddingBag(torch::nn::EmbeddingBagOptions(words, 128)
                                                      .mode(torch::kSum)
                                                      .padding_idx(kNoWord)))),
         fc1_(register_module("fc1", torch::nn::Linear(128, 256))),
@@ -85,7 +85,10 @@ ModelInfo text_nnlm() {
       labelled_text(),
       "the design of TensorFlow Hub's nnlm-en-dim128",
       16'826'753,
-      [](const ModelShape&) -> std::shared_ptr<LabModel> { return std::make_shared<TextNnlm>(); }};
+      [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
+        return std::make_shared<TextNnlm>(shape.words);
+      }};
+  info.shape.words = kWordNumbers;
   info.recipe.optimizer = "adam";
   info.recipe.lr = 0.001;
   info.recipe.epochs = 20;

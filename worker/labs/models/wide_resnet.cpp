@@ -118,7 +118,7 @@ std::shared_ptr<LabModel> make_wide_resnet(std::int64_t depth, std::int64_t widt
 
 ModelInfo wide_resnet() {
   ModelInfo info{"wrn-16-10",
-                 "Wide ResNet of depth 16 and width 10, 10 classes",
+                 "Wide ResNet, of depth 16 and width 10 unless told otherwise",
                  fashion_mnist_files(),
                  "Horovod's Fashion-MNIST tutorial; arXiv 1605.07146",
                  17'121'962,
