@@ -16,6 +16,14 @@ inline std::size_t soak_count(std::size_t full) {
   return full * (percent != nullptr ? std::strtoul(percent, nullptr, 10) : 10) / 100;
 }
 
+// Of cases that each take long, a soak has all, other runs every second one, from a seed on; says
+// which are left out.
+inline bool takes_case(std::size_t number, std::uint64_t seed, const std::string& what) {
+  if (soak_count(100) >= 100 || (number + seed) % 2 == 0) return true;
+  std::cout << "left out below HVD_TEST_PERCENT=100: " << what << "\n";
+  return false;
+}
+
 // Prints it under the name of the test.
 inline std::uint64_t soak_seed(const std::string& name) {
   const char* const set = std::getenv("HVD_TEST_SEED");  // NOLINT(concurrency-mt-unsafe)
