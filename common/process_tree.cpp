@@ -60,6 +60,15 @@ bool is_zombie(pid_t pid) {
   return name_end == std::string::npos || name_end + 2 >= stat.size() || stat[name_end + 2] == 'Z';
 }
 
+void collect_below(pid_t pid, std::vector<pid_t>& found) {
+  for (const pid_t child : children_of(pid)) {
+    if (!is_zombie(child)) found.push_back(child);
+    collect_below(child, found);
+  }
+}
+
+}  // namespace
+
 std::size_t kill_below(pid_t pid, const std::vector<pid_t>& spare) {
   std::size_t alive = 0;
   for (const pid_t child : children_of(pid)) {
@@ -71,15 +80,6 @@ std::size_t kill_below(pid_t pid, const std::vector<pid_t>& spare) {
   }
   return alive;
 }
-
-void collect_below(pid_t pid, std::vector<pid_t>& found) {
-  for (const pid_t child : children_of(pid)) {
-    if (!is_zombie(child)) found.push_back(child);
-    collect_below(child, found);
-  }
-}
-
-}  // namespace
 
 bool become_subreaper() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }
 

@@ -20,6 +20,9 @@ std::vector<pid_t> living_descendants();
 // just being forked appears in the next pass.
 std::size_t kill_descendants(const std::vector<pid_t>& spare = {});
 
+// The same of the descendants of a child.
+std::size_t kill_below(pid_t pid, const std::vector<pid_t>& spare = {});
+
 // kill_descendants until nothing is left or the passes, a millisecond apart, are used up; blocking,
 // for the last moments of a process. True when nothing is left.
 bool kill_descendants_and_wait(int passes = 2000);

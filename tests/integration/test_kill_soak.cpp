@@ -170,5 +170,45 @@ TEST_CASE("killed at random moments, nothing survives", "[soak][kill]") {
   std::fflush(stdout);
 }
 
+// As a batch system ends a step: the lease and the guard at nearly the same time, so that the guard
+// is killed while it kills.
+TEST_CASE("a guard that is killed while it ends its host leaves nothing", "[soak][kill]") {
+  std::mt19937_64 random(soak_seed("guard killed while it ends its host"));
+  const std::size_t count = std::max<std::size_t>(soak_count(200), 1);
+  std::size_t together = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto marker = fresh_marker();
+    const std::string tag = marker.first + "=" + marker.second;
+    Background job({.args = {build_path("hvdrun"), "-np", "4", "sh", "-c",
+                             "setsid sleep 300 & echo ready; trap '' TERM HUP; sleep 300"},
+                    .env = {marker}});
+    for (const char* rank : {"0", "1", "2", "3"})
+      job.wait_for_output("[" + std::string(rank) + "]<stdout>:ready", 20s);
+    pid_t hvdrun = 0;
+    pid_t guard = 0;
+    for (const auto& info : processes_with(tag)) {
+      if (info.name == "hvdrun") hvdrun = info.pid;
+      if (info.name == "hvd-guard") guard = info.pid;
+    }
+    REQUIRE(hvdrun > 0);
+    REQUIRE(guard > 0);
+    const auto delay = std::chrono::microseconds(random() % 3000);
+    const auto at = std::chrono::steady_clock::now() + delay;
+    ::kill(hvdrun, SIGKILL);
+    while (std::chrono::steady_clock::now() < at) {
+    }
+    together += ::kill(guard, SIGKILL) == 0 ? 1 : 0;
+    job.wait(10s);
+    const auto left = wait_until_gone(tag, 3000ms);
+    std::string names;
+    for (const auto& info : left) names += " " + info.name + " " + std::to_string(info.pid);
+    INFO(delay.count() << " us, left:" << names);
+    CHECK(left.empty());
+    for (const auto& info : left) ::kill(info.pid, SIGKILL);
+  }
+  std::printf("%zu of %zu guards were there to be killed\n", together, count);
+  std::fflush(stdout);
+}
+
 }  // namespace
 }  // namespace hvdrun::test

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include <string.h>
+#include <time.h>
 
 #include "common/frame.h"
 #include "common/kernel_check.h"
@@ -76,6 +77,9 @@ std::optional<Bootstrap> read_bootstrap(int lease) {
   ::_exit(code);
 }
 
+// Passes, a millisecond apart, in which the agent may end by itself.
+constexpr int kAgentEnds = 500;
+
 // All that a relay's credits let the driver send, with its headers.
 constexpr std::size_t kMaxWaiting = 2 * kRelayStreams * RelayMux::kCredit;
 
@@ -105,6 +109,20 @@ void wait_for_end(int lease, int agent_pidfd, int to_agent) {
     if (sent > 0) waiting.erase(0, static_cast<std::size_t>(sent));
     if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
   }
+}
+
+// Ranks first, and the agent, which hears of it by its pipe and kills them too, only when it does
+// not end by itself. Were it stopped and killed before them, a guard that is killed in that moment
+// (by Slurm, which ends a step as srun goes) would leave ranks without anybody above.
+void end_all(pid_t agent, UniqueFd& to_agent) {
+  to_agent.reset();
+  for (int pass = 0; pass < kAgentEnds && ::waitpid(agent, nullptr, WNOHANG) == 0; ++pass) {
+    kill_below(agent);
+    kill_descendants({agent});
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  kill_descendants_and_wait();
 }
 
 }  // namespace
@@ -165,7 +183,7 @@ int run_guard() {
   if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get());
   int status = 0;
   if (::waitpid(agent, &status, WNOHANG) != agent) status = -1;
-  kill_descendants_and_wait();
+  end_all(agent, guard_end);
   return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
