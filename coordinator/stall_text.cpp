@@ -94,7 +94,7 @@ std::vector<std::string> stall_lines(const Stall& stall, const SurveyedRanks& ra
                                      const Membership& members) {
   std::string line = "tensor " + quoted_word(stall.tensor) + " waits since " + seconds_of(stall);
   if (stall.missing.empty() && stall.too_many.empty()) {
-    line += stall.of_set            ? ", and every rank of the set has submitted it"
+    line += stall.of_set           ? ", and every rank of the set has submitted it"
             : stall.joined.empty() ? ", and every rank has submitted it"
                                    : ", and every rank that has not joined has submitted it";
   } else {

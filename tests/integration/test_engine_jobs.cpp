@@ -110,8 +110,9 @@ TEST_CASE("a stall blames neither ranks outside a process set nor those that hav
   if (of_set) {
     CHECK(std::regex_search(
         result.err,
-        std::regex("tensor '?grad.7 in process set 'ends' \\(ranks 0, 2\\)'? waits since [1-2] s for "
-                   "rank 2; submitted by rank 0\\n")));
+        std::regex(
+            "tensor '?grad.7 in process set 'ends' \\(ranks 0, 2\\)'? waits since [1-2] s for "
+            "rank 2; submitted by rank 0\\n")));
     // The set's, which came after the one of all ranks.
     CHECK(std::regex_search(result.err, std::regex("rank 2 on .*last submitted 'of the set'")));
   } else {
@@ -158,8 +159,8 @@ TEST_CASE("the timeline tells process sets apart", "[engine][timeline]") {
       run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
   INFO(checked.out << checked.err);
   REQUIRE(checked.exit_code == 0);
-  for (const std::string lane : {"0 grad.7 in 'ends'", "2 grad.7 in 'ends'", "0 grad.7 in set 2",
-                                  "1 grad.7 in set 2"})
+  for (const std::string lane :
+       {"0 grad.7 in 'ends'", "2 grad.7 in 'ends'", "0 grad.7 in set 2", "1 grad.7 in set 2"})
     CHECK_THAT(checked.out, Catch::Contains("\n" + lane + " ALLREDUCE 20\n"));
   CHECK_THAT(checked.out, !Catch::Contains(" grad.7 ALLREDUCE"));
 }

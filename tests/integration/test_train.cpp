@@ -198,8 +198,7 @@ std::vector<std::pair<std::string, float>> scalars_of(const std::string& file) {
 // A line of JSON for each epoch, and the same numbers for TensorBoard.
 void check_epoch_files(const std::string& metrics, const std::string& logs, int epochs) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(logs))
-    names.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(logs)) names.push_back(entry.path());
   REQUIRE(names.size() == 1);
   const auto scalars = scalars_of(names.front());
   const auto lines = lines_of(metrics);

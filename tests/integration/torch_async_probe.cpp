@@ -219,8 +219,7 @@ void check_handle_mismatches() {
        "reducescatter: rank 0 has Float [2], but " + rank + " has Float [3]");
   // Groups of other lengths; what comes after them matches again.
   const std::vector<Tensor> other(last ? 2 : 1, torch::ones({2}));
-  const std::string lengths =
-      error_of([&] { hvd::grouped_allgather(other, {"lengths", {}, {}}); });
+  const std::string lengths = error_of([&] { hvd::grouped_allgather(other, {"lengths", {}, {}}); });
   expect(lengths.find("'lengths.") != lengths.npos && lengths.find(rank) != lengths.npos,
          "groups of other lengths: " + lengths);
   expect(hvd::synchronize(hvd::allgather_async(torch::ones({1}))).size(0) == hvd::size(),

@@ -266,8 +266,7 @@ void check_rows_with_joined() {
                scatters.at(1).equal(torch::full({1, 1}, 2.0 * (ranks - 1))),
            "grouped_reducescatter while rank 0 has joined");
     const auto later = hvd::alltoall_async(torch::ones({ranks, 1}));
-    const auto later_part =
-        hvd::reducescatter_async(torch::ones({ranks, 3}), hvd::ReduceOp::sum);
+    const auto later_part = hvd::reducescatter_async(torch::ones({ranks, 3}), hvd::ReduceOp::sum);
     expect(hvd::synchronize(later_part).equal(torch::full({1, 3}, ranks - 1)),
            "reducescatter_async while rank 0 has joined");
     expect(hvd::synchronize(later).size(0) == ranks - 1, "alltoall_async while rank 0 has joined");

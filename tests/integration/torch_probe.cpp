@@ -370,7 +370,7 @@ void check_states_refused() {
   const std::string unsaved = broadcast_of(stubborn);
   expect(code == hvd::ErrorCode::unavailable &&
              unsaved.find("broadcast_optimizer_state: rank " + std::to_string(root) +
-                      " cannot save its state: no paper") != unsaved.npos &&
+                          " cannot save its state: no paper") != unsaved.npos &&
              unsaved.find("at all") == unsaved.npos,
          unsaved);
   if (hvd::size() == 1) return;
@@ -380,8 +380,7 @@ void check_states_refused() {
     loss_of(model, torch::ones({4, 6}), torch::ones({4, 3})).backward();
     optimizer->step();
   }
-  const std::string untaken =
-      broadcast_of(hvd::rank() == 0 ? static_cast<Optimizer&>(adam) : sgd);
+  const std::string untaken = broadcast_of(hvd::rank() == 0 ? static_cast<Optimizer&>(adam) : sgd);
   expect(code == hvd::ErrorCode::mismatch &&
              untaken.find("broadcast_optimizer_state: rank 0 cannot take the state over: ") !=
                  untaken.npos,

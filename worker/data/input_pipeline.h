@@ -65,7 +65,8 @@ class InputPipeline {
  private:
   // Keeps the batch that nobody uses just now for the next that is needed: new pages for each,
   // cleared by the kernel, are a fifth of the work. Between two passes it keeps none: a run's
-  // pipelines, for training and for the test, work in turn. Batches that outlive the pipeline hold it.
+  // pipelines, for training and for the test, work in turn. Batches that outlive the pipeline hold
+  // it.
   class Memory : public std::enable_shared_from_this<Memory> {
    public:
     std::shared_ptr<CroppedImages> take();

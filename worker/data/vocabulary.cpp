@@ -30,8 +30,7 @@ Vocabulary::Vocabulary(const Counts& counts, std::size_t size, std::uint32_t num
   std::vector<Counts::const_iterator> words;
   words.reserve(counts.size());
   for (auto word = counts.begin(); word != counts.end(); ++word) words.push_back(word);
-  const std::size_t kept =
-      std::min({size, words.size(), kMaxVocabulary, std::size_t{numbers} - 2});
+  const std::size_t kept = std::min({size, words.size(), kMaxVocabulary, std::size_t{numbers} - 2});
   // They are sorted by their bytes already.
   std::stable_sort(words.begin(), words.end(),
                    [](const auto& a, const auto& b) { return a->second > b->second; });

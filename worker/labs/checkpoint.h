@@ -40,8 +40,9 @@ enum class CheckpointFault {
 std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Module& model,
                               const torch::optim::Optimizer& optimizer, const Progress& progress);
 
-// Of the run that has made it: what data are held back follows from it, so it is needed before there
-// is a model. Nothing when the bytes are no checkpoint; decode_checkpoint() says what is wrong.
+// Of the run that has made it: what data are held back follows from it, so it is needed before
+// there is a model. Nothing when the bytes are no checkpoint; decode_checkpoint() says what is
+// wrong.
 std::optional<std::uint64_t> checkpoint_seed(std::string_view bytes);
 
 // Into a model and an optimizer of the same make. A fault has one line in `error`, which does not

@@ -144,7 +144,8 @@ const std::vector<OptionRow>& option_rows() {
       real(
           "weight-decay", "X", [](To & to) -> auto& { return to.recipe.weight_decay; },
           [](double value) { return std::isfinite(value) && value >= 0; }, "a number from 0",
-          "times each weight, added to its gradient, or with lamb and novograd to the step that they "
+          "times each weight, added to its gradient, or with lamb and novograd to the step that "
+          "they "
           "make of it; wrn-16-10 has a penalty of its own besides "
           "(0)"),
       whole(
@@ -195,7 +196,8 @@ const std::vector<OptionRow>& option_rows() {
           "hash, as all words do with 0 (0)"),
       whole(
           "words", [](To & to) -> auto& { return to.shape.words; }, 1024, kWordNumbers,
-          "rows of text-nnlm's table of word vectors, row 0 for no word (131072): with fewer a step "
+          "rows of text-nnlm's table of word vectors, row 0 for no word (131072): with fewer a "
+          "step "
           "is faster, and more words share one"),
       file(
           "embedding", "FILE", [](To & to) -> auto& { return to.embedding; },
@@ -216,7 +218,8 @@ const std::vector<OptionRow>& option_rows() {
           "data-format", [](To & to) -> auto& { return to.data_format; }, {"NCHW", "NHWC"},
           "how images lie in memory: channel by channel (NCHW, default) or pixel by pixel"),
       {"seed", "N",
-       "of initial weights, order of samples, dropout and the samples held back for validation (42); "
+       "of initial weights, order of samples, dropout and the samples held back for validation "
+       "(42); "
        "a resumed checkpoint brings its own",
        [](To& to, const std::string& word) {
          const auto value = number<std::int64_t>("seed", word);

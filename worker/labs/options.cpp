@@ -78,8 +78,7 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
   require(given.count("momentum") == 0 || optimizer == "sgd",
           "--momentum is that of sgd; " + optimizer + " has its own");
   for (const char* option :
-       {"embedding", "freeze-embedding", "text-column", "label-column", "vocabulary",
-        "words"})
+       {"embedding", "freeze-embedding", "text-column", "label-column", "vocabulary", "words"})
     require(
         given.count(option) == 0 || options.model == "text-nnlm",
         std::string("--") + option + " is that of text-nnlm; " + options.model + " reads no words");

@@ -55,12 +55,11 @@ std::optional<Batch> TextBatches::next() {
 
 std::optional<DataSets> open_sentences(const DataRequest& request, std::string& error) {
   const std::string path = request.directory + "/sentences.csv";
-  std::optional<Sentences> read =
-      read_sentences(path,
-                     {request.text_column, request.label_column,
-                      static_cast<std::size_t>(request.vocabulary), request.seed,
-                      request.words > 0 ? static_cast<std::uint32_t>(request.words) : kWordNumbers},
-                     error);
+  std::optional<Sentences> read = read_sentences(
+      path,
+      {request.text_column, request.label_column, static_cast<std::size_t>(request.vocabulary),
+       request.seed, request.words > 0 ? static_cast<std::uint32_t>(request.words) : kWordNumbers},
+      error);
   if (!read) {
     error += "; scripts/make-dataset text DIR makes a set";
     return std::nullopt;

@@ -48,8 +48,7 @@ class TrainingRun {
     device_ = agreed_device();
     let_cudnn_search(device_);
     if (!options_.resume.empty()) find_resumed();
-    const DataSets data =
-        open_run_data(options_, info_, device_, global_batch(), progress_.seed);
+    const DataSets data = open_run_data(options_, info_, device_, global_batch(), progress_.seed);
     for (const std::string& note : data.notes) console_.warn(note);
     Dataset& train = *data.train;
     Dataset& test = *data.test;
@@ -328,7 +327,7 @@ class TrainingRun {
   std::shared_ptr<LabModel> model_;
   Progress progress_;
   FoundCheckpoint resumed_;  // until it is decoded; its path on rank 0 only
-  double lr_ = 0;  // of all ranks
+  double lr_ = 0;            // of all ranks
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<hvd::LearningRateSchedule> schedules_;
 };

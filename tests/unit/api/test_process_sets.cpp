@@ -88,9 +88,9 @@ TEST_CASE("process sets work beside each other", "[api][sets]") {
     wants(text_of([] { hvd::process_set("odds"); }) == "there is no process set named 'odds'",
           "removed");
     const hvd::ProcessSet gone = rank % 2 == 0 ? other : own;  // the odd ones
-    wants(text_of([&] { sum_in(gone, 1); }) ==
-              "there is no process set 2; it may have been removed",
-          "an operation of a removed set");
+    wants(
+        text_of([&] { sum_in(gone, 1); }) == "there is no process set 2; it may have been removed",
+        "an operation of a removed set");
     wants(text_of([&] {
             float data = 0;
             hvd::allreduce_async(&data, &data, 1, hvd::ReduceOp::sum, {}, {"", {77}});

@@ -105,9 +105,8 @@ TEST_CASE("without --data-threads decoding and computing share the cores", "[dec
   demand.cores = usable_cores();
   demand.computing = 64;
   const ThreadPlan plan = plan_threads(demand);
-  const DataSets sets = open_photographs(decoding_options({"--model", "artists-resnet",
-                                                           "--data-dir", folder.path().c_str(),
-                                                           "--image-size", "32"}));
+  const DataSets sets = open_photographs(decoding_options(
+      {"--model", "artists-resnet", "--data-dir", folder.path().c_str(), "--image-size", "32"}));
   CHECK(static_cast<std::size_t>(torch::get_num_threads()) == plan.computing);
   torch::set_num_threads(before);
   hvd::shutdown();

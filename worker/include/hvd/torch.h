@@ -114,8 +114,8 @@ HVD_EXPORT void broadcast_parameters(const std::vector<at::Tensor>& variables, i
                                      const ProcessSet& process_set = {});
 // Rank `root`'s state (momentum, step counts, history of LBFGS) and options (learning rates) to
 // everybody. The optimizers are of one class and have the same parameters in the same order. What
-// LibTorch throws on a rank is an error of every rank: unavailable where the root's cannot be saved,
-// mismatch where another rank cannot take it over.
+// LibTorch throws on a rank is an error of every rank: unavailable where the root's cannot be
+// saved, mismatch where another rank cannot take it over.
 HVD_EXPORT void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root = 0,
                                           const ProcessSet& process_set = {});
 

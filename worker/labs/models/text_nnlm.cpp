@@ -79,15 +79,14 @@ class TextNnlm final : public LabModel {
 }  // namespace
 
 ModelInfo text_nnlm() {
-  ModelInfo info{
-      "text-nnlm",
-      "a bag of words, 128 numbers each, and layers of 256, 64 and 1",
-      labelled_text(),
-      "the design of TensorFlow Hub's nnlm-en-dim128",
-      16'826'753,
-      [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
-        return std::make_shared<TextNnlm>(shape.words);
-      }};
+  ModelInfo info{"text-nnlm",
+                 "a bag of words, 128 numbers each, and layers of 256, 64 and 1",
+                 labelled_text(),
+                 "the design of TensorFlow Hub's nnlm-en-dim128",
+                 16'826'753,
+                 [](const ModelShape& shape) -> std::shared_ptr<LabModel> {
+                   return std::make_shared<TextNnlm>(shape.words);
+                 }};
   info.shape.words = kWordNumbers;
   info.recipe.optimizer = "adam";
   info.recipe.lr = 0.001;
