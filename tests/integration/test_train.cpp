@@ -186,7 +186,7 @@ std::vector<std::pair<std::string, float>> scalars_of(const std::string& file) {
     if (slash == record.npos) continue;  // the first has a version only
     std::size_t tag = slash;
     while (std::islower(static_cast<unsigned char>(record.at(tag - 1))) != 0) --tag;
-    const auto size = static_cast<std::size_t>(record.at(tag - 1));
+    const std::size_t size = static_cast<unsigned char>(record.at(tag - 1));
     float value = 0;
     REQUIRE(record.at(tag + size) == '\x15');
     std::memcpy(&value, record.data() + tag + size + 1, sizeof value);
