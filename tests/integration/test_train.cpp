@@ -1,6 +1,6 @@
 // train on several ranks: that it learns, that it computes the same as one process, and that the
 // comparison would notice if it did not.
-#include <cctype>
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -182,10 +182,8 @@ std::vector<std::pair<std::string, float>> scalars_of(const std::string& file) {
     REQUIRE(at + 16 + length <= bytes.size());
     const std::string record = bytes.substr(at + 12, length);
     at += 16 + length;
-    const std::size_t slash = record.find('/');
-    if (slash == record.npos) continue;  // the first has a version only
-    std::size_t tag = slash;
-    while (std::islower(static_cast<unsigned char>(record.at(tag - 1))) != 0) --tag;
+    const std::size_t tag = std::min(record.find("train/"), record.find("validation/"));
+    if (tag == record.npos) continue;  // the first has a version only
     const std::size_t size = static_cast<unsigned char>(record.at(tag - 1));
     float value = 0;
     REQUIRE(record.at(tag + size) == '\x15');
