@@ -25,6 +25,15 @@ std::size_t lines_with(const std::string& text, const std::string& part) {
   return count;
 }
 
+// What check_timeline.py says of a file whose rows have no phases that overlap.
+std::string rows_of_timeline(const std::string& file) {
+  const RunResult checked =
+      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
+  INFO(checked.out << checked.err);
+  REQUIRE(checked.exit_code == 0);
+  return checked.out;
+}
+
 const std::vector<std::string> kOneHost{"-H", "localhost:3"};
 const std::vector<std::string> kTwoHosts{"-H", "a:2,b:1"};
 
@@ -135,15 +144,12 @@ TEST_CASE("the engine tells the timeline", "[engine][timeline]") {
       by_program ? probe(options, {"timeline", file}) : probe(options, {"order", "5"});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
-  const RunResult checked =
-      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
-  INFO(checked.out << checked.err);
-  REQUIRE(checked.exit_code == 0);
+  const std::string rows = rows_of_timeline(file);
   for (const std::string rank : {"0", "1", "2"}) {
     for (const std::string phase :
          {"QUEUE", "MEMCPY_IN_FUSION_BUFFER", "ALLREDUCE", "NEGOTIATE_ALLREDUCE"})
-      CHECK_THAT(checked.out, Catch::Contains("\n" + rank + " gradient/3 " + phase + " "));
-    if (by_program) CHECK_THAT(checked.out, Catch::Contains("\n" + rank + " direct ALLREDUCE 1\n"));
+      CHECK_THAT(rows, Catch::Contains("\n" + rank + " gradient/3 " + phase + " "));
+    if (by_program) CHECK_THAT(rows, Catch::Contains("\n" + rank + " direct ALLREDUCE 1\n"));
   }
 }
 
@@ -154,15 +160,11 @@ TEST_CASE("the timeline tells process sets apart", "[engine][timeline]") {
       probe({"-H", "localhost:3", "--timeline-filename", file}, {"set-timeline"});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
-  // It also sees whether phases of one row overlap.
-  const RunResult checked =
-      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
-  INFO(checked.out << checked.err);
-  REQUIRE(checked.exit_code == 0);
+  const std::string rows = rows_of_timeline(file);
   for (const std::string lane :
        {"0 grad.7 in 'ends'", "2 grad.7 in 'ends'", "0 grad.7 in set 2", "1 grad.7 in set 2"})
-    CHECK_THAT(checked.out, Catch::Contains("\n" + lane + " ALLREDUCE 20\n"));
-  CHECK_THAT(checked.out, !Catch::Contains(" grad.7 ALLREDUCE"));
+    CHECK_THAT(rows, Catch::Contains("\n" + lane + " ALLREDUCE 20\n"));
+  CHECK_THAT(rows, !Catch::Contains(" grad.7 ALLREDUCE"));
 }
 
 TEST_CASE("a rank without memory for an operation fails it on all ranks", "[engine]") {

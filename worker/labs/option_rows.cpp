@@ -145,8 +145,7 @@ const std::vector<OptionRow>& option_rows() {
           "weight-decay", "X", [](To & to) -> auto& { return to.recipe.weight_decay; },
           [](double value) { return std::isfinite(value) && value >= 0; }, "a number from 0",
           "times each weight, added to its gradient, or with lamb and novograd to the step that "
-          "they "
-          "make of it; wrn-16-10 has a penalty of its own besides "
+          "they make of it; wrn-16-10 has a penalty of its own besides "
           "(0)"),
       whole(
           "warmup-epochs", [](To & to) -> auto& { return to.recipe.warmup_epochs; }, 0, kMany,
@@ -197,8 +196,7 @@ const std::vector<OptionRow>& option_rows() {
       whole(
           "words", [](To & to) -> auto& { return to.shape.words; }, 1024, kWordNumbers,
           "rows of text-nnlm's table of word vectors, row 0 for no word (131072): with fewer a "
-          "step "
-          "is faster, and more words share one"),
+          "step is faster, and more words share one"),
       file(
           "embedding", "FILE", [](To & to) -> auto& { return to.embedding; },
           "text-nnlm begins with these vectors: a word and 128 numbers in each line"),
@@ -219,8 +217,7 @@ const std::vector<OptionRow>& option_rows() {
           "how images lie in memory: channel by channel (NCHW, default) or pixel by pixel"),
       {"seed", "N",
        "of initial weights, order of samples, dropout and the samples held back for validation "
-       "(42); "
-       "a resumed checkpoint brings its own",
+       "(42); a resumed checkpoint brings its own",
        [](To& to, const std::string& word) {
          const auto value = number<std::int64_t>("seed", word);
          if (value < 0) refuse("seed", "a number from 0", std::to_string(value));
