@@ -4,8 +4,9 @@
 //
 //   step MODEL BLOCKS STEPS          prints the median seconds of a step with and without
 //                                    communication
-//   step MODEL BLOCKS STEPS FILE     of a step with communication, without and with the timeline,
-//                                    which FILE has then (hvdrun --timeline-filename DYNAMIC)
+//   step MODEL BLOCKS STEPS FILE     for each block the mean seconds of a step with communication,
+//                                    with the timeline, which FILE has then, and without it
+//                                    (hvdrun --timeline-filename DYNAMIC)
 //
 // MODEL: mlp, layers and a loss; gradients, parameters with the shapes of ResNet-50's and hardly
 // any work to do for their gradients. A step's time is that of its slowest rank. ddp_step.py does
@@ -187,7 +188,8 @@ int run(const std::string& name, int blocks, int steps) {
 }
 
 // Blocks with and without it in turn, each first every other time: what wanders, the clock of the
-// processor above all, wanders for both.
+// processor above all, wanders for both. Blocks are compared with their neighbours only: over a
+// minute steps differ by more than a timeline costs.
 int run_timeline(const std::string& name, int blocks, int steps, const std::string& file) {
   const std::vector<Batch> batches = make_batches();
   const Model model = make_model(name);
@@ -201,15 +203,17 @@ int run_timeline(const std::string& name, int blocks, int steps, const std::stri
       const bool on = first == (block % 2 == 0);
       if (on) hvd::start_timeline(file);
       hvd::barrier();
+      double seconds = 0;
       for (int i = 0; i < steps; ++i)
-        (on ? with : without)
-            .push_back(step(model, optimizer, batches[static_cast<std::size_t>(i) % kBatches]));
+        seconds += step(model, optimizer, batches[static_cast<std::size_t>(i) % kBatches]);
       if (on) hvd::stop_timeline();
+      (on ? with : without).push_back(seconds / steps);
     }
   }
-  const double on = median_of_slowest(with);
-  const double off = median_of_slowest(without);
-  if (hvd::rank() == 0) std::printf("%.9f %.9f\n", on, off);
+  hvd::allreduce(with.data(), with.data(), with.size(), hvd::ReduceOp::max);
+  hvd::allreduce(without.data(), without.data(), without.size(), hvd::ReduceOp::max);
+  if (hvd::rank() != 0) return 0;
+  for (std::size_t i = 0; i < with.size(); ++i) std::printf("%.9f %.9f\n", with[i], without[i]);
   return 0;
 }
 
