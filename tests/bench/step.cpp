@@ -9,8 +9,8 @@
 //                                    (hvdrun --timeline-filename DYNAMIC)
 //
 // MODEL: mlp, layers and a loss; gradients, parameters with the shapes of ResNet-50's and hardly
-// any work to do for their gradients. A step's time is that of its slowest rank. ddp_step.py does
-// the same with PyTorch.
+// any work to do for their gradients. A step's time, or a block's, is that of its slowest rank.
+// ddp_step.py does the same with PyTorch.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
