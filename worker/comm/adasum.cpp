@@ -27,13 +27,14 @@ struct Batch {
   std::vector<Range> parts;  // none is empty
 };
 
-std::vector<Batch> batches_of(const std::vector<std::size_t>& parts, std::size_t ranks,
+std::vector<Batch> batches_of(const std::vector<BufferPart>& tensors, std::size_t ranks,
                               std::size_t width) {
   const std::size_t most_elements = kAdasumBatchBytes / width;
   const std::size_t most_parts = std::max<std::size_t>(1, kBatchDots / ranks);
   std::vector<Batch> batches;
   std::size_t begin = 0;
-  for (const std::size_t count : parts) {
+  for (const BufferPart& tensor : tensors) {
+    const std::size_t count = tensor.count;
     if (count == 0) continue;
     if (batches.empty() || batches.back().parts.size() >= most_parts ||
         begin + count - batches.back().elements.begin > most_elements)
@@ -59,18 +60,23 @@ class Adasum {
         step_(step) {}
 
   // Everybody combines everything.
-  void run_small(const std::byte* input, std::byte* output, std::size_t count,
-                 const std::vector<Batch>& batches) {
+  void run_small(const SegmentRow& row, const std::vector<Batch>& batches) {
+    const std::size_t count = row.count();
     allocate(count);
     const std::vector<std::size_t> counts(ranks_, count);
-    communicator_.allgather(input, arrived(), counts.data(), type_, step_);
+    const auto whole = row.whole(0, count);
+    std::byte* const own = arrived() + rank_ * count * width_;
+    if (!whole) row.copy_inputs(0, count, own);
+    communicator_.allgather(whole ? whole->input : own, arrived(), counts.data(), type_, step_);
     load();
     for (const Batch& batch : batches) combine(batch.parts, false);
-    store(output);
+    row.visit(0, count, [&](std::size_t at, const BufferPart& part) {
+      store(at, part.count, static_cast<std::byte*>(part.output));
+    });
   }
 
   // Everybody combines a slice.
-  void run(const std::byte* input, std::byte* output, const Batch& batch) {
+  void run(const SegmentRow& row, const Batch& batch) {
     assert(ranks_ > 1);
     const Range all = batch.elements;
     std::vector<std::size_t> counts;
@@ -79,17 +85,22 @@ class Adasum {
     const Range slice{begin_of(all, rank_), begin_of(all, rank_ + 1)};
     allocate(counts[rank_]);
     const std::vector<std::size_t> own(ranks_, counts[rank_]);
-    communicator_.alltoall(input + all.begin * width_, counts.data(), arrived(), own.data(), type_,
-                           step_);
+    communicator_.alltoall_from(row, all.begin, counts.data(), arrived(), own.data(), type_, step_);
     load();
     std::vector<Range> parts;
     for (const Range& part : batch.parts)
       parts.push_back({std::clamp(part.begin, slice.begin, slice.end) - slice.begin,
                        std::clamp(part.end, slice.begin, slice.end) - slice.begin});
     combine(parts, true);
-    std::byte* const place = output + slice.begin * width_;
-    store(place);
-    communicator_.allgather(place, output + all.begin * width_, counts.data(), type_, step_);
+    // The results come in one piece, and go from there to tensors that are elsewhere.
+    const std::size_t count = all.end - all.begin;
+    const auto whole = row.whole(all.begin, count);
+    if (!whole) results_.resize(std::max(results_.size(), count * width_));
+    auto* const output = whole ? static_cast<std::byte*>(whole->output) : results_.data();
+    std::byte* const place = output + (slice.begin - all.begin) * width_;
+    store(0, row_size_, place);
+    communicator_.allgather(place, output, counts.data(), type_, step_);
+    if (!whole) row.copy_outputs(all.begin, count, output);
   }
 
  private:
@@ -123,10 +134,11 @@ class Adasum {
       reduce(&source, 1, count, first_, &target, 1, {.unfinished = true});
     }
   }
-  void store(std::byte* output) {
-    if (row_size_ == 0) return;
-    reduce(nullptr, 0, row_size_, last_, &output, 1,
-           {.prefix = reinterpret_cast<const std::byte*>(rows_.get()), .ranks = ranks_});
+  // Results of elements of the first row.
+  void store(std::size_t begin, std::size_t count, std::byte* output) {
+    if (count == 0) return;
+    reduce(nullptr, 0, count, last_, &output, 1,
+           {.prefix = reinterpret_cast<const std::byte*>(rows_.get() + begin), .ranks = ranks_});
   }
 
   // Into the first row. Of what a round has combined, the result stands in the first rank's row.
@@ -166,57 +178,55 @@ class Adasum {
   std::size_t room_ = 0;  // elements of all rows
   std::size_t row_size_ = 0;
   std::vector<DotProducts> dots_;
+  std::vector<std::byte> results_;
 };
 
 template <class Acc>
-void run_adasum(Communicator& communicator, const std::byte* input, std::byte* output,
-                std::size_t total, const std::vector<std::size_t>& parts,
-                const Reduction& reduction, const CallOptions& step) {
+void run_adasum(Communicator& communicator, const SegmentRow& row,
+                const std::vector<BufferPart>& tensors, const Reduction& reduction,
+                const CallOptions& step) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
-  const std::vector<Batch> batches = batches_of(parts, ranks, sizeof(Acc));
+  const std::vector<Batch> batches = batches_of(tensors, ranks, sizeof(Acc));
   Adasum<Acc> sum(communicator, reduction, step);
-  if (total * element_size(reduction.type) <= kGatheredBytes / ranks)
-    return sum.run_small(input, output, total, batches);
-  for (const Batch& batch : batches) sum.run(input, output, batch);
+  if (row.count() * row.width() <= kGatheredBytes / ranks) return sum.run_small(row, batches);
+  for (const Batch& batch : batches) sum.run(row, batch);
 }
 
 // Not 0 for anything but one tensor and factors of 1.
-std::uint32_t fingerprint_of(const std::vector<std::size_t>& parts, std::size_t total,
+std::uint32_t fingerprint_of(const std::vector<BufferPart>& tensors, std::size_t total,
                              const Reduction& reduction) {
   const std::uint32_t factors = scale_fingerprint(reduction);
-  if (parts.size() == 1) return factors;
+  if (tensors.size() == 1) return factors;
   // Never all equal: no tensor has more elements than all have.
-  std::vector<std::size_t> numbers = parts;
+  std::vector<std::size_t> numbers;
+  for (const BufferPart& tensor : tensors) numbers.push_back(tensor.count);
   numbers.insert(numbers.end(), {0, total + 1, factors});
   return counts_fingerprint(numbers.data(), numbers.size());
 }
 
 }  // namespace
 
-void adasum(Communicator& communicator, const void* input, void* output,
-            const std::vector<std::size_t>& parts, const Reduction& reduction,
-            const CallOptions& options) {
-  const std::size_t total = sum_of(parts.data(), parts.size());
+void adasum(Communicator& communicator, const std::vector<BufferPart>& tensors,
+            const Reduction& reduction, const CallOptions& options) {
+  const SegmentRow row(tensors, element_size(reduction.type));
   // The steps are compared as what the caller called: nobody who calls the same step for itself
   // meets ours.
-  const Descriptor what{.count = total,
+  const Descriptor what{.count = row.count(),
                         .kind = OpKind::allreduce,
                         .type = reduction.type,
                         .op = hvd::ReduceOp::adasum,
-                        .detail = fingerprint_of(parts, total, reduction)};
+                        .detail = fingerprint_of(tensors, row.count(), reduction)};
   CallOptions step = options;
   if (step.step_of == nullptr) step.step_of = &what;
   if (communicator.size() == 1) {
     Reduction scale = reduction;
     scale.op = hvd::ReduceOp::sum;
-    return communicator.allreduce(input, output, total, scale, step);
+    return communicator.allreduce_segments(tensors, scale, step);
   }
-  const auto* const from = static_cast<const std::byte*>(input);
-  auto* const to = static_cast<std::byte*>(output);
   if (reduction.type == hvd::DataType::float64)
-    run_adasum<double>(communicator, from, to, total, parts, reduction, step);
+    run_adasum<double>(communicator, row, tensors, reduction, step);
   else
-    run_adasum<float>(communicator, from, to, total, parts, reduction, step);
+    run_adasum<float>(communicator, row, tensors, reduction, step);
 }
 
 }  // namespace hvdrun

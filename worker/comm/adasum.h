@@ -16,17 +16,17 @@
 
 namespace hvdrun {
 
-// Every rank gets the adaptive sum of all inputs. They are rows of tensors, of so many elements
-// each; each tensor is a vector of its own. In place or not overlapping. Of `reduction` the type,
+// Every rank gets the adaptive sum of all inputs. They are rows of tensors; each tensor is a vector
+// of its own, and wherever it is. In place or not overlapping. Of `reduction` the type,
 // which is a floating-point one, and the scale factors; float16 and bfloat16 are combined in
 // float32 and rounded once.
 //
 // Only the first step finds that ranks have called different things, and writes nothing of the
 // caller's; every step has the whole timeout. Takes as much memory besides as the input is as
 // float32 (float64: as it is); for many tensors kAdasumBatchBytes, or what the largest one takes.
+// Where tensors do not follow each other in memory, their results take a batch more.
 inline constexpr std::size_t kAdasumBatchBytes = 32U << 20;
-void adasum(Communicator& communicator, const void* input, void* output,
-            const std::vector<std::size_t>& parts, const Reduction& reduction,
-            const CallOptions& options);
+void adasum(Communicator& communicator, const std::vector<BufferPart>& tensors,
+            const Reduction& reduction, const CallOptions& options);
 
 }  // namespace hvdrun

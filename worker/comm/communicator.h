@@ -15,6 +15,7 @@
 
 #include "worker/comm/descriptor.h"
 #include "worker/comm/reduce.h"
+#include "worker/comm/segment_row.h"
 
 namespace hvdrun {
 
@@ -46,13 +47,6 @@ struct CallOptions {
   const OperationHooks* hooks = nullptr;
 };
 
-// A part of an allreduce of many buffers.
-struct BufferPart {
-  const void* input;
-  void* output;
-  std::size_t count;
-};
-
 class Communicator {
  public:
   Communicator() = default;
@@ -72,7 +66,7 @@ class Communicator {
   // The segments in a row as one operation, whose result is that of the elements in one buffer.
   // Segments may differ between ranks, their total may not.
   virtual void allreduce_segments(const std::vector<BufferPart>& segments,
-                                  const Reduction& reduction, const CallOptions& options);
+                                  const Reduction& reduction, const CallOptions& options) = 0;
   virtual void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                          const CallOptions& options) = 0;
   virtual void allgather(const void* input, void* output, const std::size_t* counts,
@@ -82,6 +76,12 @@ class Communicator {
   virtual void alltoall(const void* input, const std::size_t* send_counts, void* output,
                         const std::size_t* receive_counts, hvd::DataType type,
                         const CallOptions& options) = 0;
+  // The same operation, where this rank's input are the inputs of `row` from element `begin` on.
+  // Not in place.
+  virtual void alltoall_from(const SegmentRow& row, std::size_t begin,
+                             const std::size_t* send_counts, void* output,
+                             const std::size_t* receive_counts, hvd::DataType type,
+                             const CallOptions& options) = 0;
   virtual void barrier(const CallOptions& options) = 0;
 
   // The pending operation and all later ones throw this error.
@@ -95,14 +95,16 @@ class Communicator {
   // cannot succeed, as all later ones will.
   virtual bool await_others(std::chrono::milliseconds limit) = 0;
   virtual void wake() = 0;
-
- private:
-  std::vector<std::byte> packed_;
 };
 
 // One for the ranks of a host, of which operations across hosts are made.
 class HostCommunicator : public Communicator {
  public:
+  // An allgather, where this rank wants the others' elements, but not its own, in the outputs of
+  // `row` from element `begin` on.
+  virtual void allgather_to(const void* input, const SegmentRow& row, std::size_t begin,
+                            const std::size_t* counts, hvd::DataType type,
+                            const CallOptions& options) = 0;
   // A barrier that compares what the ranks are about to call.
   virtual void compare(const Descriptor& operation, const CallOptions& options) = 0;
   // This rank comes no more, and the others are told why: their pending operation throws. On the

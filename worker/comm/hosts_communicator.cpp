@@ -22,14 +22,12 @@ class HostsCommunicator final : public Communicator {
 
   void allreduce(const void* input, void* output, std::size_t count, const Reduction& reduction,
                  const CallOptions& options) override {
-    const Descriptor what{.count = count,
-                          .kind = OpKind::allreduce,
-                          .type = reduction.type,
-                          .op = reduction.op,
-                          .detail = scale_fingerprint(reduction)};
-    op_.run(what, options, [&](const CallOptions& step) {
-      reduce_.to_all(bytes_of(input), bytes_of(output), count, reduction, step);
-    });
+    const SegmentRow row({input, output, count}, element_size(reduction.type));
+    allreduce_row(row, reduction, options);
+  }
+  void allreduce_segments(const std::vector<BufferPart>& segments, const Reduction& reduction,
+                          const CallOptions& options) override {
+    allreduce_row({segments, element_size(reduction.type)}, reduction, options);
   }
   void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                  const CallOptions& options) override {
@@ -69,10 +67,16 @@ class HostsCommunicator final : public Communicator {
   void alltoall(const void* input, const std::size_t* send_counts, void* output,
                 const std::size_t* receive_counts, hvd::DataType type,
                 const CallOptions& options) override {
+    const SegmentRow row({input, nullptr, sum_of(send_counts, op_.layout().size())},
+                         element_size(type));
+    alltoall_from(row, 0, send_counts, output, receive_counts, type, options);
+  }
+  void alltoall_from(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+                     void* output, const std::size_t* receive_counts, hvd::DataType type,
+                     const CallOptions& options) override {
     op_.run(Descriptor{.kind = OpKind::alltoall, .type = type}, options,
             [&](const CallOptions& step) {
-              move_.alltoall(bytes_of(input), send_counts, bytes_of(output), receive_counts, type,
-                             step);
+              move_.alltoall(row, begin, send_counts, bytes_of(output), receive_counts, type, step);
             });
   }
   void barrier(const CallOptions& options) override {
@@ -90,6 +94,16 @@ class HostsCommunicator final : public Communicator {
   void wake() override { op_.wake(); }
 
  private:
+  void allreduce_row(const SegmentRow& row, const Reduction& reduction,
+                     const CallOptions& options) {
+    const Descriptor what{.count = row.count(),
+                          .kind = OpKind::allreduce,
+                          .type = reduction.type,
+                          .op = reduction.op,
+                          .detail = scale_fingerprint(reduction)};
+    op_.run(what, options, [&](const CallOptions& step) { reduce_.to_all(row, reduction, step); });
+  }
+
   HostsOperation op_;
   HostsReduce reduce_;
   HostsMove move_;

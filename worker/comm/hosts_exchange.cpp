@@ -5,8 +5,7 @@
 namespace hvdrun {
 
 struct HostsExchange::Slices {
-  const std::byte* input;
-  std::byte* output;
+  const SegmentRow& row;
   const Reduction& reduction;
   std::size_t width;
   ChannelSlices hosts;  // a host's slice is a channel's
@@ -24,14 +23,13 @@ struct HostsExchange::Slices {
 
 // What a connection carries, each way: elements of chunk 0, of 1, results of 0, elements of 2,
 // results of 1, and so on. Chunks without elements are sent too, so that all count alike.
-void HostsExchange::run(const std::byte* input, std::byte* output, std::size_t count,
-                        const Reduction& reduction) {
+void HostsExchange::run(const SegmentRow& row, const Reduction& reduction) {
   const std::size_t hosts = op_.layout().hosts();
   const std::size_t width = element_size(reduction.type);
-  const ChannelSlices cut{count, hosts};
+  const ChannelSlices cut{row.count(), hosts};
   const std::size_t most = std::min(kMostChunk, kPartsBytes / 2 / hosts);
   const std::size_t bytes = std::clamp(cut.count_of(0) * width / 4, kLeastChunk, most);
-  const Slices slices{input, output, reduction, width, cut, bytes / width};
+  const Slices slices{row, reduction, width, cut, bytes / width};
   const std::size_t chunks = slices.chunks();
   parts_.resize(2 * hosts * slices.each * width);
   send_chunk(slices, 0);
@@ -51,8 +49,8 @@ void HostsExchange::run(const std::byte* input, std::byte* output, std::size_t c
 void HostsExchange::send_chunk(const Slices& slices, std::size_t chunk) {
   for (std::size_t host = 0; host < op_.layout().hosts(); ++host)
     if (host != op_.host())
-      op_.links().send(op_.peer(host), slices.input + slices.begin_of(host, chunk) * slices.width,
-                       slices.count_of(host, chunk) * slices.width);
+      op_.links().send(op_.peer(host), slices.row.inputs(slices.begin_of(host, chunk),
+                                                         slices.count_of(host, chunk)));
 }
 
 void HostsExchange::receive_chunk(const Slices& slices, std::size_t chunk) {
@@ -67,9 +65,8 @@ void HostsExchange::receive_chunk(const Slices& slices, std::size_t chunk) {
 void HostsExchange::receive_results(const Slices& slices, std::size_t chunk) {
   for (std::size_t host = 0; host < op_.layout().hosts(); ++host)
     if (host != op_.host())
-      op_.links().receive(op_.peer(host),
-                          slices.output + slices.begin_of(host, chunk) * slices.width,
-                          slices.count_of(host, chunk) * slices.width);
+      op_.links().receive(op_.peer(host), slices.row.outputs(slices.begin_of(host, chunk),
+                                                             slices.count_of(host, chunk)));
 }
 
 void HostsExchange::reduce_chunk(const Slices& slices, std::size_t chunk) {
@@ -79,16 +76,19 @@ void HostsExchange::reduce_chunk(const Slices& slices, std::size_t chunk) {
   // After this chunk's elements: the results of the chunk before, the next elements, its results.
   const std::size_t later = 1 + (chunk > 0 ? 1 : 0) + (chunk + 1 < slices.chunks() ? 1 : 0);
   sources_.resize(hosts);
-  for (std::size_t host = 0; host < hosts; ++host) {
-    if (host != op_.host()) op_.links().wait_received(op_.peer(host), later);
-    sources_[host] = host == op_.host()
-                         ? slices.input + begin * slices.width
-                         : parts_.data() + (chunk % 2 * hosts + host) * slices.each * slices.width;
-  }
-  std::byte* const target = slices.output + begin * slices.width;
-  if (count > 0) reduce(sources_.data(), hosts, count, slices.reduction, &target, 1);
   for (std::size_t host = 0; host < hosts; ++host)
-    if (host != op_.host()) op_.links().send(op_.peer(host), target, count * slices.width);
+    if (host != op_.host()) op_.links().wait_received(op_.peer(host), later);
+  slices.row.visit(begin, count, [&](std::size_t at, const BufferPart& part) {
+    for (std::size_t host = 0; host < hosts; ++host)
+      sources_[host] =
+          host == op_.host()
+              ? static_cast<const std::byte*>(part.input)
+              : parts_.data() + ((chunk % 2 * hosts + host) * slices.each + at) * slices.width;
+    auto* const target = static_cast<std::byte*>(part.output);
+    reduce(sources_.data(), hosts, part.count, slices.reduction, &target, 1);
+  });
+  for (std::size_t host = 0; host < hosts; ++host)
+    if (host != op_.host()) op_.links().send(op_.peer(host), slices.row.outputs(begin, count));
 }
 
 }  // namespace hvdrun

@@ -99,20 +99,19 @@ std::vector<std::size_t> HostsMove::remote_ranks() const {
   return ranks;
 }
 
-void HostsMove::alltoall(const std::byte* input, const std::size_t* send_counts, std::byte* output,
-                         const std::size_t* receive_counts, hvd::DataType type,
+void HostsMove::alltoall(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+                         std::byte* output, const std::size_t* receive_counts, hvd::DataType type,
                          const CallOptions& step) {
-  const std::size_t width = element_size(type);
   const std::size_t first = op_.layout().first(op_.host());
   // Ranks without a channel hear from the others that all hosts call the same.
   op_.agree();
   op_.local().barrier(step);
   op_.links().connect(remote_ranks());
   exchange_counts(send_counts, receive_counts);
-  op_.local().alltoall(input + sum_of(send_counts, first) * width, send_counts + first,
-                       output + sum_of(receive_counts, first) * width, receive_counts + first, type,
-                       step);
-  exchange_windows(input, send_counts, output, receive_counts, width);
+  op_.local().alltoall_from(row, begin + sum_of(send_counts, first), send_counts + first,
+                            output + sum_of(receive_counts, first) * row.width(),
+                            receive_counts + first, type, step);
+  exchange_windows(row, begin, send_counts, output, receive_counts);
   finish_together(step);
 }
 
@@ -135,12 +134,14 @@ void HostsMove::exchange_counts(const std::size_t* send_counts, const std::size_
 
 // In place what arrives would overwrite what is still to be sent, so that goes through a window of
 // each pair. All pairs cut what they exchange alike, since the other side may not be in place.
-void HostsMove::exchange_windows(const std::byte* input, const std::size_t* send_counts,
-                                 std::byte* output, const std::size_t* receive_counts,
-                                 std::size_t width) {
+void HostsMove::exchange_windows(const SegmentRow& row, std::size_t begin,
+                                 const std::size_t* send_counts, std::byte* output,
+                                 const std::size_t* receive_counts) {
+  const std::size_t width = row.width();
   LinkSet& links = op_.links();
   const std::vector<std::size_t> ranks = remote_ranks();
-  const bool in_place = input == output;
+  const auto whole = row.whole(begin, sum_of(send_counts, op_.layout().size()));
+  const bool in_place = whole && whole->input == output;
   std::size_t most = 0;
   for (const std::size_t rank : ranks)
     most = std::max({most, send_counts[rank] * width, receive_counts[rank] * width});
@@ -153,13 +154,14 @@ void HostsMove::exchange_windows(const std::byte* input, const std::size_t* send
     for (const std::size_t rank : ranks) {
       const std::size_t bytes = size_at(send_counts[rank], done);
       if (bytes == 0) continue;
-      const std::byte* from = input + sum_of(send_counts, rank) * width + done;
-      if (in_place) {
-        copy_bytes(stage, from, bytes);
-        from = stage;
-        stage += bytes;
+      const std::size_t from = begin + sum_of(send_counts, rank) + done / width;
+      if (!in_place) {
+        links.send(rank, row.inputs(from, bytes / width));
+        continue;
       }
-      links.send(rank, from, bytes);
+      row.copy_inputs(from, bytes / width, stage);
+      links.send(rank, stage, bytes);
+      stage += bytes;
     }
     for (const std::size_t rank : ranks)
       if (const std::size_t bytes = size_at(receive_counts[rank], done); bytes > 0)

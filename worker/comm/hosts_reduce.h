@@ -15,9 +15,9 @@ class HostsReduce {
  public:
   explicit HostsReduce(HostsOperation& operation);
 
-  // `count` elements of every rank at `input`, reduced; a step of the operation that runs.
-  void to_all(const std::byte* input, std::byte* output, std::size_t count,
-              const Reduction& reduction, const CallOptions& step);
+  // Every rank's row, reduced; a step of the operation that runs. The ranks' rows may be cut
+  // differently.
+  void to_all(const SegmentRow& row, const Reduction& reduction, const CallOptions& step);
   // The results of [begin, begin + part) only, to this rank's `output`.
   void to_part(const std::byte* input, std::byte* output, std::size_t count, std::size_t begin,
                std::size_t part, const Reduction& reduction, const CallOptions& step);
@@ -33,11 +33,21 @@ class HostsReduce {
   struct Chunks;
 
   bool is_small(std::size_t bytes) const;
-  void small(const std::byte* input, std::byte* output, std::size_t count,
-             const Reduction& reduction, const CallOptions& step);
+  void small(const SegmentRow& row, const Reduction& reduction, const CallOptions& step);
+  void exchange_small(std::size_t bytes);
   void pass_hosts(Chunks& chunks);
   void forward(Chunks& chunks, std::size_t chunk);
   void back(Chunks& chunks, std::size_t chunk);
+  void reduce_slice(const Chunks& chunks, std::size_t chunk, const PartOfReduction& part,
+                    std::byte* target, std::size_t width);
+
+  // Where a chunk's results lie in one piece, and whether that is memory of ours, from where they
+  // go to where they belong; null: they come there in pieces.
+  struct Place {
+    std::byte* memory;
+    bool scratch;
+  };
+  Place place_of(const Chunks& chunks, std::size_t chunk);
 
   HostsOperation& op_;
   HostsExchange exchange_;

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "headers travel as the
 constexpr std::uint32_t kData = 0x44445648;     // "HVDD"
 constexpr std::uint32_t kFailure = 0x46445648;  // "HVDF"
 constexpr std::size_t kMaxFailure = 1024;       // bytes of code and text
-constexpr std::size_t kMaxBatch = 16;           // messages in one call
+constexpr std::size_t kMaxParts = 64;           // of messages in one call
 
 bool is_end(int error) { return error != EAGAIN && error != EWOULDBLOCK && error != EINTR; }
 
@@ -27,12 +27,14 @@ Link::Link(std::unique_ptr<LinkChannel> channel, std::size_t rank)
 Link::Link(UniqueFd socket, std::size_t rank)
     : Link(std::make_unique<LinkChannel>(std::move(socket)), rank) {}
 
-void Link::send(std::uint32_t sequence, const void* data, std::size_t bytes) {
-  sends_.push_back({{kData, sequence, bytes}, static_cast<const std::byte*>(data)});
+void Link::send(std::uint32_t sequence, MessageMemory memory) {
+  const std::size_t bytes = memory.left();
+  sends_.push_back({{kData, sequence, bytes}, std::move(memory)});
 }
 
-void Link::receive(std::uint32_t sequence, void* data, std::size_t bytes) {
-  receives_.push_back({sequence, static_cast<std::byte*>(data), bytes});
+void Link::receive(std::uint32_t sequence, MessageMemory memory) {
+  const std::size_t bytes = memory.left();
+  receives_.push_back({sequence, std::move(memory), bytes});
 }
 
 bool Link::progress() {
@@ -43,17 +45,15 @@ bool Link::progress() {
 bool Link::progress_sends() {
   bool moved = false;
   while (!closed_ && !sends_.empty()) {
-    iovec parts[2 * kMaxBatch];
+    iovec parts[kMaxParts];
     std::size_t count = 0;
     std::size_t all = 0;
-    for (std::size_t i = 0; i < std::min(sends_.size(), kMaxBatch); ++i) {
+    for (std::size_t i = 0; i < sends_.size() && count < kMaxParts; ++i) {
       Send& send = sends_[i];
-      const std::size_t head = std::min(send.done, sizeof send.header);
-      const std::size_t body = send.done - head;
-      if (head < sizeof send.header)
-        parts[count++] = {reinterpret_cast<char*>(&send.header) + head, sizeof send.header - head};
-      if (send.header.bytes > body)
-        parts[count++] = {const_cast<std::byte*>(send.data) + body, send.header.bytes - body};
+      if (send.head < sizeof send.header)
+        parts[count++] = {reinterpret_cast<char*>(&send.header) + send.head,
+                          sizeof send.header - send.head};
+      count += send.memory.pieces(parts + count, kMaxParts - count);
     }
     for (std::size_t i = 0; i < count; ++i) all += parts[i].iov_len;
     const ssize_t sent = channel_->send(parts, count);
@@ -65,10 +65,12 @@ bool Link::progress_sends() {
     moved = true;
     for (auto left = static_cast<std::size_t>(sent); !sends_.empty();) {
       Send& send = sends_.front();
-      const std::size_t part = std::min(left, sizeof send.header + send.header.bytes - send.done);
-      send.done += part;
-      left -= part;
-      if (send.done < sizeof send.header + send.header.bytes) break;
+      const std::size_t head = std::min(left, sizeof send.header - send.head);
+      const std::size_t body = std::min(left - head, send.memory.left());
+      send.head += head;
+      send.memory.advance(body);
+      left -= head + body;
+      if (send.left() > 0) break;
       sends_.pop_front();
       if (left == 0) break;
     }
@@ -77,20 +79,18 @@ bool Link::progress_sends() {
   return moved;
 }
 
-std::size_t Link::read_some(std::byte* direct, std::size_t bytes) {
-  if (direct == nullptr) {
-    std::copy(buffer_ + begin_, buffer_ + end_, buffer_);
-    end_ -= begin_;
-    begin_ = 0;
-    direct = buffer_ + end_;
-    bytes = kBufferBytes - end_;
-    const ssize_t got = channel_->receive(direct, bytes);
-    if (got == 0 || (got < 0 && is_end(errno))) ended_ = true;
-    if (got <= 0) return 0;
-    end_ += static_cast<std::size_t>(got);
-    return static_cast<std::size_t>(got);
-  }
-  const ssize_t got = channel_->receive(direct, bytes);
+std::size_t Link::read_some() {
+  std::copy(buffer_ + begin_, buffer_ + end_, buffer_);
+  end_ -= begin_;
+  begin_ = 0;
+  const iovec free{buffer_ + end_, kBufferBytes - end_};
+  const std::size_t got = read_some(&free, 1);
+  end_ += got;
+  return got;
+}
+
+std::size_t Link::read_some(const iovec* parts, std::size_t count) {
+  const ssize_t got = channel_->receive(parts, count);
   if (got == 0 || (got < 0 && is_end(errno))) ended_ = true;
   return got > 0 ? static_cast<std::size_t>(got) : 0;
 }
@@ -100,7 +100,7 @@ bool Link::progress_receives() {
   while (!failure_) {
     if (!header_) {
       if (!take_header()) {
-        if (ended_ || read_some(nullptr, 0) == 0) return moved;
+        if (ended_ || read_some() == 0) return moved;
         moved = true;
         continue;
       }
@@ -110,7 +110,7 @@ bool Link::progress_receives() {
         take_failure();
         return true;
       }
-      if (ended_ || read_some(nullptr, 0) == 0) return moved;
+      if (ended_ || read_some() == 0) return moved;
       moved = true;
       continue;
     }
@@ -158,22 +158,24 @@ bool Link::take_data(bool& moved) {
                          " bytes in its operation " + std::to_string(header_->sequence) +
                          ", this rank expects " + std::to_string(receive.bytes) +
                          " in its operation " + std::to_string(receive.sequence));
-  while (receive.done < receive.bytes) {
-    const std::size_t left = receive.bytes - receive.done;
+  while (receive.memory.left() > 0) {
     if (buffered() > 0) {
-      const std::size_t part = std::min(left, buffered());
-      std::memcpy(receive.data + receive.done, buffer_ + begin_, part);
+      iovec next;
+      receive.memory.pieces(&next, 1);
+      const std::size_t part = std::min(next.iov_len, buffered());
+      std::memcpy(next.iov_base, buffer_ + begin_, part);
       begin_ += part;
-      receive.done += part;
+      receive.memory.advance(part);
       continue;
     }
     if (ended_) return false;
     // What is small comes with what follows it in one read.
-    const bool direct = left >= kBufferBytes;
+    const bool direct = receive.memory.left() >= kBufferBytes;
+    iovec parts[kMaxParts];
     const std::size_t got =
-        direct ? read_some(receive.data + receive.done, left) : read_some(nullptr, 0);
+        direct ? read_some(parts, receive.memory.pieces(parts, kMaxParts)) : read_some();
     if (got == 0) return false;
-    if (direct) receive.done += got;
+    if (direct) receive.memory.advance(got);
     moved = true;
   }
   receives_.pop_front();
@@ -191,7 +193,7 @@ void Link::abandon(std::uint32_t sequence) {
 bool Link::skip_data(bool& moved) {
   while (skipped_ < header_->bytes) {
     if (buffered() == 0) {
-      if (ended_ || read_some(nullptr, 0) == 0) return false;
+      if (ended_ || read_some() == 0) return false;
       moved = true;
     }
     const std::size_t part = std::min<std::uint64_t>(header_->bytes - skipped_, buffered());
@@ -204,7 +206,7 @@ bool Link::skip_data(bool& moved) {
 }
 
 void Link::give_up(const hvd::Error& reason) {
-  const bool between = (sends_.empty() || sends_.front().done == 0) && !channel_->in_the_middle();
+  const bool between = (sends_.empty() || sends_.front().head == 0) && !channel_->in_the_middle();
   if (between && !closed_) {
     const auto code = static_cast<std::uint32_t>(reason.code());
     std::string words(reinterpret_cast<const char*>(&code), sizeof code);

@@ -17,6 +17,7 @@
 
 #include "common/unique_fd.h"
 #include "worker/comm/link_channel.h"
+#include "worker/comm/message_memory.h"
 
 namespace hvdrun {
 
@@ -36,8 +37,14 @@ class Link {
   int fd() const { return channel_->fd(); }
 
   // The memory must stay as it is until the message is sent, or has come.
-  void send(std::uint32_t sequence, const void* data, std::size_t bytes);
-  void receive(std::uint32_t sequence, void* data, std::size_t bytes);
+  void send(std::uint32_t sequence, MessageMemory memory);
+  void send(std::uint32_t sequence, const void* data, std::size_t bytes) {
+    send(sequence, {data, bytes});
+  }
+  void receive(std::uint32_t sequence, MessageMemory memory);
+  void receive(std::uint32_t sequence, void* data, std::size_t bytes) {
+    receive(sequence, {data, bytes});
+  }
   // Messages that are not through yet.
   std::size_t unsent() const { return sends_.size(); }
   std::size_t unreceived() const { return receives_.size(); }
@@ -70,20 +77,22 @@ class Link {
 
   struct Send {
     LinkHeader header;
-    const std::byte* data;
-    std::size_t done = 0;  // of header and data
+    MessageMemory memory;
+    std::size_t head = 0;  // bytes of the header that are sent
+
+    std::size_t left() const { return sizeof header - head + memory.left(); }
   };
   struct Receive {
     std::uint32_t sequence;
-    std::byte* data;
-    std::size_t bytes;
-    std::size_t done = 0;
+    MessageMemory memory;
+    std::size_t bytes;  // of all of it
   };
 
   bool progress_sends();
   bool progress_receives();
-  // More bytes behind those in buffer_, or into `direct`; 0: none at the moment.
-  std::size_t read_some(std::byte* direct, std::size_t bytes);
+  // More bytes behind those in buffer_, or into these parts; 0: none at the moment.
+  std::size_t read_some();
+  std::size_t read_some(const iovec* parts, std::size_t count);
   bool take_header();
   void take_failure();
   bool take_data(bool& moved);

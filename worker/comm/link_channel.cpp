@@ -11,8 +11,11 @@ ssize_t LinkChannel::send(const iovec* parts, std::size_t count) {
   return ::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-ssize_t LinkChannel::receive(void* data, std::size_t bytes) {
-  return ::recv(fd(), data, bytes, MSG_DONTWAIT);
+ssize_t LinkChannel::receive(const iovec* parts, std::size_t count) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = count;
+  return ::recvmsg(fd(), &message, MSG_DONTWAIT);
 }
 
 }  // namespace hvdrun

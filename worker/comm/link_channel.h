@@ -21,10 +21,11 @@ class LinkChannel {
 
   int fd() const { return socket_.get(); }
 
-  // As sendmsg and recv do: how many bytes were moved, 0 at the end of what comes, or -1 and errno,
-  // EAGAIN when nothing can be moved now. After EAGAIN the same bytes must be sent again first.
+  // As sendmsg and recvmsg do: how many bytes were moved, 0 at the end of what comes, or -1 and
+  // errno, EAGAIN when nothing can be moved now. After EAGAIN the same bytes must be sent again
+  // first.
   virtual ssize_t send(const iovec* parts, std::size_t count);
-  virtual ssize_t receive(void* data, std::size_t bytes);
+  virtual ssize_t receive(const iovec* parts, std::size_t count);
   // What one call sends at most.
   virtual std::size_t most() const { return std::numeric_limits<std::size_t>::max(); }
   // Bytes that must be sent again are in the way of any others.

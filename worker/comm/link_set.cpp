@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sys/eventfd.h>
+#include <utility>
 
 namespace hvdrun {
 namespace {
@@ -34,12 +35,12 @@ void LinkSet::begin(std::uint32_t sequence, const CallOptions& options) {
   }
 }
 
-void LinkSet::send(std::size_t rank, const void* data, std::size_t bytes) {
-  links_[rank]->send(sequence_, data, bytes);
+void LinkSet::send(std::size_t rank, MessageMemory memory) {
+  links_[rank]->send(sequence_, std::move(memory));
 }
 
-void LinkSet::receive(std::size_t rank, void* data, std::size_t bytes) {
-  links_[rank]->receive(sequence_, data, bytes);
+void LinkSet::receive(std::size_t rank, MessageMemory memory) {
+  links_[rank]->receive(sequence_, std::move(memory));
 }
 
 void LinkSet::wait_received(std::size_t rank, std::size_t but) {

@@ -56,8 +56,10 @@ class LinkSet {
   // Until there are connections to all of them. Ranks of this host need none.
   void connect(const std::vector<std::size_t>& ranks);
 
-  void send(std::size_t rank, const void* data, std::size_t bytes);
-  void receive(std::size_t rank, void* data, std::size_t bytes);
+  void send(std::size_t rank, MessageMemory memory);
+  void send(std::size_t rank, const void* data, std::size_t bytes) { send(rank, {data, bytes}); }
+  void receive(std::size_t rank, MessageMemory memory);
+  void receive(std::size_t rank, void* data, std::size_t bytes) { receive(rank, {data, bytes}); }
   // Until every message from (to) this rank, or all but the last `but` of them, has come (gone).
   void wait_received(std::size_t rank, std::size_t but = 0);
   void wait_sent(std::size_t rank, std::size_t but = 0);

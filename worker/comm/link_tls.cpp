@@ -184,10 +184,12 @@ class TlsChannel final : public LinkTls::Channel {
     staged_.clear();
     return sent;
   }
-  ssize_t receive(void* data, std::size_t bytes) override {
+  // Into the first of the parts: a record's rest stays with OpenSSL until the next call.
+  ssize_t receive(const iovec* parts, std::size_t /*count*/) override {
     const OpenSsl& lib = openssl();
     lib.ERR_clear_error();
-    const int got = lib.SSL_read(ssl_, data, static_cast<int>(std::min(bytes, kMostRead)));
+    const int got = lib.SSL_read(ssl_, parts[0].iov_base,
+                                 static_cast<int>(std::min(parts[0].iov_len, kMostRead)));
     return got > 0 ? got : failed(got);
   }
   std::size_t most() const override { return kRecordBytes; }

@@ -7,19 +7,11 @@
 
 namespace hvdrun {
 
-struct SegmentedAllreduce::Row : SegmentRow {
-  Row(const std::vector<BufferPart>& segments, const Reduction& how)
-      : SegmentRow(segments, element_size(how.type)),
-        reduction(how),
-        width(element_size(how.type)) {}
-  const Reduction& reduction;
-  std::size_t width;
-};
-
 void SegmentedAllreduce::run(const std::vector<BufferPart>& segments, const Reduction& reduction,
                              const CallOptions& options) {
-  const Row row(segments, reduction);
-  const std::size_t total = row.count() * row.width;
+  const std::size_t width = element_size(reduction.type);
+  const SegmentRow row(segments, width);
+  const std::size_t total = row.count() * width;
   staging_.meeting().begin(Descriptor{.count = row.count(),
                                       .kind = OpKind::allreduce,
                                       .type = reduction.type,
@@ -28,60 +20,58 @@ void SegmentedAllreduce::run(const std::vector<BufferPart>& segments, const Redu
                            options);
   const bool whole = size_ == 2 || total <= std::min(kSmallBytes / size_, kChunkBytes);
   const std::size_t step = size_ == 2 ? kPairBytes : kChunkBytes;
-  const auto count_at = [&](std::size_t done) { return std::min(step, total - done) / row.width; };
+  const auto count_at = [&](std::size_t done) { return std::min(step, total - done) / width; };
   const Staging::Opening opening = staging_.open(false, nullptr, 0, nullptr, 0);
   staging_.move(
       opening, step, [](std::size_t /*rank*/) { return true; },
       [&](std::size_t done) {
-        std::byte* const slot = staging_.slot(rank_);
-        row.visit(done / row.width, count_at(done), [&](std::size_t at, const BufferPart& part) {
-          copy_bytes(slot + at * row.width, static_cast<const std::byte*>(part.input),
-                     part.count * row.width);
-        });
+        row.copy_inputs(done / width, count_at(done), staging_.slot(rank_));
       },
       [&] { return total; },
       [&](std::size_t done) {
         if (whole)
-          reduce_whole(row, done / row.width, count_at(done));
+          reduce_whole(row, reduction, done / width, count_at(done));
         else
-          reduce_slices(row, done / row.width, count_at(done));
+          reduce_slices(row, reduction, done / width, count_at(done));
       });
 }
 
-void SegmentedAllreduce::reduce_whole(const Row& row, std::size_t begin, std::size_t count) {
+void SegmentedAllreduce::reduce_whole(const SegmentRow& row, const Reduction& reduction,
+                                      std::size_t begin, std::size_t count) {
   row.visit(begin, count, [&](std::size_t at, const BufferPart& part) {
     for (std::size_t rank = 0; rank < size_; ++rank)
       sources_[rank] = rank == rank_ ? static_cast<const std::byte*>(part.input)
-                                     : staging_.slot(rank) + at * row.width;
+                                     : staging_.slot(rank) + at * row.width();
     auto* output = static_cast<std::byte*>(part.output);
-    reduce(sources_.data(), size_, part.count, row.reduction, &output, 1);
+    reduce(sources_.data(), size_, part.count, reduction, &output, 1);
   });
 }
 
 // Each rank reduces a slice, for itself and into its own slot for the others.
-void SegmentedAllreduce::reduce_slices(const Row& row, std::size_t begin, std::size_t count) {
-  const std::size_t per_line = kLineBytes / row.width;
+void SegmentedAllreduce::reduce_slices(const SegmentRow& row, const Reduction& reduction,
+                                       std::size_t begin, std::size_t count) {
+  const std::size_t per_line = kLineBytes / row.width();
   const std::size_t each = ((count + size_ - 1) / size_ + per_line - 1) / per_line * per_line;
   const auto begin_of = [&](std::size_t rank) { return std::min(count, rank * each); };
   const auto visit_slice = [&](std::size_t rank, const auto& visit) {
     const std::size_t first = begin_of(rank);
     row.visit(
         begin + first, begin_of(rank + 1) - first,
-        [&](std::size_t at, const BufferPart& part) { visit((first + at) * row.width, part); });
+        [&](std::size_t at, const BufferPart& part) { visit((first + at) * row.width(), part); });
   };
   visit_slice(rank_, [&](std::size_t at, const BufferPart& part) {
     for (std::size_t rank = 0; rank < size_; ++rank)
       sources_[rank] =
           rank == rank_ ? static_cast<const std::byte*>(part.input) : staging_.slot(rank) + at;
     std::byte* const outputs[] = {staging_.slot(rank_) + at, static_cast<std::byte*>(part.output)};
-    reduce(sources_.data(), size_, part.count, row.reduction, outputs, 2);
+    reduce(sources_.data(), size_, part.count, reduction, outputs, 2);
   });
   staging_.meeting().meet();
   for (std::size_t rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     visit_slice(rank, [&](std::size_t at, const BufferPart& part) {
       copy_bytes(static_cast<std::byte*>(part.output), staging_.slot(rank) + at,
-                 part.count * row.width);
+                 part.count * row.width());
     });
   }
 }

@@ -22,10 +22,10 @@ class SegmentedAllreduce {
            const CallOptions& options);
 
  private:
-  struct Row;
-
-  void reduce_whole(const Row& row, std::size_t begin, std::size_t count);
-  void reduce_slices(const Row& row, std::size_t begin, std::size_t count);
+  void reduce_whole(const SegmentRow& row, const Reduction& reduction, std::size_t begin,
+                    std::size_t count);
+  void reduce_slices(const SegmentRow& row, const Reduction& reduction, std::size_t begin,
+                     std::size_t count);
 
   Staging& staging_;
   std::vector<const std::byte*> sources_;

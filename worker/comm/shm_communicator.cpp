@@ -1,15 +1,13 @@
 #include "worker/comm/shm_communicator.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "worker/comm/copy.h"
 #include "worker/comm/reduce.h"
 #include "worker/comm/segmented_allreduce.h"
+#include "worker/comm/shm_alltoall.h"
 #include "worker/comm/staging.h"
 
 namespace hvdrun {
@@ -24,7 +22,8 @@ class ShmCommunicator final : public HostCommunicator {
         size_(staging_.size()),
         sources_(size_),
         targets_(size_),
-        segmented_(staging_) {}
+        segmented_(staging_),
+        alltoall_(staging_) {}
 
   int rank() const override { return static_cast<int>(rank_); }
   int size() const override { return static_cast<int>(size_); }
@@ -43,12 +42,25 @@ class ShmCommunicator final : public HostCommunicator {
                      const Reduction& reduction, const CallOptions& options) override;
   void alltoall(const void* input, const std::size_t* send_counts, void* output,
                 const std::size_t* receive_counts, hvd::DataType type,
-                const CallOptions& options) override;
+                const CallOptions& options) override {
+    const SegmentRow row({input, nullptr, sum_of(send_counts, size_)}, element_size(type));
+    alltoall_.run(row, 0, send_counts, static_cast<std::byte*>(output), receive_counts, type,
+                  options);
+  }
+  void alltoall_from(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+                     void* output, const std::size_t* receive_counts, hvd::DataType type,
+                     const CallOptions& options) override {
+    alltoall_.run(row, begin, send_counts, static_cast<std::byte*>(output), receive_counts, type,
+                  options);
+  }
   void barrier(const CallOptions& options) override {
     meeting_.begin(Descriptor{.kind = OpKind::barrier}, options);
     meeting_.meet();
   }
 
+  void allgather_to(const void* input, const SegmentRow& row, std::size_t begin,
+                    const std::size_t* counts, hvd::DataType type,
+                    const CallOptions& options) override;
   void compare(const Descriptor& operation, const CallOptions& options) override {
     meeting_.begin(operation, options);
     meeting_.meet();
@@ -87,12 +99,9 @@ class ShmCommunicator final : public HostCommunicator {
   void fill_slices(const std::byte* input, std::size_t count, std::size_t width);
   void reduce_slices(const std::byte* input, std::byte* output, std::size_t count,
                      const Reduction& reduction);
-  // What each rank sends to each travels behind the slots.
-  void publish_counts(const std::size_t* send_counts);
-  std::size_t sent(std::size_t rank, std::size_t reader) const;
-  std::size_t most_sent(std::size_t rank) const { return sent(rank, size_); }  // to one reader
-  // Throws when a rank does not send us what we expect; returns the largest count of all pairs.
-  std::size_t agree_on_counts(const std::size_t* receive_counts);
+  template <class Put>
+  void gather(const void* input, const std::size_t* counts, hvd::DataType type,
+              const CallOptions& options, const Put& put);
 
   Staging staging_;
   Meeting& meeting_;
@@ -101,6 +110,7 @@ class ShmCommunicator final : public HostCommunicator {
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
   SegmentedAllreduce segmented_;
+  ShmAlltoall alltoall_;
 };
 
 void ShmCommunicator::allreduce(const void* input, void* output, std::size_t count,
@@ -223,13 +233,38 @@ void ShmCommunicator::broadcast(void* data, std::size_t count, hvd::DataType typ
 
 void ShmCommunicator::allgather(const void* input, void* output, const std::size_t* counts,
                                 hvd::DataType type, const CallOptions& options) {
+  const std::size_t width = element_size(type);
+  auto* const to = static_cast<std::byte*>(output);
+  // In place the own part is there already, and not staged whole yet.
+  const bool in_place = to + sum_of(counts, rank_) * width == input;
+  gather(input, counts, type, options,
+         [&](std::size_t rank, std::size_t at, const std::byte* from, std::size_t bytes,
+             const Copy& copy) {
+           if (rank != rank_ || !in_place) copy(to + at, from, bytes);
+         });
+}
+
+void ShmCommunicator::allgather_to(const void* input, const SegmentRow& row, std::size_t begin,
+                                   const std::size_t* counts, hvd::DataType type,
+                                   const CallOptions& options) {
+  const std::size_t width = element_size(type);
+  gather(input, counts, type, options,
+         [&](std::size_t rank, std::size_t at, const std::byte* from, std::size_t bytes,
+             const Copy& copy) {
+           if (rank != rank_) row.copy_outputs(begin + at / width, bytes / width, from, copy);
+         });
+}
+
+// put(rank, at, from, bytes, copy) for what has come of a rank; `at` counts bytes of all ranks'.
+template <class Put>
+void ShmCommunicator::gather(const void* input, const std::size_t* counts, hvd::DataType type,
+                             const CallOptions& options, const Put& put) {
   meeting_.begin(Descriptor{.count = sum_of(counts, size_),
                             .kind = OpKind::allgather,
                             .type = type,
                             .detail = counts_fingerprint(counts, size_)},
                  options);
   const auto* from = static_cast<const std::byte*>(input);
-  auto* to = static_cast<std::byte*>(output);
   const std::size_t width = element_size(type);
   const std::size_t own = counts[rank_] * width;
   const std::size_t most = *std::max_element(counts, counts + size_) * width;
@@ -248,19 +283,19 @@ void ShmCommunicator::allgather(const void* input, void* output, const std::size
       [&](std::size_t done) {
         std::size_t begin = 0;
         for (std::size_t rank = 0; rank < size_; ++rank) {
-          // In place the own part is there already, and not staged whole yet.
-          if (rank != rank_ || to + begin != from)
-            copy(to + begin + done, staging_.slot(rank), size_at(rank, done));
+          put(rank, begin + done, staging_.slot(rank), size_at(rank, done), copy);
           begin += counts[rank] * width;
         }
       });
   if (!shared) return;
+  std::size_t begin = 0;
   for (std::size_t rank = 0; rank < size_; ++rank) {
     const std::size_t bytes = counts[rank] * width;
-    if (rank == rank_ && to != from) copy(to, from, bytes);
-    if (rank != rank_ && bytes > 0)
-      copy(to, staging_.mapped(rank, staging_.places(rank).input, bytes), bytes);
-    to += bytes;
+    if (bytes == 0) continue;
+    const std::byte* const source =
+        rank == rank_ ? from : staging_.mapped(rank, staging_.places(rank).input, bytes);
+    put(rank, begin, source, bytes, copy);
+    begin += bytes;
   }
   meeting_.meet();
 }
@@ -312,93 +347,6 @@ void ShmCommunicator::reducescatter(const void* input, void* output, const std::
     sources_[rank] = staging_.mapped(rank, staging_.places(rank).input, all) + own_begin;
   if (counts[rank_] > 0) reduce(sources_.data(), size_, counts[rank_], reduction, &to, 1);
   meeting_.meet();
-}
-
-void ShmCommunicator::alltoall(const void* input, const std::size_t* send_counts, void* output,
-                               const std::size_t* receive_counts, hvd::DataType type,
-                               const CallOptions& options) {
-  meeting_.begin(Descriptor{.kind = OpKind::alltoall, .type = type}, options);
-  const auto* from = static_cast<const std::byte*>(input);
-  auto* to = static_cast<std::byte*>(output);
-  const std::size_t width = element_size(type);
-  const std::size_t step = staging_.piece_bytes() / width * width;
-  const std::size_t own_begin = sum_of(send_counts, rank_) * width;
-  const std::size_t all = sum_of(send_counts, size_) * width;
-  const Copy copy = copy_for(all * size_);
-  // In place what arrives would overwrite what others still read.
-  const bool in_place = from == to;
-  // Sizes differ between ranks, so all ask always.
-  const bool asks = staging_.asks(std::numeric_limits<std::size_t>::max());
-  const Staging::Opening opening =
-      staging_.open(asks, in_place || !staging_.asks(all) ? nullptr : from, all, nullptr, 0);
-  const auto size_at = [&](std::size_t count, std::size_t done) {
-    return std::min(step, count * width - std::min(count * width, done));
-  };
-  std::size_t most = 0;
-  const auto fill = [&](std::size_t done) {
-    std::size_t begin = 0;
-    for (std::size_t reader = 0; reader < size_; ++reader) {
-      if (reader != rank_)
-        copy_bytes(staging_.piece(rank_, reader), from + begin + done,
-                   size_at(send_counts[reader], done));
-      begin += send_counts[reader] * width;
-    }
-  };
-  const auto drain = [&](std::size_t done) {
-    std::size_t begin = 0;
-    for (std::size_t rank = 0; rank < size_; ++rank) {
-      const std::size_t bytes = size_at(receive_counts[rank], done);
-      if (rank != rank_)
-        copy(to + begin + done, staging_.piece(rank, rank_), bytes);
-      else if (!in_place)
-        copy(to + begin + done, from + own_begin + done, bytes);
-      begin += receive_counts[rank] * width;
-    }
-  };
-  publish_counts(send_counts);
-  const bool shared = staging_.move(
-      opening, step, [&](std::size_t rank) { return most_sent(rank) > 0; }, fill,
-      [&] { return most = agree_on_counts(receive_counts) * width; }, drain);
-  if (shared) {
-    for (std::size_t rank = 0; rank < size_; ++rank) {
-      const std::size_t bytes = receive_counts[rank] * width;
-      std::size_t begin = 0;
-      for (std::size_t reader = 0; reader < rank_; ++reader) begin += sent(rank, reader) * width;
-      if (bytes > 0)
-        copy(to, staging_.mapped(rank, staging_.places(rank).input, begin + bytes) + begin, bytes);
-      to += bytes;
-    }
-  }
-  // Whoever finds that the counts differ has told kEverybody before anybody returns.
-  if (shared || most <= step) meeting_.meet();
-}
-
-void ShmCommunicator::publish_counts(const std::size_t* send_counts) {
-  std::byte* const row = staging_.counts(rank_);
-  const std::uint64_t most = *std::max_element(send_counts, send_counts + size_);
-  for (std::size_t reader = 0; reader < size_; ++reader) {
-    const std::uint64_t count = send_counts[reader];
-    std::memcpy(row + reader * sizeof count, &count, sizeof count);
-  }
-  std::memcpy(row + size_ * sizeof most, &most, sizeof most);
-}
-
-std::size_t ShmCommunicator::sent(std::size_t rank, std::size_t reader) const {
-  std::uint64_t count = 0;
-  std::memcpy(&count, staging_.counts(rank) + reader * sizeof count, sizeof count);
-  return static_cast<std::size_t>(count);
-}
-
-std::size_t ShmCommunicator::agree_on_counts(const std::size_t* receive_counts) {
-  std::size_t most = 0;
-  for (std::size_t rank = 0; rank < size_; ++rank) {
-    most = std::max(most, most_sent(rank));
-    if (sent(rank, rank_) != receive_counts[rank])
-      meeting_.give_up({hvd::ErrorCode::mismatch,
-                        counts_differ(meeting_.number_of(rank), sent(rank, rank_),
-                                      meeting_.number_of(rank_), receive_counts[rank])});
-  }
-  return most;
 }
 
 }  // namespace

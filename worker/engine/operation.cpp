@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "worker/comm/adasum.h"
-#include "worker/comm/copy.h"
 #include "worker/engine/device_use.h"
 #include "worker/engine/fingerprint.h"
 #include "worker/gpu/nccl_plan.h"
@@ -190,24 +189,10 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 // Each buffer is a tensor of its own.
 void execute_adasum(const Operation& operation, Communicator& communicator,
                     const CallOptions& options) {
-  if (operation.segments.empty())
-    return adasum(communicator, operation.input, operation.output, {operation.count},
-                  operation.reduction, options);
-  const std::size_t width = element_size(operation.reduction.type);
-  std::vector<std::byte> packed(std::max<std::size_t>(elements_of(operation) * width, 1));
-  std::vector<std::size_t> tensors;
-  std::byte* next = packed.data();
-  for (const BufferPart& segment : operation.segments) {
-    copy_bytes(next, static_cast<const std::byte*>(segment.input), segment.count * width);
-    next += segment.count * width;
-    tensors.push_back(segment.count);
-  }
-  adasum(communicator, packed.data(), packed.data(), tensors, operation.reduction, options);
-  next = packed.data();
-  for (const BufferPart& segment : operation.segments) {
-    copy_bytes(static_cast<std::byte*>(segment.output), next, segment.count * width);
-    next += segment.count * width;
-  }
+  if (!operation.segments.empty())
+    return adasum(communicator, operation.segments, operation.reduction, options);
+  adasum(communicator, {{operation.input, operation.output, operation.count}}, operation.reduction,
+         options);
 }
 
 }  // namespace

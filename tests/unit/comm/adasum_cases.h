@@ -24,6 +24,7 @@ struct AdasumCase {
   std::vector<std::size_t> parts;
   bool in_place = false;
   bool shared = false;       // the memory
+  bool scattered = false;    // tensors do not follow each other in memory
   std::size_t misalign = 0;  // bytes before the buffers
   std::uint64_t round = 0;   // the data are different each time
 };
@@ -37,8 +38,9 @@ inline std::string name_of(const AdasumCase& c) {
   for (std::size_t i = 0; i < std::min<std::size_t>(c.parts.size(), 10); ++i)
     parts += " " + std::to_string(c.parts[i]);
   return "adasum of type " + std::to_string(static_cast<int>(c.reduction.type)) + ", round " +
-         std::to_string(c.round) + (c.in_place ? " in place" : "") + ", " +
-         std::to_string(c.parts.size()) + " parts" + parts;
+         std::to_string(c.round) + (c.in_place ? " in place" : "") +
+         (c.scattered ? " scattered" : "") + ", " + std::to_string(c.parts.size()) + " parts" +
+         parts;
 }
 
 // Half of what two ranks have is the same, as gradients are alike; tensors differ in size by orders
@@ -98,6 +100,20 @@ void check_adasum_result(const AdasumCase& c, const char* got, std::size_t ranks
   }
 }
 
+// Tensors of so many elements, with `gap` bytes behind each.
+inline std::vector<BufferPart> row_of(const void* input, void* output,
+                                      const std::vector<std::size_t>& parts, hvd::DataType type,
+                                      std::size_t gap = 0) {
+  std::vector<BufferPart> tensors;
+  std::size_t begin = 0;
+  for (const std::size_t count : parts) {
+    tensors.push_back(
+        {static_cast<const char*>(input) + begin, static_cast<char*>(output) + begin, count});
+    begin += count * element_size(type) + gap;
+  }
+  return tensors;
+}
+
 // Returns the bytes of the result; throws when a byte beside it was touched.
 template <class T>
 std::vector<char> run_adasum_case(const AdasumCase& c, Communicator& communicator,
@@ -105,19 +121,34 @@ std::vector<char> run_adasum_case(const AdasumCase& c, Communicator& communicato
   constexpr std::size_t kGuard = 64;
   constexpr char kFill = 0x5a;
   const std::vector<T> mine = adasum_input<T>(c, static_cast<std::size_t>(communicator.rank()));
-  const std::size_t bytes = mine.size() * sizeof(T);
+  const std::size_t gap = c.scattered ? 24 : 0;
+  const std::size_t bytes = mine.size() * sizeof(T) + c.parts.size() * gap;
   BufferSource* const source = c.shared ? memory : nullptr;
   const Buffer input(bytes + c.misalign, kFill, source);
   const Buffer output(bytes + c.misalign + kGuard, kFill, source);
   char* const to = output.data() + c.misalign;
   char* const from = c.in_place ? to : input.data() + c.misalign;
-  if (bytes > 0) std::memcpy(from, mine.data(), bytes);
+  const std::vector<BufferPart> tensors = row_of(from, to, c.parts, c.reduction.type, gap);
+  const T* next = mine.data();
+  for (const BufferPart& tensor : tensors) {
+    if (tensor.count > 0)
+      std::memcpy(const_cast<void*>(tensor.input), next, tensor.count * sizeof(T));
+    next += tensor.count;
+  }
   const std::vector<char> before = input.copy();
-  adasum(communicator, from, to, c.parts, c.reduction, {.timeout = std::chrono::seconds(60)});
+  adasum(communicator, tensors, c.reduction, {.timeout = std::chrono::seconds(60)});
   for (std::size_t i = 0; i < kGuard; ++i)
     expect(to[bytes + i] == kFill, name_of(c) + ": wrote behind the output");
   expect(before == input.copy(), name_of(c) + ": changed the input");
-  return {to, to + bytes};
+  std::vector<char> result;
+  for (const BufferPart& tensor : tensors) {
+    const auto* const begin = static_cast<const char*>(tensor.output);
+    const char* const end = begin + tensor.count * sizeof(T);
+    result.insert(result.end(), begin, end);
+    for (std::size_t i = 0; i < gap; ++i)
+      expect(end[i] == kFill, name_of(c) + ": wrote between the outputs");
+  }
+  return result;
 }
 
 // The bits of the result on each rank, which must be those on rank 0; that compares them with the
@@ -169,6 +200,7 @@ inline std::vector<AdasumCase> adasum_cases(bool thorough) {
         c.round = cases.size() + 1;
         c.misalign = c.round % 3;
         c.shared = c.round / 2 % 2 == 0;
+        c.scattered = c.round / 4 % 2 == 0;
         if (c.round % 5 == 0) c.reduction.prescale = 0.37;
         if (c.round % 7 == 0) c.reduction.postscale = -1.75;
         cases.push_back(c);
@@ -190,6 +222,7 @@ inline std::vector<AdasumCase> random_adasum_cases(std::uint64_t seed, std::size
     for (std::size_t& part : c.parts) part = random() % (std::size_t{1} << (random() % 14));
     c.in_place = random() % 2 == 0;
     c.shared = random() % 2 == 0;
+    c.scattered = random() % 2 == 0;
     c.misalign = random() % 9;
     c.round = random() % 1'000'000;
   }

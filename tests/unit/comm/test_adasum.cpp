@@ -40,7 +40,8 @@ std::vector<float> adasum_of(int size, const Own& own) {
   std::vector<float> result;
   CHECK(first_error(ranks.run([&](Communicator& communicator) {
           std::vector<float> data = own(communicator.rank());
-          adasum(communicator, data.data(), data.data(), {data.size()}, kAdasum, kPatient);
+          adasum(communicator, row_of(data.data(), data.data(), {data.size()}, DataType::float32),
+                 kAdasum, kPatient);
           if (communicator.rank() == 0) result = data;
         })) == "");
   return result;
@@ -155,12 +156,12 @@ TEST_CASE("zero vectors leave the others as they are", "[adasum]") {
 
 TEST_CASE("a vector whose square vanishes counts as zero", "[adasum]") {
   RankThreads ranks(2);
-  CHECK(
-      first_error(ranks.run([](Communicator& communicator) {
-        double value = communicator.rank() == 0 ? 1e-161 : 1.0;
-        adasum(communicator, &value, &value, {1}, {DataType::float64, ReduceOp::adasum}, kPatient);
-        expect(value == 1.0, "not the other vector");
-      })) == "");
+  CHECK(first_error(ranks.run([](Communicator& communicator) {
+          double value = communicator.rank() == 0 ? 1e-161 : 1.0;
+          adasum(communicator, {{&value, &value, 1}}, {DataType::float64, ReduceOp::adasum},
+                 kPatient);
+          expect(value == 1.0, "not the other vector");
+        })) == "");
 }
 
 TEST_CASE("what is not a number stays in its tensor", "[adasum]") {
@@ -169,7 +170,8 @@ TEST_CASE("what is not a number stays in its tensor", "[adasum]") {
   CHECK(first_error(ranks.run([&](Communicator& communicator) {
           std::vector<float> data(2 * count, 1.0F);
           if (communicator.rank() == 1) data[count / 2] = NAN;
-          adasum(communicator, data.data(), data.data(), {count, count}, kAdasum, kPatient);
+          adasum(communicator, row_of(data.data(), data.data(), {count, count}, DataType::float32),
+                 kAdasum, kPatient);
           expect(std::isnan(data[0]) && std::isnan(data[count - 1]), "NaN got lost");
           expect(data[count] == 1.0F && data[2 * count - 1] == 1.0F, "NaN came over");
         })) == "");
@@ -188,7 +190,8 @@ TEST_CASE("an adaptive sum meets nothing but itself", "[adasum]") {
       const auto rank = static_cast<std::size_t>(communicator.rank());
       std::vector<float> output(3 * count);
       if (rank == 2) return other(communicator, data[2].data(), output.data());
-      adasum(communicator, data[rank].data(), data[rank].data(), {count}, kAdasum, kPatient);
+      adasum(communicator, row_of(data[rank].data(), data[rank].data(), {count}, DataType::float32),
+             kAdasum, kPatient);
     };
     if (hosts) {
       HostThreads ranks({2, 1});
@@ -223,7 +226,8 @@ TEST_CASE("an adaptive sum meets nothing but itself", "[adasum]") {
   SECTION("other tensors") {
     check("allreduce(" + text + "adasum, tensors and scale factors #",
           [&](Communicator& communicator, float* own, float*) {
-            adasum(communicator, own, own, {count / 2, count / 2}, kAdasum, kPatient);
+            adasum(communicator, row_of(own, own, {count / 2, count / 2}, DataType::float32),
+                   kAdasum, kPatient);
           });
   }
   SECTION("scale factors") {
@@ -231,7 +235,7 @@ TEST_CASE("an adaptive sum meets nothing but itself", "[adasum]") {
           [&](Communicator& communicator, float* own, float*) {
             Reduction scaled = kAdasum;
             scaled.postscale = 2;
-            adasum(communicator, own, own, {count}, scaled, kPatient);
+            adasum(communicator, row_of(own, own, {count}, DataType::float32), scaled, kPatient);
           });
   }
 }
@@ -241,7 +245,8 @@ TEST_CASE("equal tensors of another number are a mismatch", "[adasum]") {
   check_all(ranks.run([&](Communicator& communicator) {
     std::vector<float> data(8);
     const Parts parts = communicator.rank() == 0 ? Parts{4, 4} : Parts{2, 2, 2, 2};
-    adasum(communicator, data.data(), data.data(), parts, kAdasum, kPatient);
+    adasum(communicator, row_of(data.data(), data.data(), parts, DataType::float32), kAdasum,
+           kPatient);
   }),
             ErrorCode::mismatch, "rank 0 called allreduce(float32, 8 elements, adasum, tensors");
 }
@@ -255,7 +260,7 @@ TEST_CASE("every step of an adaptive sum names what was called", "[adasum]") {
   const auto body = [&](Communicator& communicator) {
     std::vector<float> data(count, 3.0F);
     if (communicator.rank() == 1) return;
-    adasum(communicator, data.data(), data.data(), {count}, kAdasum,
+    adasum(communicator, row_of(data.data(), data.data(), {count}, DataType::float32), kAdasum,
            {.timeout = std::chrono::milliseconds(300)});
   };
   const auto check = [&](const RankErrors& errors) {
