@@ -19,10 +19,11 @@ IDLE = 30  # seconds
 # of its own, which a job has once and which is not counted.
 TIMELINE_BLOCKS = 9
 TIMELINE_STEPS = 24
+REDUCTIONS = 50_000  # in a block of small_tensors.cpp with or without a timeline
 WARM_UP = 3  # steps, of step.cpp
 # What must hold; bench.py ends with exit code 1 where it does not.
 LEAST_RATIO = 3.0  # of DDP's cost of a step to ours
-MOST_TIMELINE = 2.0  # % of a step
+MOST_TIMELINE = 2.0  # % of a step: of its CPU time, and of its wall time as far as that can be told
 MOST_IDLE = 0.05  # ms of CPU of all ranks in IDLE seconds
 FAILURES = []
 
@@ -64,13 +65,56 @@ def interval(values):
     return values[cut], values[-1 - cut]
 
 
+def cost_of_a_span(build, report):
+    """Microseconds of CPU that a span in a timeline takes, of all threads of the rank and of hvdrun's processes.
+
+    A step's wall time wanders by more than a timeline costs; the CPU time of a rank that does nothing else does not.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/t.json"
+        command = [f"{build}/hvdrun", "--tag-output", "off", "-np", "1", "--timeline-filename", "DYNAMIC"]
+        command += [f"{build}/bench/small_tensors", "timeline", str(TIMELINE_BLOCKS), file]
+        blocks = []
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as job:
+            while job.stdout.readline():
+                begun, _ = ran(processes.tree(job.pid))
+                if not job.stdout.readline():
+                    break
+                blocks.append(ran(processes.tree(job.pid))[0] - begun)
+        if job.returncode != 0 or len(blocks) != 2 * TIMELINE_BLOCKS:
+            raise RuntimeError(f"{' '.join(command)}: exit code {job.returncode}, {len(blocks)} blocks")
+        spans = sum(span_counts(file).values())  # of the last session
+    if spans < REDUCTIONS:
+        raise RuntimeError(f"a timeline of {REDUCTIONS} reductions has {spans} spans")
+    cost = statistics.median((on - off) / 1e3 for on, off in zip(blocks[::2], blocks[1::2])) / spans
+    report(
+        f"timeline: a span costs {cost:.2f} us of CPU: {spans} spans a block, blocks of "
+        + ", ".join(f"{block / 1e6:.0f}" for block in blocks)
+        + " ms of CPU with and without it in turn"
+    )
+    return cost
+
+
+def span_counts(file):
+    """How many spans each rank has."""
+    counts = {}
+    with open(file, encoding="utf-8") as text:
+        for event in json.load(text):
+            if event["ph"] == "X":
+                counts[event["pid"]] = counts.get(event["pid"], 0) + 1
+    return counts
+
+
 def timeline(build, rounds, report):
     """What the timeline costs a step, and how much of the collectives backward hides, by it."""
     rows = []
+    microseconds = cost_of_a_span(build, report)
     for ranks in step.RANKS:
         costs = []
         hidden = []
         free = []
+        steps = []  # milliseconds of one
+        spans = []  # of all ranks in it
         with tempfile.TemporaryDirectory() as folder:
             file = f"{folder}/t.json"
             for turn in range(max(1, rounds // 3)):
@@ -82,6 +126,8 @@ def timeline(build, rounds, report):
                 program = [f"{build}/bench/step", "mlp", str(step.BLOCKS), str(step.STEPS)]
                 on, off = step.run(build, program, ranks, ("--timeline-filename", file))
                 collectives, within = collective_milliseconds(file, ranks)
+                steps.append(on)
+                spans.append(sum(span_counts(file).values()) / (step.BLOCKS * step.STEPS + WARM_UP))
                 hidden.append(100 * within / collectives)
                 free.append(100 * (1 - (on - off) / collectives))
                 report(
@@ -95,6 +141,16 @@ def timeline(build, rounds, report):
                 f"{NAME}: np={ranks}: a timeline costs {statistics.median(costs):.2f} % of a step"
                 f" ({spread}), not at most {MOST_TIMELINE:.0f}"
             )
+        cores = min(ranks, len(os.sched_getaffinity(0)))
+        share = statistics.median(spans) * microseconds / (1e3 * statistics.median(steps) * cores) * 100
+        if share > MOST_TIMELINE:
+            FAILURES.append(
+                f"{NAME}: np={ranks}: a timeline takes {share:.2f} % of a step's CPU time,"
+                f" not at most {MOST_TIMELINE:.0f}"
+            )
+        note = f"{statistics.median(spans):.0f} spans of all ranks in a step of the MLP, {microseconds:.2f} us of CPU each, "
+        note += f"those of hvdrun's own processes too, of the step's time on {cores} cores"
+        rows.append(row(f"np={ranks} timeline's CPU", "%", share, "-", None, note))
         note = f"a step of the MLP, {len(costs)} pairs of blocks of {TIMELINE_STEPS} with and without it; {spread}"
         rows.append(row(f"np={ranks} timeline costs", "%", statistics.median(costs), "-", None, note))
         note = "of the time in collectives, what is within backward, both by the timeline"

@@ -4,6 +4,11 @@
 //   small_tensors order STEPS    prints the median seconds of a step (that of the slowest rank) and
 //                                how often ranks negotiated in the counted steps
 //   small_tensors idle SECONDS   sleeps between init and shutdown
+//   small_tensors timeline BLOCKS FILE
+//                                reduces one number again and again, in blocks with a timeline
+//                                and without one in turn, the first with one; prints a line
+//                                before and behind each block
+//                                (hvdrun --timeline-filename DYNAMIC)
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,6 +26,11 @@ namespace {
 constexpr std::size_t kTensors = 1000;
 constexpr std::size_t kElements = 256;  // 1 KiB
 constexpr int kWarmUp = 50;             // until it is known what follows what
+constexpr int kReductions = 50'000;     // of a block with or without a timeline
+constexpr int kBurst = 500;             // of these without a pause
+constexpr std::chrono::milliseconds kPause{5};
+constexpr std::chrono::milliseconds kQuiet{300};  // what has been recorded is in the file by then
+constexpr std::chrono::milliseconds kLook{100};   // for whoever reads the line
 
 int order(int steps) {
   std::vector<std::vector<float>> tensors(kTensors, std::vector<float>(kElements));
@@ -60,13 +70,43 @@ int order(int steps) {
   return 0;
 }
 
+void tell() {
+  std::this_thread::sleep_for(kQuiet);
+  hvd::barrier();
+  if (hvd::rank() == 0) std::puts("now");
+  std::fflush(stdout);
+  std::this_thread::sleep_for(kLook);
+}
+
+// Slow enough that no event is dropped; a rank alone never waits for another one, which would be
+// CPU time as well.
+int with_timeline(int blocks, const std::string& file) {
+  hvd::OperationOptions options;
+  options.name = "number";
+  for (int block = 0; block < 2 * blocks; ++block) {
+    const bool on = block % 2 == 0;
+    if (on) hvd::start_timeline(file);
+    tell();
+    for (int i = 0; i < kReductions; ++i) {
+      float number = 1;
+      hvd::allreduce(&number, &number, 1, hvd::ReduceOp::sum, {}, options);
+      if (i % kBurst == 0) std::this_thread::sleep_for(kPause);
+    }
+    tell();
+    if (on) hvd::stop_timeline();
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 64;
+  if (argc != 3 && argc != 4) return 64;
   hvd::init();
   int code = 0;
-  if (argv[1] == std::string("idle"))
+  if (argc == 4)
+    code = with_timeline(std::atoi(argv[2]), argv[3]);
+  else if (argv[1] == std::string("idle"))
     std::this_thread::sleep_for(std::chrono::seconds(std::atoi(argv[2])));
   else
     code = order(std::atoi(argv[2]));
