@@ -16,7 +16,13 @@ static_assert(std::endian::native == std::endian::little, "headers travel as the
 constexpr std::uint32_t kData = 0x44445648;     // "HVDD"
 constexpr std::uint32_t kFailure = 0x46445648;  // "HVDF"
 constexpr std::size_t kMaxFailure = 1024;       // bytes of code and text
-constexpr std::size_t kMaxParts = 64;           // of messages in one call
+constexpr std::size_t kMaxParts = 256;          // of messages in one call
+
+std::size_t bytes_of(const iovec* parts, std::size_t count) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) bytes += parts[i].iov_len;
+  return bytes;
+}
 
 bool is_end(int error) { return error != EAGAIN && error != EWOULDBLOCK && error != EINTR; }
 
@@ -47,7 +53,6 @@ bool Link::progress_sends() {
   while (!closed_ && !sends_.empty()) {
     iovec parts[kMaxParts];
     std::size_t count = 0;
-    std::size_t all = 0;
     for (std::size_t i = 0; i < sends_.size() && count < kMaxParts; ++i) {
       Send& send = sends_[i];
       if (send.head < sizeof send.header)
@@ -55,7 +60,7 @@ bool Link::progress_sends() {
                           sizeof send.header - send.head};
       count += send.memory.pieces(parts + count, kMaxParts - count);
     }
-    for (std::size_t i = 0; i < count; ++i) all += parts[i].iov_len;
+    const std::size_t all = bytes_of(parts, count);
     const ssize_t sent = channel_->send(parts, count);
     if (sent < 0) {
       // What the other end has said before may still be there to be read.
@@ -169,11 +174,11 @@ bool Link::take_data(bool& moved) {
       continue;
     }
     if (ended_) return false;
-    // What is small comes with what follows it in one read.
-    const bool direct = receive.memory.left() >= kBufferBytes;
+    // What is small, or in small pieces, comes with what follows it in one read.
     iovec parts[kMaxParts];
-    const std::size_t got =
-        direct ? read_some(parts, receive.memory.pieces(parts, kMaxParts)) : read_some();
+    const std::size_t count = receive.memory.pieces(parts, kMaxParts);
+    const bool direct = bytes_of(parts, count) >= kBufferBytes;
+    const std::size_t got = direct ? read_some(parts, count) : read_some();
     if (got == 0) return false;
     if (direct) receive.memory.advance(got);
     moved = true;

@@ -1,6 +1,8 @@
 // Data connections between hosts: who may make one, and what comes over it.
+#include <algorithm>
 #include <arpa/inet.h>
 #include <chrono>
+#include <random>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -8,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/unique_fd.h"
+#include "tests/soak.h"
 #include "tests/unit/comm/errors.h"
 #include "worker/comm/link.h"
 #include "worker/comm/link_handshake.h"
@@ -119,6 +122,40 @@ TEST_CASE("messages come whole, in order, whatever their sizes", "[links]") {
   CHECK(left.unsent() == 0);
   CHECK(right.unreceived() == 0);
   CHECK(sent == received);
+}
+
+TEST_CASE("a message leaves from pieces and comes into others", "[links]") {
+  const auto seed = test::soak_seed("pieces of messages");
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  auto [a, b] = socket_pair();
+  Link left(std::move(a), 1);
+  Link right(std::move(b), 0);
+  for (std::uint32_t round = 0; round < 50; ++round) {
+    std::vector<char> sent(random() % (std::size_t{1} << (random() % 22)));
+    for (char& byte : sent) byte = static_cast<char>(random());
+    std::vector<char> received(sent.size());
+    // Many small ones, or few; an empty one is none.
+    const auto cut = [&](char* data) {
+      const std::size_t most = std::size_t{1} << (random() % 18);
+      MessageMemory memory;
+      for (std::size_t done = 0; done < sent.size();) {
+        const std::size_t part = std::min<std::size_t>(random() % (most + 1), sent.size() - done);
+        memory.add(data + done, part);
+        done += part;
+      }
+      return memory;
+    };
+    left.send(round, cut(sent.data()));
+    right.receive(round, cut(received.data()));
+    for (int turn = 0; turn < 1'000'000 && right.unreceived() > 0; ++turn) {
+      left.progress();
+      right.progress();
+    }
+    CHECK(left.unsent() == 0);
+    CHECK(right.unreceived() == 0);
+    CHECK(sent == received);
+  }
 }
 
 namespace {
