@@ -199,6 +199,7 @@ std::uint32_t fingerprint_of(const std::vector<BufferPart>& tensors, std::size_t
   if (tensors.size() == 1) return factors;
   // Never all equal: no tensor has more elements than all have.
   std::vector<std::size_t> numbers;
+  numbers.reserve(tensors.size() + 3);
   for (const BufferPart& tensor : tensors) numbers.push_back(tensor.count);
   numbers.insert(numbers.end(), {0, total + 1, factors});
   return counts_fingerprint(numbers.data(), numbers.size());

@@ -105,6 +105,7 @@ inline std::vector<BufferPart> row_of(const void* input, void* output,
                                       const std::vector<std::size_t>& parts, hvd::DataType type,
                                       std::size_t gap = 0) {
   std::vector<BufferPart> tensors;
+  tensors.reserve(parts.size());
   std::size_t begin = 0;
   for (const std::size_t count : parts) {
     tensors.push_back(

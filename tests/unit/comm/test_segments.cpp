@@ -38,6 +38,7 @@ void check_cut(const Case& c, Communicator& communicator, std::uint64_t seed) {
     std::vector<char> other(c.in_place ? 0 : bytes, kFill);
     std::vector<char>& to = c.in_place ? from : other;
     std::vector<BufferPart> segments;
+    segments.reserve(counts.size());
     for (std::size_t i = 0; i < counts.size(); ++i) {
       std::copy_n(input, counts[i] * width, from.data() + begins[i]);
       input += counts[i] * width;
