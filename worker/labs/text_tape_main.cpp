@@ -146,9 +146,10 @@ void run(const TapeOptions& options) {
     }
     const double mean = hvd::metric_average(loss_sum / steps);
     const double understood = accuracy(*model, *data->validation);
-    if (hvd::rank() == 0)
-      std::printf("epoch %d/%d  loss %.4f  validation accuracy %.2f %%\n", epoch + 1,
-                  options.epochs, mean, 100 * understood);
+    if (hvd::rank() != 0) continue;
+    std::printf("epoch %d/%d  loss %.4f  validation accuracy %.2f %%\n", epoch + 1, options.epochs,
+                mean, 100 * understood);
+    std::fflush(stdout);  // under hvdrun it is a pipe
   }
   const double understood = accuracy(*model, *data->test);
   if (hvd::rank() == 0) std::printf("test accuracy %.2f %%\n", 100 * understood);
