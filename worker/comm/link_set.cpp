@@ -72,6 +72,11 @@ bool LinkSet::await_news(milliseconds limit) {
   std::optional<Clock::time_point> ended_at;
   while (true) {
     progress();
+    {
+      // Also where others wait already: they wait for what this rank has given up.
+      const MutexLock lock(mutex_);
+      if (aborted_) throw hvd::Error(*aborted_);
+    }
     for (const Link* const link : connected_) {
       if (link->has_news()) return true;
       if (link->failure()) look_for_trouble();
@@ -85,7 +90,6 @@ bool LinkSet::await_news(milliseconds limit) {
     if (ended_at) deadline_ = std::min(deadline_, *ended_at + kReasonWait);
     {
       const MutexLock lock(mutex_);
-      if (aborted_) throw hvd::Error(*aborted_);
       for (const auto& gone : gone_)
         if (gone) throw hvd::Error(*gone);
     }

@@ -139,3 +139,25 @@ TEST_CASE("a rank with nothing to call hears of a lost one", "[comm][differing]"
   REQUIRE(other);
   CHECK(other->code == hvd::ErrorCode::peer_lost);
 }
+
+TEST_CASE("others that wait already hear of it when a rank gives up", "[comm][differing]") {
+  const Counts counts = GENERATE(Counts{3}, Counts{1, 1}, Counts{2, 1}, Counts{1, 2});
+  CAPTURE(counts);
+  HostThreads ranks(counts);
+  const int last = static_cast<int>(ranks.layout().size()) - 1;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto errors = ranks.run([&](Communicator& communicator) {
+    if (communicator.rank() != last) return communicator.barrier(kPatient);
+    while (!communicator.await_others(milliseconds(10'000))) expect(false, "nobody came");
+    communicator.abort({hvd::ErrorCode::internal, "no memory"});
+    communicator.await_others(milliseconds(0));
+    // Its end would be told as well.
+    std::this_thread::sleep_for(milliseconds(5'000));
+  });
+  CHECK(std::chrono::steady_clock::now() - begin < milliseconds(5'000));
+  for (const auto& error : errors) {
+    REQUIRE(error);
+    CHECK(error->code == hvd::ErrorCode::internal);
+    CHECK_THAT(error->text, Catch::Matchers::Contains("no memory"));
+  }
+}
