@@ -120,8 +120,8 @@ class NcclCommunicator {
   // Tells the operations' spans what is known by now; look() does so, too.
   void tell_times();
 
-  // Something is queued that has not ended, or may be run again by a graph: look() has something to
-  // look at.
+  // Something is queued that has not ended, or may be run again by a graph, or has not told its
+  // times: look() has something to look at.
   bool is_busy();
   // Called after an operation has been entered, from its thread. Set while none is.
   void on_queued(std::function<void()> call) { on_queued_ = std::move(call); }

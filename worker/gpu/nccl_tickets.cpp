@@ -53,7 +53,7 @@ void NcclCommunicator::tell_times() {
 
 bool NcclCommunicator::is_busy() {
   const MutexLock lock(mutex_);
-  return !failure_ && (!pending_.empty() || captured_count_ > 0);
+  return !failure_ && (!pending_.empty() || captured_count_ > 0 || timings_.has_untold());
 }
 
 void NcclCommunicator::leave(cuda::Event event) {

@@ -39,6 +39,11 @@ void GpuTimings::end(cuda::Stream stream) {
   timed_.back().end = event;
 }
 
+bool GpuTimings::has_untold() const {
+  const MutexLock lock(mutex_);
+  return !timed_.empty() && !broken_;
+}
+
 bool GpuTimings::has_come(cuda::Event event) const {
   const cuda::Result result = device_.api().event_query(event);
   if (result == cuda::kNotReady) return false;
@@ -75,6 +80,8 @@ void GpuTimings::tell() noexcept {
     }
   } catch (const std::exception&) {
     // The timeline lacks what a broken GPU does not tell; the operations themselves say it.
+    const MutexLock lock(mutex_);
+    broken_ = true;
   }
 }
 

@@ -39,6 +39,8 @@ class GpuTimings {
   void end(cuda::Stream stream) HVD_EXCLUDES(mutex_);
   // What has begun or ended by now. Waits for no operation. Any thread.
   void tell() noexcept HVD_EXCLUDES(telling_, mutex_);
+  // Whether tell() has more to say, now or later: the clocks may not have been compared yet.
+  bool has_untold() const HVD_EXCLUDES(mutex_);
 
  private:
   struct Timed {
@@ -57,8 +59,9 @@ class GpuTimings {
   bool open_ = false;  // between begin() and end()
   Mutex telling_;      // held by the one who tells, through looks at the GPU
   std::unique_ptr<GpuClock> clock_ HVD_GUARDED_BY(telling_);
-  Mutex mutex_;  // held for a moment only
+  mutable Mutex mutex_;  // held for a moment only
   std::deque<Timed> timed_ HVD_GUARDED_BY(mutex_);
+  bool broken_ HVD_GUARDED_BY(mutex_) = false;  // the GPU answers with errors
 };
 
 }  // namespace hvdrun

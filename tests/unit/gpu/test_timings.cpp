@@ -1,11 +1,15 @@
 // When the fake GPU began and ended operations, on the host's clock.
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/gpu/fake_ranks.h"
+#include "worker/gpu/watch.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
@@ -145,6 +149,40 @@ TEST_CASE("a GPU that does not answer is asked now and then, by one event", "[gp
   while (!clock.compare() && seconds_now() < begin + 20) std::this_thread::yield();
   CHECK(clock.compare());
   CHECK(records() > 1);
+  fake().new_streams_held = false;
+}
+
+TEST_CASE("a GPU's clock that answers late keeps the watch awake", "[gpu][timings]") {
+  class Counted final : public GpuSpan {
+   public:
+    explicit Counted(std::atomic<int>& count) : count_(count) {}
+    void began(std::uint64_t) noexcept override { ++count_; }
+    void ended(std::uint64_t) noexcept override { ++count_; }
+
+   private:
+    std::atomic<int>& count_;
+  };
+  FakeRanks ranks(1);
+  REQUIRE(ranks.connect() == nothing_wrong(1));
+  // The stream of the clock, which is made last, is held; the operations' is not.
+  fake().held = true;
+  fake().new_streams_held = true;
+  std::atomic<int> told{0};
+  GpuWatch watch({}, 1ms, 20ms);
+  watch.add(ranks.at(0));
+  float value = 1;
+  CHECK(ranks.run([&](int) {
+    const GpuTicket ticket = sum_with(ranks.at(0), value, nullptr, std::make_shared<Counted>(told));
+    while (!ranks.at(0).has_ended(ticket)) std::this_thread::yield();
+  }) == nothing_wrong(1));
+  // Nothing else is under way, for longer than it would need to fall asleep.
+  std::this_thread::sleep_for(200ms);
+  CHECK(told == 0);
+  fake().held = false;
+  const double begin = seconds_now();
+  while (told < 2 && seconds_now() < begin + 20) std::this_thread::yield();
+  CHECK(told == 2);
+  watch.remove(ranks.at(0));
   fake().new_streams_held = false;
 }
 
