@@ -16,10 +16,12 @@
 
 namespace hvdrun::test {
 
+// Ranks of each host.
+using Counts = std::vector<std::size_t>;
+
 class HostThreads {
  public:
-  explicit HostThreads(const std::vector<std::size_t>& counts, bool encrypt = false)
-      : layout_(counts) {
+  explicit HostThreads(const Counts& counts, bool encrypt = false) : layout_(counts) {
     std::vector<std::string> endpoints;
     std::vector<std::unique_ptr<LinkSet>> links;
     for (std::size_t rank = 0; rank < layout_.size(); ++rank) {

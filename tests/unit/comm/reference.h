@@ -1,6 +1,7 @@
 // What a collective must give, computed serially and compared bit by bit.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -164,8 +165,8 @@ void check_typed(const Case& c, std::size_t rank, std::size_t ranks, Run run,
                                std::to_string(widen(wanted)));
     }
   }
-  for (std::size_t i = 0; i < kGuard; ++i)
-    expect(to[room + i] == kFill, name_of(c) + ": wrote behind the output");
+  expect(std::all_of(to + room, to + room + kGuard, [](char byte) { return byte == kFill; }),
+         name_of(c) + ": wrote behind the output");
   expect(before == input.copy(), name_of(c) + ": changed the input");
 }
 

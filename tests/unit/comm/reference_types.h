@@ -18,6 +18,14 @@ inline std::uint64_t mix(std::uint64_t x) {
   return x ^ x >> 31;
 }
 
+// -126 to 127; a call of ldexp() for each of millions of elements takes long.
+inline float power_of_two(int exponent) {
+  const auto bits = static_cast<std::uint32_t>(exponent + 127) << 23;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 inline float float_of(hvd::Float16 half) {
   const int exponent = half.bits >> 10 & 31;
   const int mantissa = half.bits & 1023;
@@ -25,8 +33,8 @@ inline float float_of(hvd::Float16 half) {
   if (exponent == 31)
     return mantissa != 0 ? std::numeric_limits<float>::quiet_NaN()
                          : sign * std::numeric_limits<float>::infinity();
-  return sign * std::ldexp(static_cast<float>(mantissa + (exponent > 0 ? 1024 : 0)),
-                           std::max(exponent, 1) - 25);
+  return sign * static_cast<float>(mantissa + (exponent > 0 ? 1024 : 0)) *
+         power_of_two(std::max(exponent, 1) - 25);
 }
 
 // To the nearest, of two to the even one. NaN has one pattern here.
@@ -36,7 +44,7 @@ inline hvd::Float16 half_of(float value) {
   const float size = std::fabs(value);
   if (size >= 65520.0F) return {static_cast<std::uint16_t>(sign | 0x7c00)};
   const int exponent = size < 0x1p-14F ? -14 : std::ilogb(size);
-  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  const auto steps = static_cast<int>(std::nearbyint(size * power_of_two(10 - exponent)));
   // A step too many carries into the exponent, as it should.
   const int bits = size < 0x1p-14F ? steps : ((exponent + 15) << 10) + steps - 1024;
   return {static_cast<std::uint16_t>(sign | bits)};

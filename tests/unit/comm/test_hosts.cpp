@@ -26,8 +26,6 @@ using std::chrono::steady_clock;
 
 namespace {
 
-using Counts = std::vector<std::size_t>;
-
 void check_cases(HostThreads& ranks, const std::vector<Case>& cases) {
   CHECK(first_error(ranks.run([&](Communicator& communicator) {
           for (const Case& c : cases)

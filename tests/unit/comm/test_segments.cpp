@@ -90,7 +90,6 @@ TEST_CASE("many buffers are reduced as if they were one", "[comm][segments]") {
 
 TEST_CASE("many buffers are reduced across hosts as if they were one", "[hosts][segments]") {
   // One rank on every host, some with one, none with one.
-  using Counts = std::vector<std::size_t>;
   const Counts counts = GENERATE(Counts{1, 1, 1}, Counts{2, 1}, Counts{1, 2, 1}, Counts{2, 2});
   const bool encrypt = counts.size() == 2 && counts[1] == 1;
   const auto seed = test::soak_seed("segments across hosts");
