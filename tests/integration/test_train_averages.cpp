@@ -115,22 +115,43 @@ TEST_CASE("a model learns in bfloat16", "[train][averages]") {
   CHECK(std::abs(single - half) < 6);
 }
 
-TEST_CASE("a net with normalisation learns house numbers in bfloat16", "[train][averages]") {
+TEST_CASE("a net with normalisation learns clothes in bfloat16", "[train][averages]") {
   const TempFolder data;
-  const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "svhn",
+  const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "fashion",
                                        data.path(), "--train", "2000", "--test", "200"}});
   REQUIRE(made.exit_code == 0);
   RunOptions options;
   // Without AVX-512 LibTorch convolves in bfloat16 ten times slower than in float32.
-  options.limit = 400s;
+  options.limit = 300s;
   options.env.emplace_back("OMP_NUM_THREADS", "1");
-  const RunResult result = hvdrun(
-      {"-np", "2", build_path("train"), "--model", "svhn-cnn", "--data-dir", data.path(),
-       "--epochs", "1", "--batch-size", "2", "--lr", "0.0125", "--dropout", "0", "--dtype", "bf16"},
-      options);
+  const RunResult result = hvdrun({"-np",
+                                   "2",
+                                   build_path("train"),
+                                   "--model",
+                                   "wrn-16-10",
+                                   "--depth",
+                                   "10",
+                                   "--width",
+                                   "1",
+                                   "--data-dir",
+                                   data.path(),
+                                   "--epochs",
+                                   "1",
+                                   "--batch-size",
+                                   "8",
+                                   "--lr",
+                                   "0.02",
+                                   "--warmup-epochs",
+                                   "0",
+                                   "--no-augment",
+                                   "--dropout",
+                                   "0",
+                                   "--dtype",
+                                   "bf16"},
+                                  options);
   INFO(result.out << result.err);
   CHECK_THAT(result.out, Catch::Contains("bf16"));
-  CHECK(final_accuracy(result) > 35);  // a guess has 10, float32 about 55
+  CHECK(final_accuracy(result) > 30);  // a guess has 10, float32 46 to 75 with other seeds
 }
 
 }  // namespace hvdrun::test
