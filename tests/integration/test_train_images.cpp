@@ -208,7 +208,7 @@ TEST_CASE("artists-resnet reports every class over all ranks", "[train][images]"
   const RunResult broken = train_images(
       "2", {"--model", "artists-resnet", "--data-dir", data, "--epochs", "1", "--batch-size", "8"});
   CHECK(broken.exit_code != 0);
-  CHECK_THAT(broken.err, Catch::Contains("arcos/broken.jpg: neither a JPEG nor a PNG"));
+  CHECK_THAT(broken.err, Catch::Contains("arcos/broken.jpg: byte 0: neither a JPEG nor a PNG"));
 }
 
 }  // namespace hvdrun::test

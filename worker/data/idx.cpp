@@ -69,18 +69,18 @@ bool open(Input& input, std::uint32_t magic, std::size_t header, const char* kin
   if (!input.need(header, error)) return false;
   const std::string_view head = input.bytes();
   if (head.size() >= 4 && read_u32(head, 0) != magic) {
-    error = "not an IDX file of " + std::string(kind) + " (it begins with " +
+    error = "byte 0: not an IDX file of " + std::string(kind) + " (it begins with " +
             hex(read_u32(head, 0)) + ", not " + hex(magic) + ")";
     return false;
   }
   if (head.size() < header) {
-    error = "an IDX header of " + std::to_string(header) + " bytes expected, " +
-            std::to_string(head.size()) + " found";
+    error = "byte " + std::to_string(head.size()) + ": an IDX header of " + std::to_string(header) +
+            " bytes expected, " + std::to_string(head.size()) + " found";
     return false;
   }
   const std::uint32_t count = read_u32(head, 4);
   if (count == 0 || count > kMaxIdxItems) {
-    error = "the header announces " + std::to_string(count) + " " + kind + ", 1 to " +
+    error = "byte 4: the header announces " + std::to_string(count) + " " + kind + ", 1 to " +
             std::to_string(kMaxIdxItems) + " expected";
     return false;
   }
@@ -91,21 +91,23 @@ bool open(Input& input, std::uint32_t magic, std::size_t header, const char* kin
     const std::uint32_t columns = read_u32(head, 12);
     what += " of " + size_text(rows, columns);
     if (rows == 0 || columns == 0 || rows > kMaxIdxSide || columns > kMaxIdxSide) {
-      error = "the header announces " + what + ", sides of 1 to " + std::to_string(kMaxIdxSide) +
-              " expected";
+      error = "byte 8: the header announces " + what + ", sides of 1 to " +
+              std::to_string(kMaxIdxSide) + " expected";
       return false;
     }
     // At most 1e7 * 2^24: no overflow.
     expected = header + std::uint64_t{count} * rows * columns;
   }
   if (expected > kMaxIdxBytes) {
-    error = "the header announces " + what + ", which is over the limit of " +
+    error = "byte 4: the header announces " + what + ", which is over the limit of " +
             std::to_string(kMaxIdxBytes) + " bytes";
     return false;
   }
   if (!input.need(static_cast<std::size_t>(expected), error)) return false;
   if (input.bytes().size() != expected || input.more()) {
-    error = std::to_string(expected) + " bytes expected for " + what + ", " +
+    const std::uint64_t end = std::min<std::uint64_t>(input.bytes().size(), expected);
+    error = "byte " + std::to_string(end) + ": " + std::to_string(expected) +
+            " bytes expected for " + what + ", " +
             (input.more() ? "more" : std::to_string(input.bytes().size())) + " found";
     return false;
   }
@@ -143,8 +145,9 @@ std::optional<std::vector<std::uint8_t>> parse_idx_labels(std::string_view name,
   const auto wrong = std::find_if(labels.begin(), labels.end(),
                                   [&](std::uint8_t label) { return label > max_label; });
   if (wrong != labels.end()) {
-    error = std::string(name) + ": label " + std::to_string(*wrong) + " at position " +
-            std::to_string(wrong - labels.begin()) + ", 0 to " + std::to_string(max_label) +
+    error = std::string(name) + ": byte " +
+            std::to_string(kLabelsHeader + static_cast<std::size_t>(wrong - labels.begin())) +
+            ": label " + std::to_string(*wrong) + ", 0 to " + std::to_string(max_label) +
             " expected";
     return std::nullopt;
   }

@@ -98,7 +98,7 @@ bool decode_png(std::string_view bytes, DecodedPart& part, std::string& error) {
 }
 
 std::string unknown_kind(std::string_view bytes) {
-  return bytes.empty() ? "an empty file" : "neither a JPEG nor a PNG";
+  return bytes.empty() ? "byte 0: an empty file" : "byte 0: neither a JPEG nor a PNG";
 }
 
 }  // namespace

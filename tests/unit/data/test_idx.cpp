@@ -80,26 +80,26 @@ TEST_CASE("every truncated prefix of a file is an error, plain and gzip", "[idx]
 TEST_CASE("errors say what was expected and what was found", "[idx]") {
   const std::string images = encode_idx_images(three_images());
   CHECK(images_error(images.substr(0, 30)) ==
-        "file: 40 bytes expected for 3 images of 2x4, 30 found");
-  CHECK(images_error(images + "xx") == "file: 40 bytes expected for 3 images of 2x4, 42 found");
+        "file: byte 30: 40 bytes expected for 3 images of 2x4, 30 found");
+  CHECK(images_error(images + "xx") ==
+        "file: byte 40: 40 bytes expected for 3 images of 2x4, 42 found");
   CHECK(images_error(gzip(images + "xx")) ==
-        "file: 40 bytes expected for 3 images of 2x4, more found");
-  CHECK(images_error("abc") == "file: an IDX header of 16 bytes expected, 3 found");
+        "file: byte 40: 40 bytes expected for 3 images of 2x4, more found");
+  CHECK(images_error("abc") == "file: byte 3: an IDX header of 16 bytes expected, 3 found");
   CHECK(images_error("GIF89a, say") ==
-        "file: not an IDX file of images (it begins with 0x47494638, not 0x00000803)");
+        "file: byte 0: not an IDX file of images (it begins with 0x47494638, not 0x00000803)");
   CHECK(images_error(encode_idx_labels({1, 2, 3})) ==
-        "file: not an IDX file of images (it begins with 0x00000801, not 0x00000803)");
+        "file: byte 0: not an IDX file of images (it begins with 0x00000801, not 0x00000803)");
   CHECK(labels_error(images) ==
-        "file: not an IDX file of labels (it begins with 0x00000803, not 0x00000801)");
-  CHECK(labels_error(encode_idx_labels({1, 10, 3})) ==
-        "file: label 10 at position 1, 0 to 9 expected");
+        "file: byte 0: not an IDX file of labels (it begins with 0x00000803, not 0x00000801)");
+  CHECK(labels_error(encode_idx_labels({1, 10, 3})) == "file: byte 9: label 10, 0 to 9 expected");
 }
 
 TEST_CASE("a header that announces too much or nothing is an error before anything is allocated",
           "[idx]") {
   const std::string images = encode_idx_images(three_images());
   for (const std::uint32_t count : {0U, kMaxIdxItems + 1, 0xffffffffU}) {
-    CHECK(images_error(with_u32(images, 4, count)) == "file: the header announces " +
+    CHECK(images_error(with_u32(images, 4, count)) == "file: byte 4: the header announces " +
                                                           std::to_string(count) +
                                                           " images, 1 to 10000000 expected");
   }

@@ -237,8 +237,8 @@ TEST_CASE("a JPEG is decoded smaller where that is enough", "[image]") {
 TEST_CASE("what is no image, damaged or cut off is one line", "[image]") {
   const std::string jpeg = encode_jpeg(test_image(), 90);
   const std::string png = encode_png(test_image());
-  CHECK(image_error("") == "an empty file");
-  CHECK(image_error("GIF89a") == "neither a JPEG nor a PNG");
+  CHECK(image_error("") == "byte 0: an empty file");
+  CHECK(image_error("GIF89a") == "byte 0: neither a JPEG nor a PNG");
   for (const double part : {0.01, 0.3, 0.6, 0.95}) {
     CAPTURE(part);
     const auto cut = [&](const std::string& bytes) {

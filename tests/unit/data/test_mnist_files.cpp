@@ -57,12 +57,13 @@ TEST_CASE("each fault of a set is one line that begins with the file", "[mnist]"
   SECTION("truncated") {
     std::filesystem::resize_file(folder / "train-images-idx3-ubyte", 1000);
     CHECK(read_error(folder) ==
-          "train-images-idx3-ubyte: 3936 bytes expected for 5 images of 28x28, 1000 found");
+          "train-images-idx3-ubyte: byte 1000: 3936 bytes expected for 5 images of 28x28, 1000 "
+          "found");
   }
   SECTION("empty") {
     folder.write("train-labels-idx1-ubyte", "");
     CHECK(read_error(folder) ==
-          "train-labels-idx1-ubyte: an IDX header of 8 bytes expected, 0 found");
+          "train-labels-idx1-ubyte: byte 0: an IDX header of 8 bytes expected, 0 found");
   }
   SECTION("other dimensions") {
     IdxImages small;
