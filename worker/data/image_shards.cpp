@@ -23,6 +23,17 @@ class ShardSource final : public ImageSource {
 
   std::size_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   std::int64_t classes() const override { return classes_; }
+  std::string note() const override {
+    std::size_t empty = 0;
+    const RecordFile* first = nullptr;
+    for (const RecordFile& shard : shards_) {
+      if (shard.size() > 0) continue;
+      if (empty++ == 0) first = &shard;
+    }
+    if (empty == 0) return {};
+    return first->path() + ": no record in it" +
+           (empty == 1 ? "" : ", nor in " + std::to_string(empty - 1) + " more shards");
+  }
   std::uint32_t checksum() const override {
     unsigned long sum = 0;  // NOLINT(google-runtime-int): zlib's
     for (const RecordFile& shard : shards_) {

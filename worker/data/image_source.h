@@ -29,6 +29,8 @@ class ImageSource {
 
   virtual std::size_t size() const = 0;
   virtual std::int64_t classes() const = 0;
+  // A line about what was passed over; empty: nothing.
+  virtual std::string note() const { return {}; }
   // Of names, order and sizes; reading all content would take too long.
   virtual std::uint32_t checksum() const = 0;
   // Image `index` below size(). None, and `error` names file and place, when it cannot be read. Any

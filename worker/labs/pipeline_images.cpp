@@ -101,6 +101,7 @@ std::optional<DataSets> open_imagenet(const DataRequest& request, std::string& e
       error += "; scripts/make-dataset imagenet DIR makes a set";
       return std::nullopt;
     }
+    if (std::string note = source->note(); !note.empty()) sets.notes.push_back(std::move(note));
     (train ? sets.train : sets.test) = dataset(std::move(source), request);
   }
   return sets;

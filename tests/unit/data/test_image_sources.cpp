@@ -76,6 +76,21 @@ TEST_CASE("shards are read as one list, and what is wrong in them names its reco
                            error));
   CHECK_FALSE(shard_source(folder.path(), "bad", 10, error)->read(0, error));
   CHECK_THAT(error, Contains("bad-00000-of-00001: record 0: no \"image/encoded\""));
+  // A shard that has nothing is told; it may have been cut off before its first record.
+  CHECK(source->note().empty());
+  const auto with_empty = [&](std::size_t shards) {
+    for (std::size_t i = 0; i < shards; ++i) {
+      const std::string record = i == 1 ? encode_record("x") : "";
+      CHECK(write_whole_file(folder.path() + "/" + shard_name("e", i, shards), record, error));
+    }
+    const auto found = shard_source(folder.path(), "e", 10, error);
+    for (std::size_t i = 0; i < shards; ++i)
+      std::filesystem::remove(folder.path() + "/" + shard_name("e", i, shards));
+    return found->note();
+  };
+  CHECK(with_empty(2) == folder.path() + "/e-00000-of-00002: no record in it");
+  CHECK(with_empty(4) ==
+        folder.path() + "/e-00000-of-00004: no record in it, nor in 2 more shards");
   REQUIRE(write_whole_file(folder.path() + "/train-00000-of-00002", "", error));
   CHECK_FALSE(shard_source(folder.path(), "train", 10, error));
   CHECK_THAT(error, Contains("shards train of two sets, 2 and 4"));
