@@ -157,6 +157,20 @@ TEST_CASE("text-nnlm begins with vectors of a file, and stops when it learns no 
   CHECK_THAT(column.err, Catch::Contains("sentences.csv"));
 }
 
+TEST_CASE("what a file says reaches the terminal in printable characters", "[train][text]") {
+  const TempFolder folder;
+  std::ofstream(folder.path() + "/sentences.csv") << "te\x1b[31mxt,\"la\nbel\"\nwords,1\n";
+  const std::string wrong =
+      folder.path() + "/sentences.csv:1: byte 0: no column 'text'; there is: 'te\\x1b[31mxt' " +
+      "'la\\nbel'; scripts/make-dataset text DIR makes a set\n";
+  const RunResult result = train_text("2", folder.path(), {});
+  CHECK(result.exit_code == 66);
+  CHECK_THAT(result.err, Catch::Contains("[0]<stderr>:train: " + wrong));
+  const RunResult tape = run({.args = {build_path("train-tape"), folder.path()}});
+  CHECK(tape.exit_code == 66);
+  CHECK(tape.err == "train-tape: " + wrong);
+}
+
 TEST_CASE("the text lab's own loop learns the same on one rank and on four", "[train][text]") {
   const TempFolder folder;
   const std::string data = reviews(folder, "3000");

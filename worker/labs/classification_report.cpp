@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/printable.h"
+
 namespace hvdrun {
 namespace {
 
@@ -48,7 +50,7 @@ std::string classification_report(const ConfusionMatrix& matrix,
   std::vector<std::string> shown;
   std::size_t width = std::string("weighted mean").size();
   for (std::size_t label = 0; label < matrix.classes; ++label) {
-    shown.push_back(label < names.size() ? names[label] : std::to_string(label));
+    shown.push_back(label < names.size() ? printable(names[label]) : std::to_string(label));
     width = std::max(width, shown.back().size());
   }
   std::string text = padded("class", width, false) + " precision    recall        f1   support\n";

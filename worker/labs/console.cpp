@@ -9,6 +9,8 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "common/printable.h"
+
 namespace hvdrun {
 namespace {
 
@@ -173,7 +175,7 @@ void Console::report(const std::string& text) {
 void Console::warn(const std::string& text) {
   if (silent_) return;
   clear_bar();
-  std::fprintf(stderr, "train: %s\n", text.c_str());
+  std::fprintf(stderr, "train: %s\n", printable(text, text.size()).c_str());
 }
 
 }  // namespace hvdrun

@@ -9,6 +9,7 @@
 #include <hvd/torch.h>
 #include <malloc.h>
 
+#include "common/printable.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/models/model.h"
@@ -22,6 +23,9 @@ using namespace hvdrun;
 constexpr std::size_t kStep = 128;  // sentences of all ranks, or the most below that they divide
 constexpr double kRate = 0.004;     // of all ranks
 constexpr std::uint64_t kSeed = 1;
+
+constexpr const char* kUsage =
+    "usage: train-tape [DIR [EPOCHS]], with DIR/sentences.csv and 1 to 1000";
 
 struct TapeOptions {
   std::string directory = "data/text";
@@ -93,7 +97,7 @@ void run(const TapeOptions& options) {
   agree(error, exit_no_input);
   if (hvd::rank() == 0)
     for (const std::string& note : data->notes)
-      std::fprintf(stderr, "train-tape: %s\n", note.c_str());
+      std::fprintf(stderr, "train-tape: %s\n", printable(note, note.size()).c_str());
   const std::size_t of_rank = kStep / static_cast<std::size_t>(hvd::size());
   if (of_rank == 0) error = std::to_string(kStep) + " ranks at most, one sentence each";
   if (data->train->size() < kStep)
@@ -155,10 +159,8 @@ void run(const TapeOptions& options) {
   if (hvd::rank() == 0) std::printf("test accuracy %.2f %%\n", 100 * understood);
 }
 
-int report(const std::exception& trouble, int code) {
-  const std::string text = trouble.what();
-  if (!text.empty())
-    std::fprintf(stderr, "train-tape: %s\n", text.substr(0, text.find('\n')).c_str());
+int report(const std::string& text, int code) {
+  if (!text.empty()) std::fprintf(stderr, "train-tape: %s\n", printable(text, text.size()).c_str());
   return code;
 }
 
@@ -170,18 +172,22 @@ int main(int argc, char** argv) {
   try {
     keep_memory();
     hvd::init();
-    const bool good = parse(argc, argv, options);
-    agree(good ? "" : "usage: train-tape [DIR [EPOCHS]], with DIR/sentences.csv and 1 to 1000",
-          exit_usage);
-    run(options);
+    const std::string word = argc > 1 ? argv[1] : "";
+    if (word == "--help" || word == "-h") {
+      if (hvd::rank() == 0) std::printf("%s; unless given data/text and 4\n", kUsage);
+    } else {
+      agree(parse(argc, argv, options) ? "" : kUsage, exit_usage);
+      run(options);
+    }
   } catch (const Quit& quit) {
-    code = report(quit, quit.exit_code());
+    code = report(quit.what(), quit.exit_code());
     try {
       hvd::barrier();  // the one that says why is heard before anybody leaves
     } catch (const std::exception&) {
     }
   } catch (const std::exception& trouble) {
-    code = report(trouble, exit_failed);
+    const std::string text = trouble.what();
+    code = report(text.substr(0, text.find('\n')), exit_failed);  // LibTorch appends a backtrace
   }
   hvd::shutdown();
   return code;

@@ -10,6 +10,7 @@
 #include <vector>
 #include <zlib.h>
 
+#include "common/printable.h"
 #include "worker/data/split_mix.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/checkpoint.h"
@@ -332,10 +333,12 @@ class TrainingRun {
   std::vector<hvd::LearningRateSchedule> schedules_;
 };
 
+// Words of a damaged file may be in it.
 void complain(const std::string& text) {
-  // Torch appends a backtrace; the first line says it.
-  std::fprintf(stderr, "train: %s\n", text.substr(0, text.find('\n')).c_str());
+  std::fprintf(stderr, "train: %s\n", printable(text, text.size()).c_str());
 }
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // Whoever exits first makes the launcher end the others. The one that says why must be heard
 // before.
@@ -363,11 +366,11 @@ int run_training(const TrainOptions& options) {
     hvd::shutdown();
     return exit_no_input;
   } catch (const c10::Error& error) {
-    complain(error.what_without_backtrace());
+    complain(first_line(error.what_without_backtrace()));
     hvd::shutdown();
     return exit_failed;
   } catch (const std::exception& error) {
-    complain(error.what());
+    complain(first_line(error.what()));
     hvd::shutdown();
     return exit_failed;
   }
@@ -378,10 +381,10 @@ int run_training(const TrainOptions& options) {
 int run_description(const TrainOptions& options) {
   ParsedOptions described{std::nullopt, exit_ok, {}};
   try {
-    described.text =
-        describe_model(*find_model(options.model), options.shape, options.data.image_size);
+    described.text = describe_model(*find_model(options.model), options.shape, options.recipe,
+                                    options.data.image_size);
   } catch (const std::exception& error) {
-    complain(error.what());
+    complain(first_line(error.what()));  // torch appends a backtrace
     return exit_failed;
   }
   return report_options(described);
