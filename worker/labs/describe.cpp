@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "worker/labs/layer_walk.h"
+#include "worker/labs/recipe_text.h"
 
 namespace hvdrun {
 namespace {
@@ -32,7 +33,7 @@ std::string layer_line(const std::string& name, const std::string& kind, const s
 
 }  // namespace
 
-std::string describe_model(const ModelInfo& info, const ModelShape& shape,
+std::string describe_model(const ModelInfo& info, const ModelShape& shape, const Recipe& recipe,
                            std::int64_t image_size) {
   const auto model = info.make(shape);
   const std::vector<Layer> layers =
@@ -41,7 +42,8 @@ std::string describe_model(const ModelInfo& info, const ModelShape& shape,
   std::size_t name_width = 5;
   for (const Layer& layer : layers) name_width = std::max(name_width, layer.name.size());
   std::string text = std::string(info.name) + ": " + info.summary + "\ndata: " + info.data.name +
-                     "\nsource: " + info.source + "\n\n" +
+                     "\nsource: " + info.source +
+                     "\nrecipe: " + recipe_text(recipe, shape.dropout) + "\n\n" +
                      layer_line("layer", "kind", "output of one", "parameters", name_width);
   for (const Layer& layer : layers) {
     text += layer_line(layer.name.empty() ? "-" : layer.name, layer.kind, shape_text(layer.shape),

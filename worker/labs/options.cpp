@@ -21,8 +21,9 @@ constexpr const char* kUsage =
     "Usage: train [options]\n"
     "       hvdrun -np 4 train [options]\n\n"
     "Trains a model, alone or with other ranks. --list names the models, --describe shows the\n"
-    "layers of one. scripts/make-dataset makes a set where the real one is not at hand. Numbers\n"
-    "in brackets are those of mnist-cnn; every model has its own (docs/labs). --batch_size is\n"
+    "layers and the recipe of one. scripts/make-dataset makes a set where the real one is not at "
+    "hand. Numbers\n"
+    "in brackets are those of mnist-cnn; every model has its own (--describe). --batch_size is\n"
     "--batch-size, and so on.\n\nOptions";
 
 void require(bool condition, const std::string& text) {
@@ -114,7 +115,11 @@ TrainOptions put_together(const po::parsed_options& parsed, const std::string& m
         row.put(options, option.value.empty() ? "" : option.value.front());
   }
   check(options, given);
-  check_shape(*find_model(model_name), options.shape);
+  const ModelInfo& model = *find_model(model_name);
+  check_shape(model, options.shape);
+  require(options.data.image_size >= model.smallest_image,
+          "--image-size: " + model_name + " takes " + std::to_string(model.smallest_image) +
+              " at least, not " + std::to_string(options.data.image_size));
   return options;
 }
 

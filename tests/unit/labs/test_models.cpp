@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -181,12 +182,29 @@ TEST_CASE("synthetic images have the size that was asked for", "[models]") {
 }
 
 TEST_CASE("a description has a line for each layer and the sum", "[models]") {
-  const std::string text = describe_model(*find_model("mnist-cnn"), {});
+  const std::string text = describe_model(*find_model("mnist-cnn"), {}, {});
   CHECK_THAT(text, Contains("\nconv1  Conv2d        [1, 10, 24, 24]            260\n"));
   CHECK_THAT(text, Contains("\n-      MaxPool2d     [1, 10, 12, 12]              0\n"));
   CHECK_THAT(text, Contains("\nfc2    Linear        [1, 10]                    510\n"));
   CHECK_THAT(text, Contains("\ntotal ") && Contains(" 21840\n"));
-  CHECK(std::count(text.begin(), text.end(), '\n') == 12);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 13);
+}
+
+TEST_CASE("the smallest photograph that a model takes is known", "[models]") {
+  constexpr std::int64_t kSmallestOption = 32;
+  for (const ModelInfo& info : models()) {
+    if (!info.data.photographs) continue;
+    CAPTURE(info.name, info.smallest_image);
+    ModelShape shape = info.shape;
+    shape.width = 2;
+    const auto model = info.make(shape);
+    model->eval();
+    const torch::NoGradGuard no_grad;
+    const std::int64_t side = std::max(info.smallest_image, kSmallestOption);
+    CHECK(model->forward(torch::zeros({1, 3, side, side})).size(0) == 1);
+    if (info.smallest_image > kSmallestOption)
+      CHECK_THROWS(model->forward(torch::zeros({1, 3, side - 1, side - 1})));
+  }
 }
 
 TEST_CASE("dropout 0 leaves nothing to chance", "[models]") {

@@ -321,6 +321,8 @@ TEST_CASE("a wrong option is named in one line, exit code 64", "[options]") {
        "--depth takes 10, 16, 22 and so on in steps of 6, not 12"},
       {{"--model", "wrn-16-10", "--depth", "4"}, "in steps of 6, not 4"},
       {{"--model", "wrn-16-10", "--width", "0"}, "--width takes 1 to 1000, not 0"},
+      {{"--model", "alexnet-owt", "--image-size", "62"},
+       "--image-size: alexnet-owt takes 63 at least, not 62"},
       {{"--target-accuracy", "85"}, "--target-accuracy takes a number from 0 to below 1, not 85"},
       {{"--optimizer", "rmsprop"},
        "unknown optimizer 'rmsprop'; there is: sgd, adam, novograd, lamb"},

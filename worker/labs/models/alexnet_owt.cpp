@@ -61,6 +61,7 @@ ModelInfo alexnet_owt() {
   info.shape.dropout = 0.5;
   info.shape.width = 64;
   info.shape.classes = 1000;
+  info.smallest_image = 63;  // of a smaller one the poolings leave nothing
   info.recipe.epochs = 90;
   info.recipe.lr = 0.00125;  // 0.01 at 256 images a step
   info.recipe.momentum = 0.9;

@@ -38,8 +38,9 @@ struct ModelInfo {
   Recipe recipe = {};
   // What is wrong with a depth or a width; empty: nothing. Null: any will do.
   std::string (*refuse)(const ModelShape& shape) = nullptr;
-  bool classes_of_data = false;  // there are as many as the data has
-  bool reports_classes = false;  // at the end, how well each is found
+  std::int64_t smallest_image = 0;  // rows and columns of a photograph; 0: any will do
+  bool classes_of_data = false;     // there are as many as the data has
+  bool reports_classes = false;     // at the end, how well each is found
 };
 
 const std::vector<ModelInfo>& models();
