@@ -9,6 +9,7 @@
 namespace hvdrun {
 
 // Makes the model and sends one example through it; a photograph has sides of `image_size` pixels.
+// `recipe` is only told.
 std::string describe_model(const ModelInfo& info, const ModelShape& shape, const Recipe& recipe,
                            std::int64_t image_size = 224);
 

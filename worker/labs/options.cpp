@@ -21,10 +21,9 @@ constexpr const char* kUsage =
     "Usage: train [options]\n"
     "       hvdrun -np 4 train [options]\n\n"
     "Trains a model, alone or with other ranks. --list names the models, --describe shows the\n"
-    "layers and the recipe of one. scripts/make-dataset makes a set where the real one is not at "
-    "hand. Numbers\n"
-    "in brackets are those of mnist-cnn; every model has its own (--describe). --batch_size is\n"
-    "--batch-size, and so on.\n\nOptions";
+    "layers and the recipe of one. scripts/make-dataset makes a set where the real one is not\n"
+    "at hand. Numbers in brackets are those of mnist-cnn; every model has its own (--describe).\n"
+    "--batch_size is --batch-size, and so on.\n\nOptions";
 
 void require(bool condition, const std::string& text) {
   if (!condition) throw std::invalid_argument(text);
