@@ -45,9 +45,18 @@ HostJob::HostJob(const Cluster& cluster, std::vector<std::string> words, std::si
   begin();
 }
 
+HostJob::~HostJob() {
+  if (process_.wait(0ms) != -1) return;
+  const std::string marker = marker_.first + "=" + marker_.second;
+  for (const ProcessInfo& info : cluster_.processes("node1"))
+    if (info.name == "hvdrun" && info.environ.find(marker) != std::string::npos)
+      ::kill(info.pid, SIGKILL);
+}
+
 bool HostJob::kill(const std::string& host, const std::string& who) const {
-  for (const ProcessInfo& info : cluster_.processes(host))
-    if (info.name == who || info.cmdline.starts_with(who)) return ::kill(info.pid, SIGKILL) == 0;
+  for (const auto limit = Clock::now() + 10s; Clock::now() < limit; ::usleep(1'000))
+    for (const ProcessInfo& info : cluster_.processes(host))
+      if (info.name == who || info.cmdline.starts_with(who)) return ::kill(info.pid, SIGKILL) == 0;
   return false;
 }
 

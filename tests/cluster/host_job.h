@@ -28,7 +28,14 @@ class HostJob {
   HostJob(const Cluster& cluster, std::vector<std::string> words, std::size_t ranks,
           std::vector<std::string> within = {});
 
-  // Kills the process that fits (its name, or the begin of its command line); false: there is none.
+  // A job that has not ended is killed: what runs it on node1 would leave hvdrun there, to be found
+  // by the next job.
+  ~HostJob();
+  HostJob(const HostJob&) = delete;
+  HostJob& operator=(const HostJob&) = delete;
+
+  // Kills the process that fits (its name, or the begin of its command line), as soon as there is
+  // one: who said "ready" may not yet be the program that it will be. False: none within 10 s.
   bool kill(const std::string& host, const std::string& who) const;
   // From now on everything is timed.
   void begin() { begin_ = Clock::now(); }
