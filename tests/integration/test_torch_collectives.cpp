@@ -1,4 +1,4 @@
-// <hvd/torch.h> on real ranks; what is asked stands in torch_probe.cpp.
+// <hvd/torch.h> on real ranks; what is asked stands in the files of torch_probes.h.
 #include <random>
 #include <string>
 
@@ -14,9 +14,9 @@ using namespace std::chrono_literals;
 TEST_CASE("tensors, optimizers and their states do on ranks what they promise", "[torch]") {
   for (const char* const ranks : {"1", "2", "3"}) {
     const TempFolder folder;
-    const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), folder.path()},
-               {.limit = 120s});
+    const RunResult result = hvdrun(
+        {"-np", ranks, build_path("tests/integration/torch_probe"), "tensors", folder.path()},
+        {.limit = 120s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);
@@ -27,7 +27,7 @@ TEST_CASE("tensors, optimizers and their states do on ranks what they promise", 
 TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "[torch]") {
   for (const char* const ranks : {"1", "2", "3", "4"}) {
     const RunResult result = hvdrun(
-        {"-np", ranks, build_path("tests/integration/torch_options_probe")}, {.limit = 120s});
+        {"-np", ranks, build_path("tests/integration/torch_probe"), "options"}, {.limit = 120s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);
@@ -37,8 +37,9 @@ TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "
 
 TEST_CASE("options of the optimizer together compute what one process would", "[torch]") {
   for (const char* const ranks : {"1", "2", "3", "4"}) {
-    const RunResult result = hvdrun(
-        {"-np", ranks, build_path("tests/integration/torch_combination_probe")}, {.limit = 120s});
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "combination"},
+               {.limit = 120s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);
@@ -50,7 +51,7 @@ TEST_CASE("halves of a job share states, metrics and batches in process sets", "
   for (const char* const ranks : {"2", "3", "4"}) {
     const TempFolder folder;
     const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_set_probe"), folder.path()},
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "set", folder.path()},
                {.limit = 60s});
     INFO("np " << ranks << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
@@ -62,7 +63,7 @@ TEST_CASE("rows with handles, submitted and waited for in any order", "[torch]")
   for (const char* const ranks : {"1", "2", "3"}) {
     const std::string seed = std::to_string(std::random_device()() % 100000);
     const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_async_probe"), seed, "8"},
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "async", seed, "8"},
                {.limit = 60s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO("seed " << seed << "\n" << result.out << result.err);
@@ -74,7 +75,7 @@ TEST_CASE("rows with handles, submitted and waited for in any order", "[torch]")
 TEST_CASE("gradients go back through collectives", "[torch]") {
   for (const char* const ranks : {"1", "2", "3"}) {
     const RunResult result = hvdrun(
-        {"-np", ranks, build_path("tests/integration/torch_gradient_probe")}, {.limit = 60s});
+        {"-np", ranks, build_path("tests/integration/torch_probe"), "gradient"}, {.limit = 60s});
     INFO("np " << ranks << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
@@ -86,7 +87,7 @@ TEST_CASE("a training goes on after errors, to the bits of one without", "[torch
     RunOptions options{.limit = 60s};
     options.env.emplace_back("OMP_NUM_THREADS", "1");
     const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_elastic_probe")}, options);
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "elastic"}, options);
     INFO("np " << ranks << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
   }

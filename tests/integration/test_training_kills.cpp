@@ -6,7 +6,7 @@ namespace hvdrun::test {
 namespace {
 
 TEST_CASE("whoever is killed in a training is named by all others", "[soak][torch][kill]") {
-  check_killed_ranks("trainings", {build_path("tests/integration/torch_kill_probe")});
+  check_killed_ranks("trainings", {build_path("tests/integration/torch_probe"), "kill"});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Operations on rows with handles, on every rank of a real job: many under way at once, submitted
 // and waited for in an order of each rank's own, against what each rank can compute by itself. The
-// first difference ends the rank with its words and exit code 1.
+// first difference ends the rank with its words and exit code 1. Takes a seed and a number of
+// rounds.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -11,11 +12,11 @@
 #include <hvd/torch.h>
 
 #include "tests/integration/probe_checks.h"
+#include "tests/integration/torch_probes.h"
 
+namespace hvdrun::test::async_probe {
 namespace {
 
-using hvdrun::test::error_of;
-using hvdrun::test::expect;
 using torch::Tensor;
 
 enum class Kind { gather, scatter, exchange, sparse, gathers, scatters, sum, count };
@@ -255,13 +256,15 @@ void check_handle_join() {
 
 }  // namespace
 
-int main(int count, char** arguments) {
-  return hvdrun::test::run_checks([&] {
-    const auto seed = static_cast<unsigned>(count > 1 ? std::atoi(arguments[1]) : 1);
-    const int rounds = count > 2 ? std::atoi(arguments[2]) : 8;
+int run(const Arguments& arguments) {
+  return run_checks([&] {
+    const auto seed = static_cast<unsigned>(std::stoul(arguments.at(0)));
+    const int rounds = std::stoi(arguments.at(1));
     if (hvd::rank() == 0) std::printf("seed %u, %d rounds\n", seed, rounds);
     check_random_orders(seed, rounds, 24);
     check_handle_mismatches();
     check_handle_join();
   });
 }
+
+}  // namespace hvdrun::test::async_probe

@@ -13,11 +13,11 @@
 #include <hvd/torch.h>
 
 #include "tests/integration/probe_checks.h"
+#include "tests/integration/torch_probes.h"
 
+namespace hvdrun::test::combination_probe {
 namespace {
 
-using hvdrun::test::error_of;
-using hvdrun::test::expect;
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
 using Inner = torch::optim::Optimizer;
@@ -363,11 +363,13 @@ void check_early_stop() {
 
 }  // namespace
 
-int main() {
-  return hvdrun::test::run_checks([&] {
+int run(const Arguments& /*arguments*/) {
+  return run_checks([&] {
     check_combinations();
     check_beside_joined();
     check_nothing_negotiated();
     check_early_stop();
   });
 }
+
+}  // namespace hvdrun::test::combination_probe

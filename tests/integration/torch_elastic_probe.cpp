@@ -6,6 +6,9 @@
 
 #include <hvd/torch.h>
 
+#include "tests/integration/torch_probes.h"
+
+namespace hvdrun::test::elastic_probe {
 namespace {
 
 enum class Fault { none, mismatch, own };
@@ -94,7 +97,7 @@ bool check(const char* what, const Trained& trained, const Trained& expected, in
 
 }  // namespace
 
-int main() {
+int run(const Arguments& /*arguments*/) {
   try {
     hvd::init();
     const Trained whole = train(Fault::none);
@@ -105,7 +108,9 @@ int main() {
     hvd::shutdown();
     return good ? 0 : 1;
   } catch (const std::exception& error) {
-    std::printf("torch_elastic_probe: %s\n", error.what());
+    std::printf("torch_probe elastic: %s\n", error.what());
     return 2;
   }
 }
+
+}  // namespace hvdrun::test::elastic_probe

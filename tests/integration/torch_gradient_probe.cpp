@@ -9,13 +9,13 @@
 #include <hvd/torch.h>
 
 #include "tests/integration/probe_checks.h"
+#include "tests/integration/torch_probes.h"
 
+namespace hvdrun::test::gradient_probe {
 namespace {
 
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
-using hvdrun::test::error_of;
-using hvdrun::test::expect;
 
 // What rank r has; a leaf that requires a gradient.
 Tensor leaf(int rank, std::int64_t rows) {
@@ -241,8 +241,8 @@ void check_values() {
 
 }  // namespace
 
-int main() {
-  return hvdrun::test::run_checks([&] {
+int run(const Arguments& /*arguments*/) {
+  return run_checks([&] {
     // Unnamed, named, and once more by the order that is remembered.
     for (const char* const prefix : {"", "a", "a"})
       for (const Case& one : cases()) check_gradient(one, *prefix == '\0' ? "" : prefix + one.name);
@@ -252,3 +252,5 @@ int main() {
     check_values();
   });
 }
+
+}  // namespace hvdrun::test::gradient_probe

@@ -9,6 +9,9 @@
 
 #include <hvd/torch.h>
 
+#include "tests/integration/torch_probes.h"
+
+namespace hvdrun::test::kill_probe {
 namespace {
 
 using KillClock = std::chrono::steady_clock;
@@ -51,11 +54,13 @@ int train_until_lost() {
 
 }  // namespace
 
-int main() {
+int run(const Arguments& /*arguments*/) {
   try {
     return train_until_lost();
   } catch (const std::exception& error) {
-    std::printf("torch_kill_probe: %s\n", error.what());
+    std::printf("torch_probe kill: %s\n", error.what());
     return 1;
   }
 }
+
+}  // namespace hvdrun::test::kill_probe

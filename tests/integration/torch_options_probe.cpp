@@ -10,11 +10,11 @@
 #include <hvd/torch.h>
 
 #include "tests/integration/probe_checks.h"
+#include "tests/integration/torch_probes.h"
 
+namespace hvdrun::test::options_probe {
 namespace {
 
-using hvdrun::test::error_of;
-using hvdrun::test::expect;
 using torch::Tensor;
 
 // Each rank begins with another tensor and waits for them in the opposite order.
@@ -382,8 +382,8 @@ void check_sparse_gradients() {
 
 }  // namespace
 
-int main() {
-  return hvdrun::test::run_checks([&] {
+int run(const Arguments& /*arguments*/) {
+  return run_checks([&] {
     check_names();
     check_shapes();
     check_process_sets();
@@ -394,3 +394,5 @@ int main() {
     check_sparse_gradients();
   });
 }
+
+}  // namespace hvdrun::test::options_probe

@@ -9,11 +9,11 @@
 #include <hvd/torch.h>
 
 #include "tests/integration/probe_checks.h"
+#include "tests/integration/torch_probes.h"
 
+namespace hvdrun::test::set_probe {
 namespace {
 
-using hvdrun::test::error_of;
-using hvdrun::test::expect;
 using torch::Tensor;
 
 struct Half {
@@ -176,8 +176,8 @@ void check_batch_norm(const Half& own, torch::nn::BatchNormOptions options) {
 
 }  // namespace
 
-int main(int /*argc*/, char** argv) {
-  return hvdrun::test::run_checks([&] {
+int run(const Arguments& arguments) {
+  return run_checks([&] {
     if (hvd::size() == 1) return;
     const Half own = half();
     check_parameters(own);
@@ -185,9 +185,11 @@ int main(int /*argc*/, char** argv) {
     check_state(own);
     check_metrics(own);
     check_warm_up(own);
-    check_checkpoint(own, argv[1]);
+    check_checkpoint(own, arguments.at(0));
     check_batch_norm(own, torch::nn::BatchNormOptions(3));
     check_batch_norm(own, torch::nn::BatchNormOptions(3).momentum(c10::nullopt));
     hvd::barrier();
   });
 }
+
+}  // namespace hvdrun::test::set_probe

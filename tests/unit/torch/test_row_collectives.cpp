@@ -1,4 +1,5 @@
-// What is refused, and what stays on this rank; tests/integration/torch_probe.cpp has real ranks.
+// What is refused, and what stays on this rank; tests/integration/torch_tensors_probe.cpp has real
+// ranks.
 #include "tests/unit/torch/catch_with_torch.h"
 #include "tests/unit/torch/fake_collectives.h"
 
