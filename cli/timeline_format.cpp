@@ -181,7 +181,7 @@ void TimelineFormat::note(Writer& to, std::string_view name, std::uint64_t now,
                           std::string_view rest) {
   if (!std::exchange(to.rank.notes_named, true)) name_lane(to, kNotesLane, "cycles");
   to.out.add(R"({"ph":"i","name":")" + std::string(name) + R"(","ts":)" + to_us(now) +
-             place_of(to.number, kNotesLane) + R"(,"s":"p")" + std::string(rest) + "}");
+             place_of(to.number, kNotesLane) + R"(,"s":"t")" + std::string(rest) + "}");
 }
 
 TimelineFormat::Lane* TimelineFormat::lane_of(Writer& to, const std::string& tensor) {

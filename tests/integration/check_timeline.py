@@ -31,6 +31,8 @@ def check(path):
             continue
         assert pid in processes and threads[tid][0] == pid, event
         counts[pid, threads[tid][1], event["name"]] += 1
+        # Marks of any other scope are drawn elsewhere, not on the thread that they name.
+        assert event["ph"] != "i" or event["s"] == "t", event
         if event["ph"] == "X":
             assert event["dur"] >= 0
             begin = round(event["ts"] * 1000)
