@@ -207,9 +207,9 @@ void check_handle_mismatches() {
     const std::string text = error_of([&] { hvd::synchronize_all(handle); });
     expect(text == what, text + ", not " + what);
   };
-  ends(sparse, "sparse_allreduce: rank 0 has Float [2, 2], 2 sparse dimensions, but " + rank +
-                   " has Float [3, 3], 2 sparse dimensions");
-  ends(exchange, "alltoall: rank 0 has Float [0, 2], but " + rank + " has Float [0, 3]");
+  ends(sparse, "sparse_allreduce: rank 0 has Float [2, 2], 2 sparse dimensions, average, but " +
+                   rank + " has Float [3, 3], 2 sparse dimensions, average");
+  ends(exchange, "alltoall: rank 0 has Float [*, 2], but " + rank + " has Float [*, 3]");
   ends(group, "grouped_allgather 'gs'" + sides);
   ends(scatter, "reducescatter" + sides);
   good.check(under_way);
@@ -220,7 +220,7 @@ void check_handle_mismatches() {
   // Groups of other lengths; what comes after them matches again.
   const std::vector<Tensor> other(last ? 2 : 1, torch::ones({2}));
   const std::string lengths = error_of([&] { hvd::grouped_allgather(other, {"lengths", {}, {}}); });
-  expect(lengths.find("'lengths.") != lengths.npos && lengths.find(rank) != lengths.npos,
+  expect(lengths.find("'lengths'") != lengths.npos && lengths.find(rank) != lengths.npos,
          "groups of other lengths: " + lengths);
   expect(hvd::synchronize(hvd::allgather_async(torch::ones({1}))).size(0) == hvd::size(),
          "after groups of other lengths");
@@ -248,6 +248,17 @@ void check_handle_join() {
            "sparse_allreduce_async while rank 0 has joined");
     expect(hvd::synchronize(gather).equal(torch::cat(rows)),
            "allgather_async while rank 0 has joined");
+    // What falls to rank 0 is lost, and goes back as zeros.
+    const auto whole = torch::ones({hvd::size(), 2}, torch::requires_grad());
+    const auto more = torch::ones({hvd::size()}, torch::requires_grad());
+    Tensor expected = torch::ones({hvd::size(), 2});
+    expected[0].zero_();
+    hvd::reducescatter(whole, hvd::ReduceOp::sum).sum().backward();
+    expect(whole.grad().equal(expected), "back through a reducescatter beside a joined rank");
+    const auto parts = hvd::grouped_reducescatter({whole, more}, hvd::ReduceOp::sum);
+    (parts[0].sum() + parts[1].sum()).backward();
+    expect(whole.grad().equal(expected * 2) && more.grad().equal(expected.select(1, 0)),
+           "back through a grouped one");
   }
   hvd::join();
   before.check(handle);

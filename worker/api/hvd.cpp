@@ -89,6 +89,7 @@ Operation plain(OpKind kind, const hvd::OperationOptions& options) {
   operation.kind = kind;
   operation.name = options.name;
   operation.shape = options.shape;
+  operation.description = options.description;
   if (options.device == hvd::Device::cpu || kind == OpKind::barrier) return operation;
   operation.device = std::make_shared<hvdrun::DeviceUse>();
   operation.device->stream = static_cast<hvdrun::cuda::Stream>(options.stream);

@@ -124,6 +124,11 @@ std::vector<std::string> ProcessSets::exchange(const std::string& own) {
 // An error on every rank where they said different things.
 void ProcessSets::agree(const std::string& own, const char* call) {
   const std::vector<std::string> said = exchange(own);
+  for (std::size_t rank = 0; rank < said.size(); ++rank)
+    if (said[rank].empty())
+      throw Error(ErrorCode::mismatch,
+                  std::string(call) + ": rank " + std::to_string(rank) +
+                      " has joined (hvd::join); it takes all ranks of the job");
   for (std::size_t rank = 1; rank < said.size(); ++rank)
     if (said[rank] != said[0])
       throw Error(ErrorCode::mismatch, std::string(call) + ": rank 0 called it for " + said[0] +

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -300,6 +301,7 @@ std::uint64_t fingerprint_of(const Operation& operation) {
 }
 
 std::string describe(const Operation& operation) {
+  if (!operation.description.empty()) return operation.description;
   if (operation.device && operation.device->split) return "add_process_set(on GPUs)";
   Descriptor what{.count = elements_of(operation), .kind = operation.kind};
   if (operation.kind != OpKind::barrier) what.type = operation.reduction.type;
@@ -307,7 +309,10 @@ std::string describe(const Operation& operation) {
   if (operation.kind == OpKind::broadcast)
     what.detail =
         static_cast<std::uint32_t>(operation.root_name >= 0 ? operation.root_name : operation.root);
-  if (operation.kind == OpKind::alltoall) what.count = 0;
+  if (operation.kind == OpKind::alltoall)
+    what.count = 0;
+  else if (!operation.counts.empty())
+    what.count = std::accumulate(operation.counts.begin(), operation.counts.end(), std::size_t{0});
   std::string text = describe(what);
   std::string more;
   if (!operation.shape.empty() && operation.kind != OpKind::barrier)

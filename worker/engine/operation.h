@@ -35,6 +35,8 @@ struct Operation {
   std::string name = {};
   // Of the tensor; ranks must agree on it, too. May be left out.
   std::vector<std::int64_t> shape = {};
+  // What the caller called, where that is another thing; empty: this.
+  std::string description = {};
   // Null: the buffers are memory of the host. Of a barrier: see GpuSplit.
   std::shared_ptr<DeviceUse> device = {};
 };

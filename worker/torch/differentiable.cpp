@@ -95,9 +95,10 @@ at::Tensor sum_of_own_rows(const at::Tensor& gradient, const std::vector<std::in
   for (const std::int64_t one : rows)
     counts.push_back(static_cast<std::size_t>(one * row_elements));
   at::Tensor output = empty_like_rows(input, rows[place]);
+  hvd::OperationOptions own = placed(options, input);
+  own.shape.clear();
   hvd::reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
-                      check_tensor("allgather", input), hvd::ReduceOp::sum, {},
-                      without_shape(options, input));
+                      check_tensor("allgather", input), hvd::ReduceOp::sum, {}, own);
   return output;
 }
 

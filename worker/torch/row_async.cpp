@@ -53,7 +53,7 @@ namespace {
 struct RowPart {
   at::Tensor input;
   hvd::DataType type;
-  hvd::OperationOptions options;  // with the place of its memory, without a name
+  hvd::OperationOptions options;  // of the second step
   std::optional<c10::Stream> stream;
   Rows rows;
 };
@@ -111,7 +111,7 @@ RowPart row_part(const char* what, const at::Tensor& tensor, const hvd::Operatio
   const at::NoGradGuard no_grad;
   part.input = tensor.detach().to(wire_type(tensor.scalar_type(), compression)).contiguous();
   part.type = check_tensor(what, part.input);
-  part.options = without_shape(options, part.input);
+  part.options = second_step(options, part.input);
   part.stream = current_stream(tensor);
   return part;
 }
@@ -133,7 +133,7 @@ void step_after(const std::shared_ptr<RowSteps>& steps, hvd::Handle before,
 void tell_mismatch(const Job& job, std::size_t part) {
   const at::Tensor& tensor = job->parts[part].input;
   const bool is_alltoall = job->told.size() != job->parts.size();
-  job->own = said(words(is_alltoall ? tensor.slice(0, 0, 0) : tensor));
+  job->own = said(is_alltoall ? words_of_rows(tensor) : words(tensor));
   job->everybodys.resize(job->ranks);
   hvd::OperationOptions named = job->options;
   named.name = name_of(*job);
@@ -172,8 +172,11 @@ void submit_parts(const Job& job) {
     }
     job->steps->rows_of_ranks.push_back(std::move(counted));
     hvd::OperationOptions options = part.options;
-    options.name =
-        parts == 1 ? name : name + "_" + std::to_string(i + 1) + "of" + std::to_string(parts);
+    if (parts > 1) {
+      options.name = name + "_" + std::to_string(i + 1) + "of" + std::to_string(parts);
+    } else if (options.name.empty()) {
+      options.name = name;
+    }
     const c10::OptionalStreamGuard guard(part.stream ? c10::optional<c10::Stream>(*part.stream)
                                                      : c10::nullopt);
     try {
@@ -203,9 +206,9 @@ hvd::TensorHandle handle_of(const Job& job, hvd::Handle first, std::size_t resul
 hvd::TensorHandle exchange_rows(const Job& job) {
   for (const RowPart& part : job->parts) job->told.push_back(part.rows);
   job->heard.resize(job->parts.size() * job->ranks);
-  const hvd::Handle first =
-      hvd::allgather_async(job->told.data(), job->heard.data(), job->told.size() * kFields,
-                           hvd::DataType::int64, part_of(job->options, "rows"));
+  const hvd::Handle first = hvd::allgather_async(
+      job->told.data(), job->heard.data(), job->told.size() * kFields, hvd::DataType::int64,
+      first_step(job->what, job->parts[0].input, job->parts.size() - 1, job->options));
   step_after(job->steps, first, [job] { submit_parts(job); });
   return handle_of(job, first, job->parts.size());
 }
@@ -273,6 +276,28 @@ struct SparseRows {
 };
 
 }  // namespace
+
+std::vector<at::Tensor> gathered_gradients(const std::vector<at::Tensor>& gradients,
+                                           const std::vector<std::int64_t>& rows,
+                                           const hvd::OperationOptions& options) {
+  const hvd::TensorHandle handle = hvd::grouped_allgather_async(gradients, options);
+  std::vector<at::Tensor> all = hvd::synchronize_all(handle);
+  const std::vector<std::vector<std::int64_t>>& came = handle.state().steps->rows_of_ranks;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].size(0) == rows[i]) continue;
+    at::Tensor whole = empty_like_rows(all[i], rows[i]).zero_();
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+    for (std::size_t rank = 0; rank < came[i].size(); ++rank) {
+      whole.narrow(0, to, came[i][rank]).copy_(all[i].narrow(0, from, came[i][rank]));
+      from += came[i][rank];
+      to += scattered_rows(whole, came[i].size(), rank);
+    }
+    all[i] = whole;
+  }
+  return all;
+}
+
 }  // namespace hvdrun
 
 namespace hvd {
@@ -322,10 +347,13 @@ std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& ten
       synchronize_all(grouped_reducescatter_async(tensors, op, scale, compression, options));
   if (!hvdrun::needs_gradient(tensors)) return outputs;
   const double factor = hvdrun::scattered_factor(op, scale, options);
+  std::vector<std::int64_t> rows;
+  rows.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) rows.push_back(tensor.size(0));
   hvdrun::set_backward("grouped_reducescatter", tensors, outputs,
-                       [options, factor](const std::vector<at::Tensor>& gradients) {
-                         std::vector<at::Tensor> all =
-                             grouped_allgather(gradients, hvdrun::backward_options(options));
+                       [options, factor, rows](const std::vector<at::Tensor>& gradients) {
+                         std::vector<at::Tensor> all = hvdrun::gathered_gradients(
+                             gradients, rows, hvdrun::backward_options(options));
                          for (at::Tensor& one : all) one = one * factor;
                          return all;
                        });
@@ -356,8 +384,9 @@ TensorHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int
     return alltoallv_async(part.input.data_ptr(), sends.data(), output.data_ptr(), receives.data(),
                            part.type, named);
   };
-  const Handle first = alltoall_async(job->told.data(), job->heard.data(), hvdrun::kFields,
-                                      DataType::int64, hvdrun::part_of(options, "rows"));
+  const Handle first =
+      alltoall_async(job->told.data(), job->heard.data(), hvdrun::kFields, DataType::int64,
+                     hvdrun::first_step("alltoall", tensor, 0, options));
   hvdrun::step_after(job->steps, first, [job] { hvdrun::submit_parts(job); });
   return hvdrun::handle_of(job, first, 1);
 }
@@ -377,9 +406,10 @@ TensorHandle sparse_allreduce_async(const at::Tensor& tensor, ReduceOp op,
     std::vector<hvdrun::SparseRows> heard;
   };
   const auto exchange = std::make_shared<Exchange>();
-  exchange->told = {job->parts[0].rows,
-                    hvdrun::said(hvdrun::words(mine) + ", " + std::to_string(mine.sparse_dim()) +
-                                 " sparse dimensions")};
+  exchange->told = {
+      job->parts[0].rows,
+      hvdrun::said(hvdrun::words(mine) + ", " + std::to_string(mine.sparse_dim()) +
+                   " sparse dimensions, " + (op == ReduceOp::sum ? "sum" : "average"))};
   exchange->heard.resize(job->ranks);
   job->submit = hvdrun::submit_gather;
   job->steps->finish = [sizes = mine.sizes().vec(), op,
@@ -394,7 +424,7 @@ TensorHandle sparse_allreduce_async(const at::Tensor& tensor, ReduceOp op,
   };
   const Handle first =
       allgather_async(&exchange->told, exchange->heard.data(), sizeof(hvdrun::SparseRows),
-                      DataType::uint8, hvdrun::part_of(options, "sparse"));
+                      DataType::uint8, hvdrun::first_step("sparse_allreduce", mine, 0, options));
   hvdrun::step_after(job->steps, first, [job, exchange] {
     std::vector<hvdrun::Said> texts;
     for (const hvdrun::SparseRows& rank : exchange->heard) {

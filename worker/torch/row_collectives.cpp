@@ -5,6 +5,7 @@
 #include <hvd/torch.h>
 
 #include "worker/torch/differentiable.h"
+#include "worker/torch/row_async.h"
 #include "worker/torch/row_shapes.h"
 #include "worker/torch/tensor_types.h"
 
@@ -12,9 +13,9 @@ namespace hvdrun {
 namespace {
 
 // Only when somebody's do not fit: every rank sees that, so all of them come here.
-[[noreturn]] void mismatch(const char* what, const at::Tensor& tensor,
+[[noreturn]] void mismatch(const char* what, const std::string& text,
                            const hvd::OperationOptions& options) {
-  const Said mine = said(words(tensor));
+  const Said mine = said(text);
   std::vector<Said> all(static_cast<std::size_t>(ranks_of(options)));
   hvd::allgather(mine.data(), all.data(), mine.size(), hvd::DataType::uint8,
                  part_of(options, "shapes"));
@@ -25,10 +26,11 @@ std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor,
                              const hvd::OperationOptions& options) {
   const Rows mine = rows_of(what, tensor);
   std::vector<Rows> all(static_cast<std::size_t>(ranks_of(options)));
-  hvd::allgather(&mine, all.data(), kFields, hvd::DataType::int64, part_of(options, "rows"));
+  hvd::allgather(&mine, all.data(), kFields, hvd::DataType::int64,
+                 first_step(what, tensor, 0, options));
   // Where two ranks' differ, everybody's differ from those of one of the two.
   for (const Rows& other : all)
-    if (!other.fits(mine)) mismatch(what, tensor, options);
+    if (!other.fits(mine)) mismatch(what, words(tensor), options);
   return all;
 }
 
@@ -50,7 +52,7 @@ at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) 
   const at::Tensor input = tensor.contiguous();
   at::Tensor output = hvdrun::empty_like_rows(input, rows);
   allgatherv(input.data_ptr(), output.data_ptr(), counts.data(),
-             hvdrun::check_tensor("allgather", input), hvdrun::without_shape(options, input));
+             hvdrun::check_tensor("allgather", input), hvdrun::second_step(options, input));
   if (goes_back) {
     std::vector<std::int64_t> rows_of_ranks;
     rows_of_ranks.reserve(all.size());
@@ -70,7 +72,7 @@ at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFacto
   const std::vector<hvdrun::Rows> all = hvdrun::everybodys("reducescatter", tensor, options);
   for (const hvdrun::Rows& rank : all)
     if (!rank.has_joined() && rank.rows != tensor.size(0))
-      hvdrun::mismatch("reducescatter", tensor, options);
+      hvdrun::mismatch("reducescatter", hvdrun::words(tensor), options);
   const std::vector<std::size_t> counts = hvdrun::scattered_counts(tensor, all.size());
   const at::Tensor input =
       tensor.to(hvdrun::wire_type(tensor.scalar_type(), compression)).contiguous();
@@ -79,12 +81,14 @@ at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFacto
                                     static_cast<std::size_t>(hvdrun::place_in(options))));
   reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
                  hvdrun::check_tensor("reducescatter", input), op, scale,
-                 hvdrun::without_shape(options, input));
+                 hvdrun::second_step(options, input));
   output = output.to(tensor.scalar_type());
   if (goes_back) {
     const double factor = hvdrun::scattered_factor(op, scale, options);
+    const std::int64_t rows = tensor.size(0);
     hvdrun::set_backward("reducescatter", tensor, output, [=](const at::Tensor& gradient) {
-      return allgather(gradient, hvdrun::backward_options(options)) * factor;
+      return hvdrun::gathered_gradients({gradient}, {rows}, hvdrun::backward_options(options))[0] *
+             factor;
     });
   }
   return output;
@@ -102,10 +106,10 @@ AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t
   std::vector<hvdrun::Rows> heard(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) told[rank].rows = sent[rank];
   alltoall(told.data(), heard.data(), hvdrun::kFields, DataType::int64,
-           hvdrun::part_of(options, "rows"));
+           hvdrun::first_step("alltoall", tensor, 0, options));
   // When two ranks' tensors do not fit, everybody's differ from those of one of the two.
   for (const hvdrun::Rows& rank : heard)
-    if (!rank.fits(mine)) hvdrun::mismatch("alltoall", tensor.slice(0, 0, 0), options);
+    if (!rank.fits(mine)) hvdrun::mismatch("alltoall", hvdrun::words_of_rows(tensor), options);
 
   AlltoallResult result;
   std::vector<std::size_t> send_counts;
@@ -120,7 +124,7 @@ AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t
       input, std::accumulate(result.received_splits.begin(), result.received_splits.end(),
                              std::int64_t{0}));
   alltoallv(input.data_ptr(), send_counts.data(), result.tensor.data_ptr(), receive_counts.data(),
-            hvdrun::check_tensor("alltoall", input), hvdrun::without_shape(options, input));
+            hvdrun::check_tensor("alltoall", input), hvdrun::second_step(options, input));
   if (goes_back) {
     hvdrun::set_backward(
         "alltoall", tensor, result.tensor,

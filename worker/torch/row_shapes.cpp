@@ -35,6 +35,26 @@ std::string words(const at::Tensor& tensor) {
   return text.str();
 }
 
+std::string words_of_rows(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << at::toString(tensor.scalar_type()) << " [*";
+  for (std::int64_t i = 1; i < tensor.dim(); ++i) text << ", " << tensor.size(i);
+  text << ']';
+  return text.str();
+}
+
+hvd::OperationOptions first_step(const char* what, const at::Tensor& tensor, std::size_t more,
+                                 const hvd::OperationOptions& options) {
+  hvd::OperationOptions step = options;
+  step.shape.clear();
+  step.device = hvd::Device::cpu;
+  step.stream = nullptr;
+  step.description = std::string(what) + "(" + words(tensor);
+  if (more > 0) step.description += " and " + std::to_string(more) + " more";
+  step.description += ")";
+  return step;
+}
+
 Said said(const std::string& text) {
   Said all{};
   std::copy_n(text.begin(), std::min(text.size(), all.size() - 1), all.begin());
@@ -64,10 +84,10 @@ hvd::Error mismatch_of(const std::string& what, const std::vector<std::string>& 
                                         " has " + all[other]};
 }
 
-hvd::OperationOptions without_shape(const hvd::OperationOptions& options,
-                                    const at::Tensor& tensor) {
+hvd::OperationOptions second_step(const hvd::OperationOptions& options, const at::Tensor& tensor) {
   hvd::OperationOptions rows = placed(options, tensor);
   rows.shape.clear();
+  if (!rows.name.empty()) rows.name += ".data";
   return rows;
 }
 

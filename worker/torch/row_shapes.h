@@ -34,6 +34,8 @@ std::int64_t elements_of_row(const at::Tensor& tensor);
 
 // A tensor's dtype and shape; and as many of its characters as travel, filled with zeros.
 std::string words(const at::Tensor& tensor);
+// The same with a star for the rows, which ranks may have different numbers of.
+std::string words_of_rows(const at::Tensor& tensor);
 using Said = std::array<char, 256>;
 Said said(const std::string& text);
 std::vector<std::string> texts_of(const std::vector<Said>& all);
@@ -42,8 +44,12 @@ std::vector<std::string> texts_of(const std::vector<Said>& all);
 hvd::Error mismatch_of(const std::string& what, const std::vector<std::string>& all,
                        const hvd::OperationOptions& options);
 
-// Each rank has rows of its own.
-hvd::OperationOptions without_shape(const hvd::OperationOptions& options, const at::Tensor& tensor);
+// The first step of an operation on rows: it has the operation's name, so that it meets whatever
+// else another rank calls by that name; errors call it `what`, of this tensor and `more` others.
+hvd::OperationOptions first_step(const char* what, const at::Tensor& tensor, std::size_t more,
+                                 const hvd::OperationOptions& options);
+// The second step, in which the rows travel: each rank has its own.
+hvd::OperationOptions second_step(const hvd::OperationOptions& options, const at::Tensor& tensor);
 
 at::Tensor empty_like_rows(const at::Tensor& tensor, std::int64_t rows);
 

@@ -88,10 +88,11 @@ struct Group {
   at::Tensor sample;  // one of them
   std::vector<std::int64_t> shapes = {};
 
-  hvd::OperationOptions options(const hvd::OperationOptions& all) const {
+  // The first one has the name itself, so that it meets whatever else a rank calls by that name.
+  hvd::OperationOptions options(const hvd::OperationOptions& all, bool is_first) const {
     const std::string part = at::toString(type);
     hvd::OperationOptions own =
-        placed(part_of(all, sample.is_cuda() ? part + ".cuda" : part), sample);
+        placed(is_first ? all : part_of(all, sample.is_cuda() ? part + ".cuda" : part), sample);
     own.shape = shapes;
     return own;
   }
@@ -118,17 +119,21 @@ std::vector<Group> groups_of(const std::vector<TensorPart>& parts) {
 hvd::TensorHandle reduce_groups_async(std::shared_ptr<State> state, hvd::ReduceOp op,
                                       const hvd::ScaleFactors& scale,
                                       const hvd::OperationOptions& options) {
-  for (const Group& group : groups_of(state->parts))
-    state->handles.push_back(hvd::grouped_allreduce_async(group.buffers, group.data_type, op, scale,
-                                                          group.options(options)));
+  const std::vector<Group> groups = groups_of(state->parts);
+  for (const Group& group : groups)
+    state->handles.push_back(
+        hvd::grouped_allreduce_async(group.buffers, group.data_type, op, scale,
+                                     group.options(options, &group == &groups.front())));
   return hvd::TensorHandle(std::move(state));
 }
 
 std::vector<at::Tensor> reduce_groups(const std::shared_ptr<State>& state, hvd::ReduceOp op,
                                       const hvd::ScaleFactors& scale,
                                       const hvd::OperationOptions& options) {
-  for (const Group& group : groups_of(state->parts))
-    hvd::grouped_allreduce(group.buffers, group.data_type, op, scale, group.options(options));
+  const std::vector<Group> groups = groups_of(state->parts);
+  for (const Group& group : groups)
+    hvd::grouped_allreduce(group.buffers, group.data_type, op, scale,
+                           group.options(options, &group == &groups.front()));
   return state->take();
 }
 

@@ -86,6 +86,7 @@ hvd::OperationOptions part_of(const hvd::OperationOptions& options, const std::s
   hvd::OperationOptions one = options;
   if (!one.name.empty()) one.name += "." + part;
   one.shape.clear();
+  one.description.clear();
   one.device = hvd::Device::cpu;
   one.stream = nullptr;
   return one;

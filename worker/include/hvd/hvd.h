@@ -326,6 +326,9 @@ struct OperationOptions {
   // Of the tensor, if ranks are to agree on it; of a group's tensors one behind the other, with
   // kNextShape between.
   std::vector<std::int64_t> shape{};
+  // What errors say that was called, in place of the operation as it runs: for functions that are
+  // made of several. Not compared.
+  std::string description{};
   // The same on all ranks; a barrier has none. Error(unavailable) where this rank has no GPU.
   Device device = Device::cpu;
   // With Device::gpu: the cudaStream_t or CUstream (null: the default one) that the buffers are
