@@ -98,7 +98,7 @@ std::string describe_cause(const JobEnded& verdict) {
     case EndCause::early_exit:
       return who(verdict) + " exited with code 0" + after + ", but others still needed it";
     case EndCause::never_joined:
-      return verdict.text + ", where the others waited" + after;
+      return verdict.text + "; the others waited there, and the job was ended" + after;
     case EndCause::stalled:
       return "the job was ended" + after + " because " + verdict.text;
     case EndCause::timeout:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -9,6 +10,8 @@ namespace hvdrun {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr std::size_t kMostAlso = 4;
 
 bool is_over(std::uint64_t age_ms, milliseconds limit) {
   return limit.count() > 0 && age_ms >= static_cast<std::uint64_t>(limit.count());
@@ -90,11 +93,27 @@ std::optional<Stall> find_stall(const SurveyedRanks& ranks, const Membership& me
     if (a.age_ms != b.age_ms) return a.age_ms > b.age_ms;
     return a.tensor < b.tensor;
   };
+  std::vector<Stall> others;
   const auto tensors = gather(ranks);
   for (const auto& [key, waiting] : tensors) {
-    if (waiting.age_ms < limit) continue;
+    if (waiting.age_ms < limit / 2) continue;
     Stall stall = describe_stall(key, waiting, ranks, members);
-    if (!first || comes_first(stall, *first)) first = std::move(stall);
+    if (waiting.age_ms >= limit && (!first || comes_first(stall, *first))) {
+      if (first) others.push_back(std::move(*first));
+      first = std::move(stall);
+    } else {
+      others.push_back(std::move(stall));
+    }
+  }
+  if (!first) return {};
+  std::sort(others.begin(), others.end(), comes_first);
+  std::set<std::vector<std::uint32_t>> told{first->missing};
+  for (Stall& stall : others) {
+    if (stall.missing.empty() || !told.insert(stall.missing).second) continue;
+    if (first->also.size() < kMostAlso)
+      first->also.push_back(std::move(stall));
+    else
+      ++first->more;
   }
   return first;
 }

@@ -25,9 +25,14 @@ struct Stall {
   std::vector<std::uint32_t> too_many;  // that wait for more than they name, and do not name it
   std::vector<std::uint32_t> joined;    // that wait in hvd::join, and are not missing
   bool of_set = false;                  // a process set's: the ranks outside it are nowhere here
+  // Of those that other ranks are missing for the first, the oldest before: where ranks wait for
+  // each other, one alone does not show it. They have none of these themselves.
+  std::vector<Stall> also;
+  std::uint64_t more = 0;  // than these
 };
 
-// Nothing when no operation has waited for `at_least`.
+// Nothing when no operation has waited for `at_least`. Others that have been pending for half as
+// long belong to it.
 std::optional<Stall> find_stall(const SurveyedRanks& ranks, const Membership& members,
                                 std::chrono::milliseconds at_least);
 

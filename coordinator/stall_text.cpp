@@ -90,8 +90,7 @@ std::vector<std::string> first_ranks(const std::vector<std::uint32_t>& missing,
   return lines;
 }
 
-std::vector<std::string> stall_lines(const Stall& stall, const SurveyedRanks& ranks,
-                                     const Membership& members) {
+std::string stall_line(const Stall& stall) {
   std::string line = "tensor " + quoted_word(stall.tensor) + " waits since " + seconds_of(stall);
   if (stall.missing.empty() && stall.too_many.empty()) {
     line += stall.of_set           ? ", and every rank of the set has submitted it"
@@ -110,9 +109,17 @@ std::vector<std::string> stall_lines(const Stall& stall, const SurveyedRanks& ra
   if (stall.others > 0)
     line += "; " + std::to_string(stall.others) +
             (stall.others == 1 ? " other waits" : " others wait") + " with it";
-  std::vector<std::string> lines{std::move(line)};
+  return line;
+}
+
+std::vector<std::string> stall_lines(const Stall& stall, const SurveyedRanks& ranks,
+                                     const Membership& members) {
+  std::vector<std::string> lines{stall_line(stall)};
   for (std::string& more : first_ranks(stall.missing, ranks, members, true))
     lines.push_back(std::move(more));
+  for (const Stall& other : stall.also) lines.push_back("  also: " + stall_line(other));
+  if (stall.more > 0)
+    lines.push_back("  also: " + std::to_string(stall.more) + " more, for others");
   return lines;
 }
 

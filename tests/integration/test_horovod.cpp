@@ -88,7 +88,7 @@ TEST_CASE("a member that never comes to init is named, not the first who waited"
   };
   const RunResult never = with("exec sleep 100");
   CHECK(never.exit_code == 80);
-  CHECK(never.err.find("rank 1 never reached hvd.init, where the others waited") !=
+  CHECK(never.err.find("rank 1 never reached hvd.init; the others waited there") !=
         std::string::npos);
   const RunResult early = with("exit 0");
   CHECK(early.exit_code == 81);

@@ -66,7 +66,7 @@ TEST_CASE("a rank that never reaches init is named by those who waited", "[summa
       hvdrun({"-x", "HVD_INIT_TIMEOUT=1", "-np", "3", "sh", "-c",
               "[ $HVD_RANK = 1 ] && exec sleep 100; exec " + worker_probe() + " collectives"});
   CHECK(result.exit_code == 80);
-  CHECK(has(result.err, "rank 1 never reached hvd::init, where the others waited"));
+  CHECK(has(result.err, "rank 1 never reached hvd::init; the others waited there"));
 }
 
 TEST_CASE("the time of the whole job is limited", "[summary]") {

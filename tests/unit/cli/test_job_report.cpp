@@ -82,8 +82,10 @@ TEST_CASE("the other causes", "[report]") {
   CHECK_THAT(describe_cause(verdict), Catch::Contains("gpu1, gpu2"));
   verdict.cause = EndCause::never_joined;
   verdict.text = "rank 2 never reached hvd::init";
-  CHECK_THAT(describe_cause(verdict),
-             Catch::Contains("rank 2 never reached hvd::init, where the others waited"));
+  CHECK_THAT(
+      describe_cause(verdict),
+      Catch::Contains(
+          "rank 2 never reached hvd::init; the others waited there, and the job was ended after "));
   verdict.cause = EndCause::stalled;
   verdict.text = "tensor 'x' had waited 9 s for rank 2 on a";
   CHECK(describe_cause(verdict) ==

@@ -87,6 +87,30 @@ TEST_CASE_METHOD(StallFixture, "a rank that has joined is missing in process set
   CHECK(stall->joined.empty());
 }
 
+TEST_CASE_METHOD(StallFixture, "ranks that wait for each other are all told", "[stall]") {
+  says(0, {{"a", 61'000}, {"a too", 60'900}});
+  says(1, {{"b", 59'000}, {"new", 29'000}});
+  for (const std::uint32_t rank : {2U, 3U, 4U, 5U})
+    says(rank, {{"a", 60'000}, {"a too", 60'000}, {"b", 58'000}});
+  auto stall = find_stall(ranks, members, 60s);
+  REQUIRE(stall);
+  CHECK(stall->tensor == "a");
+  CHECK(stall->missing == Numbers{1});
+  REQUIRE(stall->also.size() == 1);  // "a too" is missing where "a" is
+  CHECK(stall->also[0].tensor == "b");
+  CHECK(stall->also[0].missing == Numbers{0});
+  CHECK(stall->also[0].waiting == Numbers{1, 2, 3, 4, 5});
+  CHECK(stall->more == 0);
+  // Each its own.
+  for (std::uint32_t rank = 0; rank < 6; ++rank)
+    says(rank, {{"own " + std::to_string(rank), 70'000 - rank}});
+  stall = find_stall(ranks, members, 60s);
+  CHECK(stall->tensor == "own 0");
+  REQUIRE(stall->also.size() == 4);
+  CHECK(stall->also[3].tensor == "own 4");
+  CHECK(stall->more == 1);
+}
+
 TEST_CASE_METHOD(StallFixture, "only what ranks say of now counts", "[stall]") {
   says(0, {{"old", 99'000}}).answered = false;
   CHECK_FALSE(find_stall(ranks, members, 60s));

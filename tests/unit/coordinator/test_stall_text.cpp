@@ -46,6 +46,22 @@ TEST_CASE_METHOD(StallFixture, "a warning names tensor, ranks, hosts and what th
   CHECK(warning.named[1].picture.probe.rank == 4);
 }
 
+TEST_CASE_METHOD(StallFixture, "a warning names what else waits, for others", "[stall]") {
+  says(1, {{"grad.8", 60'500}}, "grad.8");
+  Stall stall = stall_of({0}, {1});
+  Stall other = stall_of({1}, {0, 2});
+  other.tensor = "grad.8";
+  other.others = 2;
+  stall.also = {other};
+  stall.more = 3;
+  const Lines lines = stall_warning(stall, false, ranks, members).lines;
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[2] ==
+        "  also: tensor 'grad.8' waits since 61 s for rank 0, 2; submitted by rank 1; 2 others "
+        "wait with it");
+  CHECK(lines[3] == "  also: 3 more, for others");
+}
+
 TEST_CASE_METHOD(StallFixture, "ranks of every state say what became of them", "[stall]") {
   Membership fresh({{"a", 6}});
   fresh.assign(6);
