@@ -52,6 +52,8 @@ enum class MessageType : std::uint16_t {
   rank_stalled = 39,
   survey_ranks = 40,
   rank_pictures = 41,
+  // rendezvous, too
+  peer_gave_up = 42,
   // worker <-> agent
   worker_join = 48,
   worker_topology = 49,

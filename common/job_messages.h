@@ -231,11 +231,16 @@ struct RankTrouble {
   std::uint32_t rank = 0;
   Errc code{};
   std::string text;
+  // As in CollectiveFailed.
+  std::uint32_t process_set = 0;
+  bool gives_up = false;
   template <class V>
   void visit(V& v) {
     v(rank);
     v(code);
     v(text);
+    v(process_set);
+    v(gives_up);
   }
 };
 

@@ -24,6 +24,23 @@ struct PeerLost {
   }
 };
 
+// Coordinator -> agent -> workers: a rank of another host has given up the collectives of a process
+// set, which the others may be waiting in, or come to later.
+struct PeerGaveUp {
+  static constexpr auto kType = MessageType::peer_gave_up;
+  std::uint32_t rank = 0;
+  std::uint32_t process_set = 0;  // its id; 0: all ranks
+  Errc code{};
+  std::string text;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+    v(process_set);
+    v(code);
+    v(text);
+  }
+};
+
 // Fences of an epoch are numbered from 0. A worker counts those of its own line; the agent puts the
 // epoch's number in on the way up, once for all ranks of its host, and the worker's on the way
 // down. The blob is rank 0's; everybody else's is empty.
@@ -216,10 +233,14 @@ struct CollectiveFailed {
   static constexpr auto kType = MessageType::collective_failed;
   Errc code{};
   std::string text;
+  std::uint32_t process_set = 0;  // as in PeerGaveUp
+  bool gives_up = false;          // none of this process set can run on this rank any more
   template <class V>
   void visit(V& v) {
     v(code);
     v(text);
+    v(process_set);
+    v(gives_up);
   }
 };
 

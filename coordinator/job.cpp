@@ -132,6 +132,7 @@ Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now)
   RankTrouble message;
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
+  if (message.gives_up) tell_peers_given_up(message);
   causes_.trouble(message.rank, message.code, std::move(message.text), init_of(message.rank, now));
   return Errc::ok;
 }
@@ -141,6 +142,7 @@ Errc Job::on_ranks_joined(std::uint32_t host, const Frame& frame) {
   if (decode(frame.payload, message)) return Errc::malformed;
   for (const std::uint32_t rank : message.ranks) {
     if (!membership_.owns(host, rank)) return Errc::malformed;
+    given_up_.clear();  // of a job within the job, which has ended
     set_state(rank, RankState::joined);
   }
   if (membership_.joined() == membership_.size()) send_progress();
@@ -165,6 +167,18 @@ void Job::tell_peers_lost(std::uint32_t rank, const std::string& reason) {
   for (std::uint32_t host = 0; host < hosts_.size(); ++host)
     if (host != own_host && hosts_[host].ready && !hosts_[host].lost)
       to_agent(host, PeerLost{rank, false, reason});
+}
+
+// Ranks of its own host see it in their shared memory. The first rank's reason is enough: told of
+// each, a failure that all ranks meet would cost ranks x hosts messages.
+void Job::tell_peers_given_up(const RankTrouble& trouble) {
+  constexpr std::size_t kMostSets = 1024;
+  if (given_up_.size() == kMostSets || !given_up_.insert(trouble.process_set).second) return;
+  PeerGaveUp message{trouble.rank, trouble.process_set, trouble.code, trouble.text};
+  if (message.text.size() > limits::kMaxTrouble) message.text.resize(limits::kMaxTrouble);
+  const std::uint32_t own_host = membership_.ranks()[trouble.rank].place.host;
+  for (std::uint32_t host = 0; host < hosts_.size(); ++host)
+    if (host != own_host && hosts_[host].ready && !hosts_[host].lost) to_agent(host, message);
 }
 
 Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) {

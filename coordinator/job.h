@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,6 +122,7 @@ class Job {
   void describe_missing(const InitWatch& init, const SurveyedRanks& ranks, TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);
+  void tell_peers_given_up(const RankTrouble& trouble);
   void send_answers(const std::vector<Store::Answer>& answers);
   void send_progress();
   std::string host_name(std::uint32_t host) const { return membership_.hosts()[host].name; }
@@ -157,6 +159,7 @@ class Job {
   std::string own_address_ = "127.0.0.1";     // until somebody has come from elsewhere
   JobState state_ = JobState::waiting;
   bool launched_ = false;
+  std::set<std::uint32_t> given_up_;  // process sets; the hosts have been told
   FirstCause causes_;
   HostChecks checks_;
   JobEnded verdict_;

@@ -5,6 +5,9 @@
 //   engine_probe late            the last rank submits another tensor than the rest
 //   engine_probe late-set        rank 0 waits for the last one in a set of the two
 //   engine_probe late-joined     rank 0 has joined, and all others wait for the last one
+//   engine_probe too-late KIND   the last rank comes when the others' time is over; prints what
+//   each
+//                                rank is told. KIND allreduce, broadcast, barrier or set
 //   engine_probe join            each rank has another number of batches
 //   engine_probe sets            process sets, across hosts too
 //   engine_probe set-timeline    the same names in two process sets at once
@@ -106,6 +109,37 @@ void late_for_joined() {
   if (hvd::rank() == hvd::size() - 1) never();
   float value = 1;
   hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"grad.7"});
+}
+
+void too_late(const std::string& kind) {
+  const bool last = hvd::rank() == hvd::size() - 1;
+  float value = 1;
+  const hvd::ProcessSet ends = hvd::add_process_set({0, hvd::size() - 1});
+  hvd::barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  std::string text = "no error";
+  try {
+    if (last) std::this_thread::sleep_for(std::chrono::seconds(3));
+    if (kind == "allreduce")
+      hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"grad.7"});
+    else if (kind == "broadcast")
+      hvd::broadcast(&value, 1, hvd::size() - 1, {"grad.7"});
+    else if (kind == "barrier")
+      hvd::barrier();
+    else if (hvd::process_set_rank(ends) >= 0)
+      hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum, {}, {"grad.7", ends});
+  } catch (const hvd::Error& error) {
+    text = (error.code() == hvd::ErrorCode::timeout ? "too late: " : "another error: ") +
+           std::string(error.what());
+  }
+  if (kind == "set") {
+    // The others are as they were.
+    std::this_thread::sleep_until(begin + std::chrono::seconds(4));
+    hvd::allreduce(&value, &value, 1, hvd::ReduceOp::sum);
+  }
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+  std::this_thread::sleep_until(begin + std::chrono::seconds(6));  // nobody has left by then
 }
 
 void join() {
@@ -245,6 +279,7 @@ int main(int argc, char** argv) {
     if (mode == "late") late();
     if (mode == "late-set") late_in_set();
     if (mode == "late-joined") late_for_joined();
+    if (mode == "too-late") too_late(value);
     if (mode == "join") join();
     if (mode == "sets") sets();
     if (mode == "timeline") timeline(value);

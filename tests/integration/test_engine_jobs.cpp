@@ -194,5 +194,21 @@ TEST_CASE("a job that has nothing to do does nothing", "[engine]") {
   CHECK(std::distance(std::sregex_iterator(result.out.begin(), result.out.end(), idle), {}) == 3);
 }
 
+TEST_CASE("a rank that comes when the others' time is over is told so", "[engine]") {
+  const auto hosts = GENERATE(kOneHost, kTwoHosts);
+  const std::string kind = GENERATE("allreduce", "broadcast", "barrier", "set");
+  CAPTURE(hosts, kind);
+  std::vector<std::string> args{"-x", "HVD_COLLECTIVE_TIMEOUT=2"};
+  args.insert(args.end(), hosts.begin(), hosts.end());
+  const RunResult result = probe(args, {"too-late", kind});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  const std::size_t ranks = kind == "set" ? 2 : 3;
+  CHECK(lines_with(result.out, "too late: ") == ranks);
+  CHECK_THAT(result.out, Catch::Contains("waited 2 s for rank 2"));
+  CHECK(lines_with(result.out, "waited 2 s for rank ") == ranks);
+  CHECK(lines_with(result.out, "no error") == 3 - ranks);
+}
+
 }  // namespace
 }  // namespace hvdrun::test

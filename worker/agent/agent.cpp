@@ -198,6 +198,8 @@ void Agent::on_control(const Frame& frame) {
       return with(SurveyRanks{}, [&](const auto& m) { workers_server_->survey(m.request); });
     case MessageType::peer_lost:
       return with(PeerLost{}, [&](const auto& m) { workers_server_->peer_lost(m); });
+    case MessageType::peer_gave_up:
+      return with(PeerGaveUp{}, [&](const auto& m) { workers_server_->peer_gave_up(m); });
     default:
       return give_up();
   }

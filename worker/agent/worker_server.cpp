@@ -159,7 +159,8 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
     case MessageType::collective_failed: {
       CollectiveFailed message;
       if (decode(frame.payload, message)) return Errc::malformed;
-      up(RankTrouble{rank, message.code, std::move(message.text)});
+      up(RankTrouble{rank, message.code, std::move(message.text), message.process_set,
+                     message.gives_up});
       return Errc::ok;
     }
     case MessageType::timeline_batch:
@@ -320,6 +321,10 @@ void WorkerServer::store_value(const StoreValue& message) {
 void WorkerServer::peer_lost(const PeerLost& message) {
   for (const auto& [rank, line] : lines_)
     if (rank != message.rank) down(rank, message);
+}
+
+void WorkerServer::peer_gave_up(const PeerGaveUp& message) {
+  for (const auto& [rank, line] : lines_) down(rank, message);
 }
 
 void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reason) {

@@ -65,6 +65,7 @@ class WorkerServer {
   void store_ack(const StoreAck& message);
   void store_value(const StoreValue& message);
   void peer_lost(const PeerLost& message);
+  void peer_gave_up(const PeerGaveUp& message);
   // Asks all that have joined what they wait for.
   void survey(std::uint64_t request);
   // The process that has joined as this rank, by its own word; 0: none has.

@@ -72,7 +72,7 @@ Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options, std::
   }
 }
 
-EngineOptions Job::engine_options(const CoreShare& share) {
+EngineOptions Job::engine_options(const CoreShare& share, int set) {
   EngineOptions options;
   options.timeout = collective_timeout_;
   options.share = share;
@@ -82,7 +82,11 @@ EngineOptions Job::engine_options(const CoreShare& share) {
   options.gpu_connect_timeout = init_timeout_;
   if (!line_) return options;
   AgentLine& line = *line_;
-  options.on_failed = [&line](const hvd::Error& error) { line.report(error); };
+  options.on_failed = [&line, set](const hvd::Error& error) {
+    // Of these the others may not know, and nothing runs here after them.
+    const bool gives_up = error.code() == ErrorCode::timeout || error.code() == ErrorCode::internal;
+    line.report(error, gives_up ? std::optional(static_cast<std::uint32_t>(set)) : std::nullopt);
+  };
   options.timeline = timeline_.get();
   const WorkerTopology& topology = line.topology();
   const auto teller =
@@ -168,10 +172,10 @@ void Job::stay_alone(const EnvironmentLookup& lookup) {
     return std::unique_ptr<Communicator>(make_self_communicator());
   };
   factory.connected = [](const RankSet&, std::uint32_t) {};
-  factory.engine = [this](const RankSet&, std::unique_ptr<Communicator> communicator) {
-    return std::make_unique<Engine>(std::move(communicator), engine_options({}));
+  factory.engine = [this](const RankSet& set, std::unique_ptr<Communicator> communicator) {
+    return std::make_unique<Engine>(std::move(communicator), engine_options({}, set.id));
   };
-  auto world = std::make_unique<Engine>(make_self_communicator(), engine_options({}));
+  auto world = std::make_unique<Engine>(make_self_communicator(), engine_options({}, 0));
   sets_ = std::make_unique<ProcessSets>(std::move(world), 0, 1, std::move(factory));
 }
 
@@ -208,7 +212,7 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     line.set_events({});
     give_up(line, error);
   }
-  EngineOptions world_options = engine_options(share);
+  EngineOptions world_options = engine_options(share, 0);
   world_options.gpu_id = gpu_id;
   auto world = std::make_unique<Engine>(std::move(communicator), std::move(world_options));
   connector_ = std::make_unique<SetConnector>(line, host_counts_, generation, share, init_timeout_);
@@ -224,7 +228,7 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     connector_->connected(set, number);
   };
   factory.engine = [this, share](const RankSet& set, std::unique_ptr<Communicator> made) {
-    EngineOptions options = engine_options(share);
+    EngineOptions options = engine_options(share, set.id);
     options.rank_names = set.ranks;
     options.timeline_suffix = " in " + set.short_text();
     return std::make_unique<Engine>(std::move(made), std::move(options));
@@ -244,7 +248,10 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
                      sets_->abort(error);
                      if (gpu_) gpu_->abort(error);
                    },
-                   [this] { return stall_report(); }});
+                   [this] { return stall_report(); },
+                   [this](const PeerGaveUp& peer) {
+                     sets_->give_up(static_cast<int>(peer.process_set), gave_up_error(peer));
+                   }});
 }
 
 // That of this host's ranks, and with it that of all.

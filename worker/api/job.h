@@ -60,7 +60,8 @@ class Job {
             std::uint32_t generation, const EnvironmentLookup& lookup);
   void stay_alone(const EnvironmentLookup& lookup);
   void take_gpu(GpuChoice choice, const EnvironmentLookup& lookup);
-  EngineOptions engine_options(const CoreShare& share);
+  // `set`: the id of the process set.
+  EngineOptions engine_options(const CoreShare& share, int set);
   void record_timeline(const EnvironmentLookup& lookup, std::uint32_t generation);
   StallReport stall_report();
   std::unique_ptr<Communicator> connect(AgentLine& line, std::uint32_t generation,

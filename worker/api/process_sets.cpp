@@ -1,6 +1,7 @@
 #include "worker/api/process_sets.h"
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
 #include <utility>
 
@@ -94,7 +95,7 @@ void ProcessSets::check_new(const std::vector<int>& ranks, const std::string& na
   }
 }
 
-std::vector<std::string> ProcessSets::exchange(const std::string& own) {
+std::vector<std::string> ProcessSets::exchange(const std::string& own, const char* call) {
   Operation sizes;
   std::uint64_t size = own.size();
   std::vector<std::uint64_t> all(static_cast<std::size_t>(size_));
@@ -103,6 +104,7 @@ std::vector<std::string> ProcessSets::exchange(const std::string& own) {
   sizes.output = all.data();
   sizes.count = 1;
   sizes.reduction.type = hvd::DataType::int64;
+  sizes.description = call;
   world().run(sizes);
   Operation texts;
   texts.kind = OpKind::allgather;
@@ -111,6 +113,8 @@ std::vector<std::string> ProcessSets::exchange(const std::string& own) {
   texts.input = own.data();
   texts.output = joint.data();
   texts.reduction.type = hvd::DataType::uint8;
+  texts.varying_counts = true;
+  texts.description = call;
   world().run(texts);
   std::vector<std::string> parts;
   std::size_t begin = 0;
@@ -121,14 +125,33 @@ std::vector<std::string> ProcessSets::exchange(const std::string& own) {
   return parts;
 }
 
-// An error on every rank where they said different things.
-void ProcessSets::agree(const std::string& own, const char* call) {
-  const std::vector<std::string> said = exchange(own);
-  for (std::size_t rank = 0; rank < said.size(); ++rank)
+// An error on every rank where they said different things, or one of them called what makes no
+// sense. `look` returns what this rank calls it for, or throws that.
+template <class Look>
+void ProcessSets::agree(const char* call, const Look& look) {
+  constexpr char kRefuses = '!';
+  std::string own;
+  std::exception_ptr refusal;
+  try {
+    own = look();
+  } catch (const Error& error) {
+    refusal = std::current_exception();
+    own = error.what();
+    const std::string prefix = std::string(call) + ": ";
+    if (own.rfind(prefix, 0) == 0) own.erase(0, prefix.size());
+    own.insert(0, 1, kRefuses);
+  }
+  const std::vector<std::string> said = exchange(own, call);
+  if (refusal) std::rethrow_exception(refusal);
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    if (!said[rank].empty() && said[rank].front() == kRefuses)
+      throw Error(ErrorCode::mismatch, std::string(call) + ": rank " + std::to_string(rank) +
+                                           "'s call makes no sense: " + said[rank].substr(1));
     if (said[rank].empty())
       throw Error(ErrorCode::mismatch,
                   std::string(call) + ": rank " + std::to_string(rank) +
                       " has joined (hvd::join); it takes all ranks of the job");
+  }
   for (std::size_t rank = 1; rank < said.size(); ++rank)
     if (said[rank] != said[0])
       throw Error(ErrorCode::mismatch, std::string(call) + ": rank 0 called it for " + said[0] +
@@ -139,12 +162,15 @@ void ProcessSets::agree(const std::string& own, const char* call) {
 int ProcessSets::add(std::vector<int> ranks, const std::string& name) {
   const MutexLock one_at_a_time(changing_);
   std::sort(ranks.begin(), ranks.end());
-  check_new(ranks, name);
   auto set = std::make_shared<RankSet>();
   set->name = name;
   set->ranks = std::move(ranks);
   set->id = static_cast<int>(made_) + 1;
-  agree(set->text(), "add_process_set");
+  constexpr const char* kCall = "add_process_set";
+  agree(kCall, [&] {
+    check_new(set->ranks, name);
+    return set->text();
+  });
   const std::uint32_t number = ++made_;
   if (set->includes(rank_)) set->place = set->place_of(rank_);
   std::string failure;
@@ -167,15 +193,15 @@ int ProcessSets::add(std::vector<int> ranks, const std::string& name) {
   };
   std::string address;
   try_to([&] { address = factory_.listen(*set, number); });
-  const std::vector<std::string> all = exchange(address);
+  const std::vector<std::string> all = exchange(address, kCall);
   // Else the others would wait for a rank that does not listen.
-  throw_first(exchange(failure));
+  throw_first(exchange(failure, kCall));
   try_to([&] {
     std::vector<std::string> addresses;
     for (const int rank : set->ranks) addresses.push_back(all[static_cast<std::size_t>(rank)]);
     set->engine = factory_.engine(*set, factory_.connect(*set, number, addresses));
   });
-  const std::vector<std::string> failures = exchange(failure);
+  const std::vector<std::string> failures = exchange(failure, kCall);
   if (set->place >= 0) factory_.connected(*set, number);
   throw_first(failures);
   // Those outside the set take part, too.
@@ -190,9 +216,12 @@ int ProcessSets::add(std::vector<int> ranks, const std::string& name) {
 
 void ProcessSets::remove(int id) {
   const MutexLock one_at_a_time(changing_);
-  if (id == 0) invalid("remove_process_set: the global process set cannot be removed");
-  const std::shared_ptr<RankSet> set = at(id);
-  agree(set->text(), "remove_process_set");
+  std::shared_ptr<RankSet> set;
+  agree("remove_process_set", [&] {
+    if (id == 0) invalid("remove_process_set: the global process set cannot be removed");
+    set = at(id);
+    return set->text();
+  });
   if (set->engine) set->engine->shutdown();
   const MutexLock lock(mutex_);
   sets_.erase(id);
@@ -219,6 +248,13 @@ void ProcessSets::peer_gone(int rank, const Error& reason) {
   for (const auto& [id, set] : sets_)
     if (set->engine && set->includes(rank))
       set->engine->communicator().peer_gone(set->place_of(rank), reason);
+}
+
+void ProcessSets::give_up(int id, const Error& reason) {
+  const MutexLock lock(mutex_);
+  const auto found = sets_.find(id);
+  if (found != sets_.end() && found->second->engine)
+    found->second->engine->communicator().abort(reason);
 }
 
 void ProcessSets::abort(const Error& reason) {

@@ -68,14 +68,17 @@ class ProcessSets {
   std::vector<PendingReport> pending() HVD_EXCLUDES(mutex_);
 
   void peer_gone(int rank, const hvd::Error& reason) HVD_EXCLUDES(mutex_);
+  // A rank takes part in nothing of this process set any more; one that is not there is no error.
+  void give_up(int id, const hvd::Error& reason) HVD_EXCLUDES(mutex_);
   void abort(const hvd::Error& reason) HVD_EXCLUDES(mutex_);
   void shutdown() noexcept HVD_EXCLUDES(mutex_);
 
  private:
   void check_new(const std::vector<int>& ranks, const std::string& name) HVD_EXCLUDES(mutex_);
   // Every rank's text, in their order.
-  std::vector<std::string> exchange(const std::string& own);
-  void agree(const std::string& own, const char* call);
+  std::vector<std::string> exchange(const std::string& own, const char* call);
+  template <class Look>
+  void agree(const char* call, const Look& look);
 
   const std::shared_ptr<RankSet> world_;
   const int rank_;

@@ -52,6 +52,11 @@ hvd::Error peer_lost_error(const PeerLost& lost) {
           who + " is lost" + (lost.reason.empty() ? std::string() : ": " + lost.reason)};
 }
 
+hvd::Error gave_up_error(const PeerGaveUp& peer) {
+  return {peer.code == Errc::timeout ? ErrorCode::timeout : ErrorCode::internal,
+          "rank " + std::to_string(peer.rank) + " gave up: " + peer.text};
+}
+
 AgentLine::AgentLine(const WorkerEnvironment& environment, Deadline deadline)
     : socket_(connect_agent(environment.agent, deadline)),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -166,7 +171,7 @@ void AgentLine::drop_segment(std::string name) noexcept {
   }
 }
 
-void AgentLine::report(const hvd::Error& error) noexcept {
+void AgentLine::report(const hvd::Error& error, std::optional<std::uint32_t> given_up) noexcept {
   const Errc code = error.code() == ErrorCode::peer_lost  ? Errc::peer_lost
                     : error.code() == ErrorCode::timeout  ? Errc::timeout
                     : error.code() == ErrorCode::mismatch ? Errc::mismatch
@@ -175,7 +180,7 @@ void AgentLine::report(const hvd::Error& error) noexcept {
   try {
     const MutexLock lock(mutex_);
     if (lost_ || !is_joined_) return;
-    session_.collective_failed(code, error.what());
+    session_.collective_failed({code, error.what(), given_up.value_or(0), given_up.has_value()});
     flushed_ = false;
     wake();
     // Who does not catch the error is gone in a moment, and the I/O thread with it.
@@ -391,6 +396,12 @@ void AgentLine::dispatch(std::vector<SessionEvent> events) {
 void AgentLine::take_event(SessionEvent& event) {
   if (auto* fault = std::get_if<LineFault>(&event)) return lose(fault->text);
   if (auto* ask = std::get_if<StallAsk>(&event)) return answer_stall(ask->request);
+  if (auto* peer = std::get_if<PeerGaveUp>(&event)) {
+    // None can be given up before there are any.
+    const MutexLock lock(events_mutex_);
+    if (events_.peer_gave_up) events_.peer_gave_up(*peer);
+    return;
+  }
   auto* peer = std::get_if<PeerLost>(&event);
   {
     const MutexLock lock(mutex_);

@@ -30,6 +30,8 @@ struct LineEvents {
   std::function<void(const hvd::Error&)> line_lost;
   // The launcher asks what the engine waits for; the program's own threads may hang. Must not wait.
   std::function<StallReport()> stall_asked = {};
+  // A rank of another host comes to no collective of a process set any more.
+  std::function<void(const PeerGaveUp&)> peer_gave_up = {};
 };
 
 // The oldest events of this rank's timeline; nothing when there are none. Called by one thread at a
@@ -64,7 +66,10 @@ class AgentLine {
   // Nobody will ask for it again; the name begins with "mem/" and this rank. Waits for nothing.
   void drop_segment(std::string name) noexcept HVD_EXCLUDES(mutex_);
   // Tells the launcher why a collective failed here, for its summary; waits a moment at most.
-  void report(const hvd::Error& error) noexcept HVD_EXCLUDES(mutex_);
+  // `given_up`: the process set (0: all ranks) of which none can run here any more, so that ranks
+  // of other hosts need not wait for this one.
+  void report(const hvd::Error& error, std::optional<std::uint32_t> given_up = {}) noexcept
+      HVD_EXCLUDES(mutex_);
   // Tells the launcher that operations wait: when the oldest has waited for topology()'s
   // stall_warning, after each further such time, and once after stall_shutdown. Waits for nothing.
   void report_stall(const StallReport& report) noexcept HVD_EXCLUDES(mutex_);
@@ -143,5 +148,6 @@ class AgentLine {
 
 // The text of the error that operations fail with when `lost` is what they needed.
 hvd::Error peer_lost_error(const PeerLost& lost);
+hvd::Error gave_up_error(const PeerGaveUp& peer);
 
 }  // namespace hvdrun

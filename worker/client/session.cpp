@@ -68,9 +68,9 @@ void Session::drop_segment(std::string name) { send(SegmentDrop{std::move(name)}
 
 void Session::leave() { send(WorkerLeave{}); }
 
-void Session::collective_failed(Errc code, std::string text) {
-  if (text.size() > limits::kMaxTrouble) text.resize(limits::kMaxTrouble);
-  send(CollectiveFailed{code, std::move(text)});
+void Session::collective_failed(CollectiveFailed message) {
+  if (message.text.size() > limits::kMaxTrouble) message.text.resize(limits::kMaxTrouble);
+  send(message);
 }
 
 void Session::timeline(TimelineBatch batch) {
@@ -188,6 +188,14 @@ void Session::on_joined_frame(const Frame& frame) {
     }
     case MessageType::peer_lost: {
       PeerLost message;
+      if (!take(frame, message)) return;
+      if (message.rank >= job_size_)
+        return fault(Errc::malformed, "the agent named a rank that does not exist");
+      events_.emplace_back(std::move(message));
+      return;
+    }
+    case MessageType::peer_gave_up: {
+      PeerGaveUp message;
       if (!take(frame, message)) return;
       if (message.rank >= job_size_)
         return fault(Errc::malformed, "the agent named a rank that does not exist");

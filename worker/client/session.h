@@ -47,7 +47,8 @@ struct LineFault {
   std::string text;
 };
 
-using SessionEvent = std::variant<Joined, FenceOutcome, Reply, PeerLost, StallAsk, LineFault>;
+using SessionEvent =
+    std::variant<Joined, FenceOutcome, Reply, PeerLost, PeerGaveUp, StallAsk, LineFault>;
 
 class Session {
  public:
@@ -70,7 +71,7 @@ class Session {
   void drop_segment(std::string name);
   void leave();
   // Tells the agent why a collective failed here.
-  void collective_failed(Errc code, std::string text);
+  void collective_failed(CollectiveFailed message);
   // They get this rank's number.
   void timeline(TimelineBatch batch);
   void timeline(TimelineControl control);

@@ -147,8 +147,8 @@ void Meeting::sleep(std::size_t next) {
         // The missing may have come while we looked at the clock.
         const std::string missing = missing_ranks();
         if (missing.empty()) break;
-        fail({hvd::ErrorCode::timeout,
-              "waited " + seconds_text(options_.timeout) + " for " + missing});
+        fail_waiting({hvd::ErrorCode::timeout,
+                      "waited " + seconds_text(options_.timeout) + " for " + missing});
       }
       at_sync_point();
       futex_wait(header_.bell, seen, std::min<std::chrono::nanoseconds>(left, kSlice));
@@ -178,7 +178,13 @@ void Meeting::look_for_trouble() {
       if (gone_[rank] && !has_arrived(rank)) reason = gone_[rank];
   }
   std::size_t next = 0;
-  if (reason && !all_arrived(next)) fail(*reason);
+  if (reason && !all_arrived(next)) fail_waiting(*reason);
+}
+
+// Who comes later must not find that all have arrived, and go on with what has failed here.
+void Meeting::fail_waiting(const hvd::Error& reason) {
+  blocks_[rank_].lines[count_ % 2].arrived.store(0, std::memory_order_seq_cst);
+  fail(reason);
 }
 
 // What a rank that failed has told the others.

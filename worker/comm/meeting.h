@@ -7,6 +7,8 @@
 // lines and whatever else the others wrote before they arrived, until it arrives at b + 1 itself:
 // line b % 2 is written again for b + 2 only, which nobody begins before all have arrived at b + 1.
 //
+// A rank whose wait for b fails takes its arrival back: no later one can meet it there.
+//
 // So a rank that has arrived is needed no more for b, even when it is dead by the time a slow rank
 // looks: only ranks that have NOT arrived can fail a wait. That is what lets the last barrier of a
 // job succeed on the slow rank after the fast one has left.
@@ -116,6 +118,7 @@ class Meeting {
   std::string name_of(std::size_t rank) const { return "rank " + std::to_string(number_of(rank)); }
   void tell(const hvd::Error& reason);
   [[noreturn]] void fail(const hvd::Error& reason);
+  [[noreturn]] void fail_waiting(const hvd::Error& reason);
 
   MeetingHeader& header_;
   MeetingBlock* const blocks_;

@@ -68,6 +68,7 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<LaunchChecked>(code, "launch_checked");
   add<StartRanks>(code, "start_ranks");
   add<CollectiveFailed>(code, "collective_failed");
+  add<PeerGaveUp>(code, "peer_gave_up");
   add<RankStalled>(code, "rank_stalled");
   add<SurveyRanks>(code, "survey_ranks");
   add<RankPictures>(code, "rank_pictures");

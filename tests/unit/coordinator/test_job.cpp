@@ -237,6 +237,27 @@ TEST_CASE_METHOD(JobFixture, "an unclean loss is told to the other hosts only", 
   CHECK(lost[0].second.rank == 0);
 }
 
+TEST_CASE_METHOD(JobFixture,
+                 "the first rank that gives a process set up is told to the other hosts", "[job]") {
+  run();
+  from_agent(0, RankTrouble{0, Errc::mismatch, "allreduce: rank 0 called ..."});
+  CHECK(take_all<PeerGaveUp>().empty());
+  from_agent(0, RankTrouble{0, Errc::timeout, "allreduce: waited", 7, true});
+  from_agent(0, RankTrouble{1, Errc::timeout, "allreduce: waited, too", 7, true});
+  const auto told = take_all<PeerGaveUp>();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].first == 1);
+  CHECK(told[0].second.rank == 0);
+  CHECK(told[0].second.process_set == 7);
+  CHECK(told[0].second.code == Errc::timeout);
+  CHECK(told[0].second.text == "allreduce: waited");
+  from_agent(0, RankTrouble{0, Errc::timeout, "of all ranks", 0, true});
+  CHECK(take_all<PeerGaveUp>().size() == 1);
+  from_agent(0, RanksJoined{{0}});  // again: what was given up is of before
+  from_agent(0, RankTrouble{0, Errc::timeout, "of all ranks", 0, true});
+  CHECK(take_all<PeerGaveUp>().size() == 1);
+}
+
 TEST_CASE_METHOD(JobFixture, "frames that make no sense are faults", "[job]") {
   CHECK(from_agent(0, RankStarted{0, 1}) == Errc::unexpected_message);  // before ready
   run();
