@@ -24,6 +24,16 @@ TEST_CASE("tensors, optimizers and their states do on ranks what they promise", 
   }
 }
 
+TEST_CASE("calls that do not fit together, or make no sense, are told on all ranks", "[torch]") {
+  for (const char* const ranks : {"2", "3", "4"}) {
+    const RunResult result = hvdrun(
+        {"-np", ranks, build_path("tests/integration/torch_probe"), "mismatch"}, {.limit = 120s});
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+  }
+}
+
 TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "[torch]") {
   for (const char* const ranks : {"1", "2", "3", "4"}) {
     const RunResult result = hvdrun(

@@ -25,6 +25,9 @@ int run(const Arguments& arguments);
 namespace kill_probe {
 int run(const Arguments& arguments);
 }
+namespace mismatch_probe {
+int run(const Arguments& arguments);
+}
 namespace options_probe {
 int run(const Arguments& arguments);
 }

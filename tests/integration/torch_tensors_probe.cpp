@@ -75,110 +75,6 @@ void check_sparse() {
   expect(hvd::sparse_allreduce(none).to_dense().equal(torch::zeros({ranks, 4})), "nothing at all");
 }
 
-// Operations of different kinds and one name: nobody waits for what the others never call.
-void check_kinds() {
-  const bool last = hvd::rank() == hvd::size() - 1;
-  const std::string rank = "rank " + std::to_string(hvd::size() - 1);
-  const Tensor tensor = torch::ones({4, 2});
-  const hvd::OperationOptions x{"x", {}, {}};
-  const auto differ = [&](const std::string& one, const std::string& other, const auto& call,
-                          const auto& others) {
-    const std::string text = error_of([&] {
-      if (last)
-        others();
-      else
-        call();
-    });
-    const std::string what = "'x': rank 0 called " + one + ", but " + rank + " called " + other;
-    expect(text == what, text + ", not " + what);
-  };
-  const std::string reduced = "allreduce(float32, 8 elements, sum, shape [4, 2])";
-  const auto reduce = [&] {
-    hvd::allreduce(tensor, hvd::ReduceOp::sum, {}, hvd::Compression::none, x);
-  };
-  const auto reduce_group = [&](const std::vector<Tensor>& group) {
-    hvd::grouped_allreduce(group, hvd::ReduceOp::sum, {}, hvd::Compression::none, x);
-  };
-  const Tensor of_doubles = tensor.to(torch::kDouble);
-  differ(reduced, "allgather(Float [4, 2])", reduce, [&] { hvd::allgather(tensor, x); });
-  differ(reduced, "allgather(Float [4, 2])", reduce,
-         [&] { hvd::synchronize(hvd::allgather_async(tensor, x)); });
-  differ(
-      "broadcast(float32, 8 elements, root 0, shape [4, 2])", "alltoall(Float [4, 2])",
-      [&] { hvd::broadcast(tensor, 0, x); },
-      [&] {
-        hvd::alltoall(tensor, std::vector<std::int64_t>(static_cast<std::size_t>(hvd::size())), x);
-      });
-  differ(reduced, "sparse_allreduce(Float [4, 2])", reduce,
-         [&] { hvd::sparse_allreduce(tensor.to_sparse(), hvd::ReduceOp::sum, x); });
-  differ(
-      "allreduce(float32, 16 elements, sum, shape [4, 2] [4, 2], 2 tensors)", reduced,
-      [&] {
-        reduce_group({tensor, tensor});
-      },
-      reduce);
-  differ(
-      reduced, "allreduce(float64, 8 elements, sum, shape [4, 2])",
-      [&] {
-        reduce_group({tensor, of_doubles});
-      },
-      [&] {
-        reduce_group({of_doubles, tensor});
-      });
-  differ(
-      "allgather(Float [4, 2])", "grouped_allgather(Float [4, 2] and 1 more)",
-      [&] { hvd::allgather(tensor, x); },
-      [&] {
-        hvd::grouped_allgather({tensor, tensor}, x);
-      });
-}
-
-// A difference is told on every rank, in the same words, and harms no later operation.
-void check_mismatches() {
-  if (hvd::size() == 1) return;
-  const bool last = hvd::rank() == hvd::size() - 1;
-  const std::string rank = "rank " + std::to_string(hvd::size() - 1);
-  const auto ends = [&](const std::string& text, const std::string& what) {
-    expect(text == what, text + ", not " + what);
-  };
-  const Tensor tensor = last ? torch::ones({4, 3}) : torch::ones({4, 2});
-  const std::string sides = ": rank 0 has Float [4, 2], but " + rank + " has Float [4, 3]";
-  ends(error_of([&] { hvd::allgather(tensor); }), "allgather" + sides);
-  ends(error_of([&] { hvd::reducescatter(tensor); }), "reducescatter" + sides);
-  const Tensor typed = torch::ones({2, 2}, last ? torch::kLong : torch::kFloat);
-  ends(error_of([&] { hvd::allgather(typed); }),
-       "allgather: rank 0 has Float [2, 2], but " + rank + " has Long [2, 2]");
-  std::vector<std::int64_t> splits(static_cast<std::size_t>(hvd::size()), 1);
-  const Tensor sent = torch::ones({hvd::size(), last ? 3 : 2});
-  ends(error_of([&] { hvd::alltoall(sent, splits); }),
-       "alltoall: rank 0 has Float [*, 2], but " + rank + " has Float [*, 3]");
-  hvd::SyncBatchNorm layer(last ? 4 : 3);
-  ends(error_of([&] {
-         layer->forward(torch::ones({2, last ? 4 : 3}));
-       }),
-       "SyncBatchNorm of " + std::to_string(last ? 4 : 3) +
-           " features: rank 0 called allgather(float32, 7 elements in all, shape [7]), but " +
-           rank + " called allgather(float32, 9 elements in all, shape [9])");
-  // Of a group each tensor's shape counts, not its elements alone; the job goes on.
-  const std::vector<Tensor> group = {torch::ones({5}),
-                                     last ? torch::ones({3, 2}) : torch::ones({2, 3})};
-  const std::string grouped = error_of([&] { hvd::grouped_allreduce(group); });
-  expect(grouped.find("[5] [2, 3]") != std::string::npos &&
-             grouped.find("[5] [3, 2]") != std::string::npos,
-         grouped);
-  hvd::grouped_allreduce({torch::ones({5}), torch::ones({2, 3})});
-  const Tensor sparse = torch::eye(last ? 3 : 2).to_sparse();
-  ends(error_of([&] { hvd::sparse_allreduce(sparse); }),
-       "sparse_allreduce: rank 0 has Float [2, 2], 2 sparse dimensions, average, but " + rank +
-           " has Float [3, 3], 2 sparse dimensions, average");
-  const auto op = last ? hvd::ReduceOp::sum : hvd::ReduceOp::average;
-  ends(error_of([&] { hvd::sparse_allreduce(torch::eye(2).to_sparse(), op); }),
-       "sparse_allreduce: rank 0 has Float [2, 2], 2 sparse dimensions, average, but " + rank +
-           " has Float [2, 2], 2 sparse dimensions, sum");
-  check_kinds();
-  check_rows();
-}
-
 // Trained on its own part of the rows, each rank gets what BatchNorm makes of all of them.
 void check_batch_norm(const std::vector<std::int64_t>& sizes, bool affine) {
   const int ranks = hvd::size();
@@ -466,7 +362,6 @@ int run(const Arguments& arguments) {
   return run_checks([&] {
     check_rows();
     check_sparse();
-    check_mismatches();
     check_training();
     check_states();
     check_batch_norms();

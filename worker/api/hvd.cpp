@@ -145,6 +145,7 @@ Operation allgatherv_operation(const void* input, void* output, const std::size_
                                const hvd::OperationOptions& options) {
   Operation operation = movement(OpKind::allgather, input, output, 0, type, options);
   operation.counts = counts_of(counts, target, "allgatherv");
+  operation.varying_counts = options.varying_counts;
   return operation;
 }
 
@@ -155,6 +156,7 @@ Operation reducescatterv_operation(const void* input, void* output, const std::s
   Operation operation =
       reduction(OpKind::reducescatter, input, output, 0, type, op, scale, options);
   operation.counts = counts_of(counts, target, "reducescatterv");
+  operation.varying_counts = options.varying_counts;
   return operation;
 }
 

@@ -14,6 +14,7 @@ namespace {
 hvd::OperationOptions of_bytes(hvd::OperationOptions options) {
   options.device = hvd::Device::cpu;
   options.stream = nullptr;
+  options.varying_counts = true;
   return options;
 }
 

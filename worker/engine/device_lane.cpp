@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "worker/engine/device_use.h"
+#include "worker/engine/fingerprint.h"
 #include "worker/gpu/gpu_error.h"
 
 namespace hvdrun {
@@ -104,8 +105,25 @@ void DeviceLane::run(const std::vector<const Operation*>& operations, const Call
 void DeviceLane::meet(const Operation& operation, const CallOptions& options) {
   if (operation.kind == OpKind::alltoall && !operation.counts.empty())
     agree_on_counts(operation, options);
+  else if (operation.varying_counts)
+    compare_counts(operation, options);
   else
     host_.barrier(options);
+}
+
+// Those that are no part of what the barrier compares.
+void DeviceLane::compare_counts(const Operation& operation, const CallOptions& options) {
+  Fingerprint print;
+  for (const std::size_t count : operation.counts) print.add(std::uint64_t{count});
+  const std::uint64_t own = print.value();
+  const auto ranks = static_cast<std::size_t>(host_.size());
+  const std::vector<std::size_t> ones(ranks, 1);
+  std::vector<std::uint64_t> all(ranks);
+  host_.allgather(&own, all.data(), ones.data(), hvd::DataType::int64, options);
+  for (std::size_t rank = 1; rank < ranks; ++rank)
+    if (all[rank] != all[0])
+      throw hvd::Error(ErrorCode::mismatch,
+                       rank_text(0) + " and " + rank_text(rank) + " have other counts");
 }
 
 // Of an alltoall each rank has counts of its own, and NCCL hangs where they do not fit.

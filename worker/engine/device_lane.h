@@ -71,6 +71,7 @@ class DeviceLane {
   class Loan;
 
   void meet(const Operation& operation, const CallOptions& options);
+  void compare_counts(const Operation& operation, const CallOptions& options);
   void agree_on_counts(const Operation& operation, const CallOptions& options);
   void connect(const CallOptions& options);
   void split(GpuSplit& wanted, const CallOptions& options);

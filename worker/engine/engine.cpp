@@ -152,7 +152,7 @@ void Engine::drive(const Entry* until, bool may_spin) {
     try {
       switch (step.kind) {
         case Scheduler::Step::Kind::run:
-          run_batch(step.batch, may_spin);
+          run_batch(step.batch, may_spin, Agreed::no);
           break;
         case Scheduler::Step::Kind::negotiate:
           negotiate();
@@ -183,7 +183,7 @@ void Engine::call_thens() {
 }
 
 // One that has failed in the communicator has failed on all ranks.
-void Engine::run_batch(const Entries& batch, bool may_spin) {
+void Engine::run_batch(const Entries& batch, bool may_spin, Agreed agreed) {
   std::exception_ptr failure;
   try {
     CallOptions options = call(Scheduler::fingerprint(batch), may_spin);
@@ -191,9 +191,15 @@ void Engine::run_batch(const Entries& batch, bool may_spin) {
     options.hooks = timeline.hooks();
     execute_batch(batch, options, timeline);
   } catch (const Differs&) {
-    const MutexLock lock(mutex_);
-    scheduler_.must_negotiate();
-    return;
+    if (agreed == Agreed::no) {
+      const MutexLock lock(mutex_);
+      scheduler_.must_negotiate();
+      return;
+    }
+    // In nothing but counts that vary, and would in each negotiation.
+    const hvd::Error named = difference_in(batch.front()->operation);
+    if (options_.on_failed) options_.on_failed(named);
+    failure = failure_of(named);
   } catch (const hvd::Error& error) {
     const hvd::Error named = name_error(batch.front()->operation, error);
     if (options_.on_failed) options_.on_failed(named);

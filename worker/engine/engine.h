@@ -119,7 +119,8 @@ class Engine {
   // Of the thread that has set running_.
   void drive(const Entry* until, bool may_spin) HVD_EXCLUDES(mutex_);
   void run_direct(const Operation& operation, const Scheduler::Direct& direct, bool may_spin);
-  void run_batch(const Entries& batch, bool may_spin) HVD_EXCLUDES(mutex_);
+  enum class Agreed : bool { no, yes };
+  void run_batch(const Entries& batch, bool may_spin, Agreed agreed) HVD_EXCLUDES(mutex_);
   void execute_batch(const Entries& batch, const CallOptions& options,
                      const BatchTimeline& timeline);
   void negotiate() HVD_EXCLUDES(mutex_);
@@ -127,6 +128,7 @@ class Engine {
   std::vector<std::string> exchange(const std::string& own, std::uint64_t name)
       HVD_EXCLUDES(mutex_);
   void note_joined(const std::vector<Offer>& offers) HVD_EXCLUDES(mutex_);
+  hvd::Error difference_in(const Operation& operation) HVD_EXCLUDES(mutex_);
   void settle_mismatches(const std::vector<std::uint64_t>& names) HVD_EXCLUDES(mutex_);
   void run_agreed(const Agreement& agreement) HVD_EXCLUDES(mutex_);
   void run_with_joined(const Agreement& agreement) HVD_EXCLUDES(mutex_);

@@ -1,5 +1,6 @@
 // What becomes of an engine's operations when something has failed.
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <list>
 #include <memory>
@@ -11,8 +12,14 @@
 namespace hvdrun {
 
 hvd::Error Engine::name_error(const Operation& operation, const hvd::Error& error) {
-  if (operation.name.empty()) return error;
-  return {error.code(), "'" + operation.name + "': " + error.what()};
+  std::string text = error.what();
+  // The communicator calls it by what runs: "allgather(int64, 3 elements in all): ...".
+  const std::size_t end = text.find("): ");
+  if (!operation.description.empty() && end != text.npos &&
+      text.starts_with(name_of(operation.kind) + std::string("(")))
+    text.replace(0, end + 1, operation.description);
+  if (!operation.name.empty()) text.insert(0, "'" + operation.name + "': ");
+  return {error.code(), text};
 }
 
 // What only this rank may have met, no memory say, in an operation that the others count on: the

@@ -143,6 +143,16 @@ void Engine::settle_mismatches(const std::vector<std::uint64_t>& names) {
     for (const hvd::Error& failure : failures) options_.on_failed(failure);
 }
 
+// Of one that all ranks have called alike, but for what only shows as it runs.
+hvd::Error Engine::difference_in(const Operation& operation) {
+  const std::vector<std::string> texts = exchange(describe(operation), kDetails);
+  std::size_t other = 1;
+  while (other + 1 < texts.size() && texts[other] == texts[0]) ++other;
+  return name_error(operation,
+                    {hvd::ErrorCode::mismatch, rank_text(0) + " called " + texts[0] + ", but " +
+                                                   rank_text(other) + " called " + texts[other]});
+}
+
 void Engine::run_agreed(const Agreement& agreement) {
   for (const auto& names : agreement.batches) {
     Entries batch;
@@ -150,7 +160,7 @@ void Engine::run_agreed(const Agreement& agreement) {
       const MutexLock lock(mutex_);
       for (const std::uint64_t name : names) batch.push_back(scheduler_.find(name));
     }
-    run_batch(batch, false);
+    run_batch(batch, false, Agreed::yes);
   }
 }
 
@@ -200,7 +210,7 @@ void Engine::run_with_joined(const Agreement& agreement) {
       }
       batch.push_back(entry);
     }
-    if (!batch.empty()) run_batch(batch, false);
+    if (!batch.empty()) run_batch(batch, false, Agreed::yes);
   }
 }
 

@@ -285,6 +285,7 @@ std::uint64_t fingerprint_of(const Operation& operation) {
             static_cast<std::uint64_t>(operation.reduction.op) << 16U |
             (operation.device ? std::uint64_t{1} << 24U : 0U) |
             (operation.device && operation.device->captured ? std::uint64_t{1} << 25U : 0U) |
+            (operation.varying_counts ? std::uint64_t{1} << 26U : 0U) |
             static_cast<std::uint64_t>(static_cast<unsigned>(operation.root)) << 32U);
   print.add(std::uint64_t{operation.count});
   if (is_reduction(operation.kind) &&
@@ -293,7 +294,7 @@ std::uint64_t fingerprint_of(const Operation& operation) {
   // Of an alltoall each rank has counts of its own; that they fit is seen when they are exchanged.
   if (operation.kind == OpKind::alltoall)
     print.add(std::uint64_t{operation.counts.empty() ? 0U : 1U});
-  else
+  else if (!operation.varying_counts)
     for (const std::size_t count : operation.counts) print.add(std::uint64_t{count});
   for (const BufferPart& segment : operation.segments) print.add(std::uint64_t{segment.count});
   for (const std::int64_t size : operation.shape) print.add(static_cast<std::uint64_t>(size));
@@ -320,7 +321,7 @@ std::string describe(const Operation& operation) {
   if (operation.segments.size() > 1)
     more += ", " + std::to_string(operation.segments.size()) + " tensors";
   if (!operation.counts.empty() && operation.kind != OpKind::alltoall) {
-    more += ", counts";
+    more += operation.varying_counts ? ", varying counts" : ", counts";
     constexpr std::size_t kShown = 8;
     for (std::size_t i = 0; i < std::min(kShown, operation.counts.size()); ++i)
       more += " " + std::to_string(operation.counts[i]);

@@ -28,6 +28,8 @@ struct Operation {
   // One for each rank, or none when all are `count`. alltoall: what is sent, then what is received.
   std::vector<std::size_t> counts = {};
   std::vector<std::size_t> receive_counts = {};
+  // Counts are no part of the fingerprint; the communicator compares them.
+  bool varying_counts = false;
   // An allreduce of many buffers; input, output and count are not looked at then.
   std::vector<BufferPart> segments = {};
   // Ranks find each other's operations by it. Without one: those without a name match in the order
@@ -52,7 +54,7 @@ const char* name_of(OpKind kind);
 // Elements of an allreduce or a broadcast.
 std::size_t elements_of(const Operation& operation);
 
-// Of everything that must be the same on all ranks, but the name.
+// Of everything that must be the same on all ranks, but the name and counts that vary.
 std::uint64_t fingerprint_of(const Operation& operation);
 
 // "allreduce(float32, 8 elements, average)", with the shape in place of the elements where there is

@@ -6,7 +6,9 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include "worker/torch/row_async.h"
 #include "worker/torch/row_shapes.h"
+#include "worker/torch/tensor_handle.h"
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -97,9 +99,31 @@ at::Tensor sum_of_own_rows(const at::Tensor& gradient, const std::vector<std::in
   at::Tensor output = empty_like_rows(input, rows[place]);
   hvd::OperationOptions own = placed(options, input);
   own.shape.clear();
+  own.varying_counts = true;
   hvd::reducescatterv(input.data_ptr(), output.data_ptr(), counts.data(),
                       check_tensor("allgather", input), hvd::ReduceOp::sum, {}, own);
   return output;
+}
+
+std::vector<at::Tensor> gathered_gradients(const std::vector<at::Tensor>& gradients,
+                                           const std::vector<std::int64_t>& rows,
+                                           const hvd::OperationOptions& options) {
+  const hvd::TensorHandle handle = hvd::grouped_allgather_async(gradients, options);
+  std::vector<at::Tensor> all = hvd::synchronize_all(handle);
+  const std::vector<std::vector<std::int64_t>>& came = handle.state().steps->rows_of_ranks;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].size(0) == rows[i]) continue;
+    at::Tensor whole = empty_like_rows(all[i], rows[i]).zero_();
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+    for (std::size_t rank = 0; rank < came[i].size(); ++rank) {
+      whole.narrow(0, to, came[i][rank]).copy_(all[i].narrow(0, from, came[i][rank]));
+      from += came[i][rank];
+      to += scattered_rows(whole, came[i].size(), rank);
+    }
+    all[i] = whole;
+  }
+  return all;
 }
 
 }  // namespace hvdrun

@@ -38,4 +38,10 @@ double scattered_factor(hvd::ReduceOp op, const hvd::ScaleFactors& scale,
 at::Tensor sum_of_own_rows(const at::Tensor& gradient, const std::vector<std::int64_t>& rows,
                            const hvd::OperationOptions& options);
 
+// The adjoint of a reducescatter: all ranks' rows of tensors that have as many, in one operation.
+// Those of a rank that has joined are zeros.
+std::vector<at::Tensor> gathered_gradients(const std::vector<at::Tensor>& gradients,
+                                           const std::vector<std::int64_t>& rows,
+                                           const hvd::OperationOptions& options);
+
 }  // namespace hvdrun

@@ -253,8 +253,16 @@ class DistributedOptimizer::Impl {
 };
 
 DistributedOptimizer::DistributedOptimizer(torch::optim::Optimizer& optimizer,
-                                           const DistributedOptimizerOptions& options)
-    : impl_(std::make_unique<Impl>(optimizer, options)) {}
+                                           const DistributedOptimizerOptions& options) {
+  try {
+    impl_ = std::make_unique<Impl>(optimizer, options);
+  } catch (const Error& error) {
+    // Not one of confirm_same_layout(), which all ranks know of.
+    if (error.code() == ErrorCode::invalid_argument)
+      hvdrun::refuse_layout(error.what(), options.process_set);
+    throw;
+  }
+}
 DistributedOptimizer::~DistributedOptimizer() = default;
 
 void DistributedOptimizer::zero_grad(bool set_to_none) { impl_->zero_grad(set_to_none); }

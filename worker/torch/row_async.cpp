@@ -66,6 +66,8 @@ struct RowJob {
         place(static_cast<std::size_t>(place_in(given))) {}
 
   const char* what;
+  std::string manner;  // of first_step()
+  std::string wrong;   // with this rank's call, beside its tensors
   hvd::OperationOptions options;
   std::size_t ranks;
   std::size_t place;
@@ -133,15 +135,18 @@ void step_after(const std::shared_ptr<RowSteps>& steps, hvd::Handle before,
 void tell_mismatch(const Job& job, std::size_t part) {
   const at::Tensor& tensor = job->parts[part].input;
   const bool is_alltoall = job->told.size() != job->parts.size();
-  job->own = said(is_alltoall ? words_of_rows(tensor) : words(tensor));
+  if (job->wrong.empty()) job->wrong = wrong_tensor(job->what, tensor);
+  job->own = said(words_or(job->wrong, is_alltoall ? words_of_rows(tensor) : words(tensor)));
   job->everybodys.resize(job->ranks);
   hvd::OperationOptions named = job->options;
   named.name = name_of(*job);
   const hvd::Handle handle =
       hvd::allgather_async(job->own.data(), job->everybodys.data(), job->own.size(),
                            hvd::DataType::uint8, part_of(named, "shapes"));
-  step_after(job->steps, handle,
-             [job] { throw mismatch_of(job->what, texts_of(job->everybodys), job->options); });
+  step_after(job->steps, handle, [job] {
+    if (!job->wrong.empty()) throw_wrong(job->what, job->wrong);
+    throw mismatch_of(job->what, texts_of(job->everybodys), job->options);
+  });
 }
 
 bool fits(const RowJob& job, std::size_t part) {
@@ -208,7 +213,7 @@ hvd::TensorHandle exchange_rows(const Job& job) {
   job->heard.resize(job->parts.size() * job->ranks);
   const hvd::Handle first = hvd::allgather_async(
       job->told.data(), job->heard.data(), job->told.size() * kFields, hvd::DataType::int64,
-      first_step(job->what, job->parts[0].input, job->parts.size() - 1, job->options));
+      first_step(job->what, job->manner, job->parts[0].input, job->parts.size() - 1, job->options));
   step_after(job->steps, first, [job] { submit_parts(job); });
   return handle_of(job, first, job->parts.size());
 }
@@ -251,6 +256,7 @@ hvd::TensorHandle scatter(const char* what, const std::vector<at::Tensor>& tenso
   if (tensors.empty()) return hvd::TensorHandle(std::make_shared<hvd::TensorHandle::State>());
   const Job job = job_of(what, tensors, options, compression);
   job->same_rows = true;
+  job->manner = manner_of(op, scale, compression);
   std::vector<at::ScalarType> types;
   types.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) types.push_back(tensor.scalar_type());
@@ -276,27 +282,6 @@ struct SparseRows {
 };
 
 }  // namespace
-
-std::vector<at::Tensor> gathered_gradients(const std::vector<at::Tensor>& gradients,
-                                           const std::vector<std::int64_t>& rows,
-                                           const hvd::OperationOptions& options) {
-  const hvd::TensorHandle handle = hvd::grouped_allgather_async(gradients, options);
-  std::vector<at::Tensor> all = hvd::synchronize_all(handle);
-  const std::vector<std::vector<std::int64_t>>& came = handle.state().steps->rows_of_ranks;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].size(0) == rows[i]) continue;
-    at::Tensor whole = empty_like_rows(all[i], rows[i]).zero_();
-    std::int64_t from = 0;
-    std::int64_t to = 0;
-    for (std::size_t rank = 0; rank < came[i].size(); ++rank) {
-      whole.narrow(0, to, came[i][rank]).copy_(all[i].narrow(0, from, came[i][rank]));
-      from += came[i][rank];
-      to += scattered_rows(whole, came[i].size(), rank);
-    }
-    all[i] = whole;
-  }
-  return all;
-}
 
 }  // namespace hvdrun
 
@@ -363,10 +348,11 @@ std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& ten
 TensorHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                             const OperationOptions& options) {
   const hvdrun::Job job = hvdrun::job_of("alltoall", {tensor}, options);
-  const std::vector<std::int64_t> sent =
-      hvdrun::checked_splits(tensor, splits, static_cast<std::int64_t>(job->ranks));
-  job->told.assign(job->ranks, job->parts[0].rows);
-  for (std::size_t rank = 0; rank < job->ranks; ++rank) job->told[rank].rows = sent[rank];
+  std::vector<std::int64_t> sent = splits;
+  job->told.resize(job->ranks);
+  job->wrong = hvdrun::rows_by_splits("alltoall", tensor, sent, job->told);
+  for (hvdrun::Rows& rank : job->told) rank.number = job->parts[0].rows.number;
+  job->parts[0].rows.kind = job->told[0].kind;
   job->heard.resize(job->ranks);
   hvdrun::RowSteps* const steps = job->steps.get();  // lives as long as the job
   job->submit = [sent, steps](const hvdrun::RowPart& part, const std::vector<hvdrun::Rows>& all,
@@ -386,7 +372,7 @@ TensorHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int
   };
   const Handle first =
       alltoall_async(job->told.data(), job->heard.data(), hvdrun::kFields, DataType::int64,
-                     hvdrun::first_step("alltoall", tensor, 0, options));
+                     hvdrun::first_step("alltoall", "", tensor, 0, options));
   hvdrun::step_after(job->steps, first, [job] { hvdrun::submit_parts(job); });
   return hvdrun::handle_of(job, first, 1);
 }
@@ -406,10 +392,9 @@ TensorHandle sparse_allreduce_async(const at::Tensor& tensor, ReduceOp op,
     std::vector<hvdrun::SparseRows> heard;
   };
   const auto exchange = std::make_shared<Exchange>();
-  exchange->told = {
-      job->parts[0].rows,
-      hvdrun::said(hvdrun::words(mine) + ", " + std::to_string(mine.sparse_dim()) +
-                   " sparse dimensions, " + (op == ReduceOp::sum ? "sum" : "average"))};
+  exchange->told = {job->parts[0].rows,
+                    hvdrun::said(hvdrun::words(mine) + ", " + std::to_string(mine.sparse_dim()) +
+                                 " sparse dimensions")};
   exchange->heard.resize(job->ranks);
   job->submit = hvdrun::submit_gather;
   job->steps->finish = [sizes = mine.sizes().vec(), op,
@@ -422,9 +407,9 @@ TensorHandle sparse_allreduce_async(const at::Tensor& tensor, ReduceOp op,
     const at::Tensor means = (sum.values() / ranks).to(values.scalar_type());
     return std::vector<at::Tensor>{at::sparse_coo_tensor(sum.indices(), means, sizes).coalesce()};
   };
-  const Handle first =
-      allgather_async(&exchange->told, exchange->heard.data(), sizeof(hvdrun::SparseRows),
-                      DataType::uint8, hvdrun::first_step("sparse_allreduce", mine, 0, options));
+  const Handle first = allgather_async(
+      &exchange->told, exchange->heard.data(), sizeof(hvdrun::SparseRows), DataType::uint8,
+      hvdrun::first_step("sparse_allreduce", hvdrun::manner_of(op), mine, 0, options));
   hvdrun::step_after(job->steps, first, [job, exchange] {
     std::vector<hvdrun::Said> texts;
     for (const hvdrun::SparseRows& rank : exchange->heard) {

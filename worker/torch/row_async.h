@@ -50,10 +50,4 @@ class RowSteps {
   Last last_;
 };
 
-// The adjoint of a reducescatter: all ranks' rows of tensors that have as many, in one operation.
-// Those of a rank that has joined are zeros.
-std::vector<at::Tensor> gathered_gradients(const std::vector<at::Tensor>& gradients,
-                                           const std::vector<std::int64_t>& rows,
-                                           const hvd::OperationOptions& options);
-
 }  // namespace hvdrun

@@ -13,24 +13,25 @@ namespace hvdrun {
 namespace {
 
 // Only when somebody's do not fit: every rank sees that, so all of them come here.
-[[noreturn]] void mismatch(const char* what, const std::string& text,
+[[noreturn]] void mismatch(const char* what, const std::string& wrong, const std::string& text,
                            const hvd::OperationOptions& options) {
-  const Said mine = said(text);
+  const Said mine = said(words_or(wrong, text));
   std::vector<Said> all(static_cast<std::size_t>(ranks_of(options)));
   hvd::allgather(mine.data(), all.data(), mine.size(), hvd::DataType::uint8,
                  part_of(options, "shapes"));
+  if (!wrong.empty()) throw_wrong(what, wrong);
   throw mismatch_of(what, texts_of(all), options);
 }
 
-std::vector<Rows> everybodys(const char* what, const at::Tensor& tensor,
+std::vector<Rows> everybodys(const char* what, const std::string& manner, const at::Tensor& tensor,
                              const hvd::OperationOptions& options) {
   const Rows mine = rows_of(what, tensor);
   std::vector<Rows> all(static_cast<std::size_t>(ranks_of(options)));
   hvd::allgather(&mine, all.data(), kFields, hvd::DataType::int64,
-                 first_step(what, tensor, 0, options));
+                 first_step(what, manner, tensor, 0, options));
   // Where two ranks' differ, everybody's differ from those of one of the two.
   for (const Rows& other : all)
-    if (!other.fits(mine)) mismatch(what, words(tensor), options);
+    if (!other.fits(mine)) mismatch(what, wrong_tensor(what, tensor), words(tensor), options);
   return all;
 }
 
@@ -42,7 +43,7 @@ namespace hvd {
 at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) {
   const bool goes_back = hvdrun::needs_gradient({tensor});
   const at::NoGradGuard no_grad;
-  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("allgather", tensor, options);
+  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("allgather", "", tensor, options);
   std::vector<std::size_t> counts;
   std::int64_t rows = 0;
   for (const hvdrun::Rows& rank : all) {
@@ -69,10 +70,11 @@ at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFacto
   hvdrun::check_sum("reducescatter", op);
   const bool goes_back = hvdrun::needs_gradient({tensor});
   const at::NoGradGuard no_grad;
-  const std::vector<hvdrun::Rows> all = hvdrun::everybodys("reducescatter", tensor, options);
+  const std::vector<hvdrun::Rows> all = hvdrun::everybodys(
+      "reducescatter", hvdrun::manner_of(op, scale, compression), tensor, options);
   for (const hvdrun::Rows& rank : all)
     if (!rank.has_joined() && rank.rows != tensor.size(0))
-      hvdrun::mismatch("reducescatter", hvdrun::words(tensor), options);
+      hvdrun::mismatch("reducescatter", "", hvdrun::words(tensor), options);
   const std::vector<std::size_t> counts = hvdrun::scattered_counts(tensor, all.size());
   const at::Tensor input =
       tensor.to(hvdrun::wire_type(tensor.scalar_type(), compression)).contiguous();
@@ -97,26 +99,25 @@ at::Tensor reducescatter(const at::Tensor& tensor, ReduceOp op, const ScaleFacto
 AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                         const OperationOptions& options) {
   const bool goes_back = hvdrun::needs_gradient({tensor});
-  hvdrun::Rows mine = hvdrun::rows_of("alltoall", tensor);
   const at::NoGradGuard no_grad;
   const auto ranks = static_cast<std::size_t>(hvdrun::ranks_of(options));
-  const std::vector<std::int64_t> sent =
-      hvdrun::checked_splits(tensor, splits, static_cast<std::int64_t>(ranks));
-  std::vector<hvdrun::Rows> told(ranks, mine);
+  std::vector<std::int64_t> sent = splits;
+  std::vector<hvdrun::Rows> told(ranks);
   std::vector<hvdrun::Rows> heard(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) told[rank].rows = sent[rank];
+  const std::string wrong = hvdrun::rows_by_splits("alltoall", tensor, sent, told);
   alltoall(told.data(), heard.data(), hvdrun::kFields, DataType::int64,
-           hvdrun::first_step("alltoall", tensor, 0, options));
+           hvdrun::first_step("alltoall", "", tensor, 0, options));
   // When two ranks' tensors do not fit, everybody's differ from those of one of the two.
   for (const hvdrun::Rows& rank : heard)
-    if (!rank.fits(mine)) hvdrun::mismatch("alltoall", hvdrun::words_of_rows(tensor), options);
+    if (!rank.fits(told[0]))
+      hvdrun::mismatch("alltoall", wrong, hvdrun::words_of_rows(tensor), options);
 
   AlltoallResult result;
   std::vector<std::size_t> send_counts;
   std::vector<std::size_t> receive_counts;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    send_counts.push_back(static_cast<std::size_t>(sent[rank] * mine.row_elements));
-    receive_counts.push_back(static_cast<std::size_t>(heard[rank].rows * mine.row_elements));
+    send_counts.push_back(static_cast<std::size_t>(sent[rank] * told[rank].row_elements));
+    receive_counts.push_back(static_cast<std::size_t>(heard[rank].rows * told[rank].row_elements));
     result.received_splits.push_back(heard[rank].rows);
   }
   const at::Tensor input = tensor.contiguous();

@@ -1,17 +1,25 @@
 #include "worker/torch/row_shapes.h"
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
+#include <string_view>
 
 #include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
 
-Rows rows_of(const char* what, const at::Tensor& tensor) {
+std::string wrong_tensor(const char* what, const at::Tensor& tensor) {
   check_tensor(what, tensor);
-  if (tensor.dim() == 0)
-    invalid_tensor(std::string(what) + ": a tensor without dimensions; reshape it to {1}");
+  return tensor.dim() == 0 ? "a tensor without dimensions; reshape it to {1}" : "";
+}
+
+Rows rows_of(const char* what, const at::Tensor& tensor) {
   Rows rows;
+  if (!wrong_tensor(what, tensor).empty()) {
+    rows.kind = Rows::kWrong;
+    return rows;
+  }
   rows.rows = tensor.size(0);
   rows.row_elements = elements_of_row(tensor);
   std::uint64_t hash = static_cast<std::uint64_t>(tensor.scalar_type()) + 1;
@@ -43,15 +51,31 @@ std::string words_of_rows(const at::Tensor& tensor) {
   return text.str();
 }
 
-hvd::OperationOptions first_step(const char* what, const at::Tensor& tensor, std::size_t more,
+std::string manner_of(hvd::ReduceOp op, const hvd::ScaleFactors& scale,
+                      hvd::Compression compression) {
+  std::ostringstream text;
+  text.precision(std::numeric_limits<double>::max_digits10);
+  text << (op == hvd::ReduceOp::sum ? ", sum" : ", average");
+  if (scale.prescale != 1) text << ", prescale " << scale.prescale;
+  if (scale.postscale != 1) text << ", postscale " << scale.postscale;
+  if (compression == hvd::Compression::fp16) text << ", fp16";
+  if (compression == hvd::Compression::bf16) text << ", bf16";
+  return text.str();
+}
+
+hvd::OperationOptions first_step(const char* what, const std::string& manner,
+                                 const at::Tensor& tensor, std::size_t more,
                                  const hvd::OperationOptions& options) {
-  hvd::OperationOptions step = options;
-  step.shape.clear();
-  step.device = hvd::Device::cpu;
-  step.stream = nullptr;
+  hvd::OperationOptions step = on_host(options);
   step.description = std::string(what) + "(" + words(tensor);
   if (more > 0) step.description += " and " + std::to_string(more) + " more";
-  step.description += ")";
+  step.description += manner + ")";
+  // A shape is what ranks compare beside the buffers, which are the same for all such steps.
+  constexpr std::string_view kGroup = "grouped_";
+  std::string_view called = what;
+  if (called.substr(0, kGroup.size()) == kGroup) called.remove_prefix(kGroup.size());
+  step.shape.assign(called.begin(), called.end());
+  step.shape.insert(step.shape.end(), manner.begin(), manner.end());
   return step;
 }
 
@@ -67,6 +91,14 @@ std::vector<std::string> texts_of(const std::vector<Said>& all) {
   for (const Said& one : all)
     texts.emplace_back(one.begin(), std::find(one.begin(), one.end(), '\0'));
   return texts;
+}
+
+std::string words_or(const std::string& wrong, const std::string& words) {
+  return wrong.empty() ? words : "(" + wrong + ")";
+}
+
+void throw_wrong(const char* what, const std::string& wrong) {
+  invalid_tensor(std::string(what) + ": " + wrong);
 }
 
 hvd::Error mismatch_of(const std::string& what, const std::vector<std::string>& all,
@@ -87,6 +119,7 @@ hvd::Error mismatch_of(const std::string& what, const std::vector<std::string>& 
 hvd::OperationOptions second_step(const hvd::OperationOptions& options, const at::Tensor& tensor) {
   hvd::OperationOptions rows = placed(options, tensor);
   rows.shape.clear();
+  rows.varying_counts = true;
   if (!rows.name.empty()) rows.name += ".data";
   return rows;
 }
@@ -115,28 +148,40 @@ std::vector<std::size_t> scattered_counts(const at::Tensor& tensor, std::size_t 
   return counts;
 }
 
-std::vector<std::int64_t> checked_splits(const at::Tensor& tensor,
-                                         const std::vector<std::int64_t>& splits,
-                                         std::int64_t ranks) {
+std::string wrong_splits(const at::Tensor& tensor, std::vector<std::int64_t>& splits,
+                         std::int64_t ranks) {
   const std::int64_t rows = tensor.size(0);
   if (splits.empty()) {
     if (rows % ranks != 0)
-      invalid_tensor("alltoall: " + std::to_string(rows) + " rows are not a multiple of " +
-                     std::to_string(ranks) + " ranks; give splits");
-    return std::vector<std::int64_t>(static_cast<std::size_t>(ranks), rows / ranks);
+      return std::to_string(rows) + " rows are not a multiple of " + std::to_string(ranks) +
+             " ranks; give splits";
+    splits.assign(static_cast<std::size_t>(ranks), rows / ranks);
+    return {};
   }
   if (static_cast<std::int64_t>(splits.size()) != ranks)
-    invalid_tensor("alltoall: " + std::to_string(splits.size()) + " splits for " +
-                   std::to_string(ranks) + " ranks");
+    return std::to_string(splits.size()) + " splits for " + std::to_string(ranks) + " ranks";
   std::int64_t left = rows;
   for (const std::int64_t split : splits) {
-    if (split < 0) invalid_tensor("alltoall: a split of " + std::to_string(split) + " rows");
+    if (split < 0) return "a split of " + std::to_string(split) + " rows";
     if (split > left)
-      invalid_tensor("alltoall: the splits add up to more than the " + std::to_string(rows) +
-                     " rows of the tensor");
+      return "the splits add up to more than the " + std::to_string(rows) + " rows of the tensor";
     left -= split;
   }
-  return splits;
+  return {};
+}
+
+std::string rows_by_splits(const char* what, const at::Tensor& tensor,
+                           std::vector<std::int64_t>& splits, std::vector<Rows>& told) {
+  std::string wrong = wrong_tensor(what, tensor);
+  const auto ranks = static_cast<std::int64_t>(told.size());
+  if (wrong.empty()) wrong = wrong_splits(tensor, splits, ranks);
+  Rows rows = rows_of(what, tensor);
+  if (!wrong.empty()) rows.kind = Rows::kWrong;
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    told[rank] = rows;
+    told[rank].rows = wrong.empty() ? splits[rank] : 0;
+  }
+  return wrong;
 }
 
 }  // namespace hvdrun

@@ -1,4 +1,5 @@
-// That the optimizers of all ranks mean the same by their operations.
+// That the optimizers of all ranks mean the same by their operations, and other calls that are
+// many.
 #pragma once
 
 #include <string>
@@ -19,5 +20,14 @@ std::vector<std::string> layout_of(const std::vector<at::Tensor>& parameters,
 // lines differ, which shows the first that does: buckets of other shapes would be added up without
 // complaint wherever their sizes happen to agree.
 std::string confirm_same_layout(const std::vector<std::string>& lines, const hvd::ProcessSet& set);
+
+// Of other calls: Error(mismatch) on every rank of the set that shows the first line that differs.
+// Ranks that have joined have none.
+void confirm_same_lines(const char* call, const std::vector<std::string>& lines,
+                        const hvd::ProcessSet& set);
+
+// In place of confirm_same_layout() on a rank that cannot make its optimizer; the others, which
+// would wait for it, throw Error(mismatch) that says why.
+void refuse_layout(const std::string& why, const hvd::ProcessSet& set);
 
 }  // namespace hvdrun

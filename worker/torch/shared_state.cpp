@@ -1,4 +1,5 @@
 // What ranks must have in common: parameters, the optimizer's state, averages of metrics.
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <string>
@@ -9,13 +10,40 @@
 
 #include "worker/torch/optimizer_state.h"
 #include "worker/torch/row_shapes.h"
+#include "worker/torch/same_layout.h"
+#include "worker/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
+// What `body` throws, in a line; empty: nothing. LibTorch's errors go on with a stack.
+std::string failure_of(const std::function<void()>& body) {
+  try {
+    body();
+    return {};
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    const std::string line = text.substr(0, text.find('\n'));
+    return line.empty() ? "an error without words" : line;
+  }
+}
+
+// Where the names differ, or a tensor of one rank can't be sent, the others would wait for it.
+void confirm_same_names(const NamedTensors& tensors, const hvd::ProcessSet& set) {
+  std::vector<std::string> names;
+  names.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    const std::string wrong = failure_of([&t = tensor] { check_tensor("broadcast", t); });
+    names.push_back("'" + name + "'" + (wrong.empty() ? "" : " (" + wrong + ")"));
+  }
+  std::sort(names.begin(), names.end());  // they match in any order
+  confirm_same_lines("broadcast_parameters", names, set);
+}
+
 void broadcast_all(NamedTensors& tensors, int root, const hvd::ProcessSet& set) {
+  confirm_same_names(tensors, set);
   std::vector<hvd::TensorHandle> handles;
   std::exception_ptr first;
   for (auto& [name, tensor] : tensors) {
@@ -34,18 +62,6 @@ void broadcast_all(NamedTensors& tensors, int root, const hvd::ProcessSet& set) 
     }
   }
   if (first) std::rethrow_exception(first);
-}
-
-// What `body` throws, in a line; empty: nothing. LibTorch's errors go on with a stack.
-std::string failure_of(const std::function<void()>& body) {
-  try {
-    body();
-    return {};
-  } catch (const std::exception& error) {
-    const std::string text = error.what();
-    const std::string line = text.substr(0, text.find('\n'));
-    return line.empty() ? "an error without words" : line;
-  }
 }
 
 // The failure of any rank is an error of every rank.
@@ -123,6 +139,7 @@ std::map<std::string, double> metric_average(const std::map<std::string, double>
     names += (names.empty() ? "" : ", ") + name;
     numbers.push_back(value);
   }
+  if (names.empty()) names = "(no metrics)";
   const std::vector<std::string> all = allgather_object(names, options);
   // Nothing comes from ranks that have joined.
   const std::string* first = nullptr;

@@ -82,13 +82,18 @@ hvd::OperationOptions with_shape(const hvd::OperationOptions& options, const at:
   return all;
 }
 
-hvd::OperationOptions part_of(const hvd::OperationOptions& options, const std::string& part) {
+hvd::OperationOptions on_host(const hvd::OperationOptions& options) {
   hvd::OperationOptions one = options;
-  if (!one.name.empty()) one.name += "." + part;
   one.shape.clear();
-  one.description.clear();
   one.device = hvd::Device::cpu;
   one.stream = nullptr;
+  return one;
+}
+
+hvd::OperationOptions part_of(const hvd::OperationOptions& options, const std::string& part) {
+  hvd::OperationOptions one = on_host(options);
+  if (!one.name.empty()) one.name += "." + part;
+  one.description.clear();
   return one;
 }
 

@@ -22,6 +22,9 @@ hvd::OperationOptions placed(const hvd::OperationOptions& options, const at::Ten
 // The same with the tensor's shape, on which ranks must agree.
 hvd::OperationOptions with_shape(const hvd::OperationOptions& options, const at::Tensor& tensor);
 
+// For a step on host memory of an operation that the options are for, whatever that runs on;
+// without a shape.
+hvd::OperationOptions on_host(const hvd::OperationOptions& options);
 // "NAME.part", for one of several operations that a call makes, on host memory; none where there is
 // no name.
 hvd::OperationOptions part_of(const hvd::OperationOptions& options, const std::string& part);

@@ -202,6 +202,28 @@ TEST_CASE("what ranks of an alltoall send must be what is expected, on GPUs too"
   CHECK(ranks.left() == "");
 }
 
+TEST_CASE("counts that vary are compared before they reach a GPU", "[engine][gpu]") {
+  GpuRanks ranks({2});
+  const auto errors = ranks.run([](Engine& engine, std::size_t rank, GpuStream& user) {
+    const Floats from = filled(8, 1);
+    Floats to(16);
+    Operation gather = on_gpu(OpKind::allgather, from.data(), to.data(), 0, user);
+    gather.varying_counts = true;
+    for (std::size_t i = 0; i < 5; ++i) {
+      gather.counts = {i, 2};
+      engine.run(gather);
+    }
+    gather.counts = {1, rank + 1};
+    engine.run(gather);
+  });
+  for (const auto& error : errors) {
+    REQUIRE(error);
+    CHECK(error->code == hvd::ErrorCode::mismatch);
+    CHECK(error->text == "rank 0 and rank 1 have other counts");
+  }
+  CHECK(ranks.left() == "");
+}
+
 TEST_CASE("ranks that have joined take part in operations on GPU memory", "[engine][gpu]") {
   GpuRanks ranks({3});
   const auto errors = ranks.run([](Engine& engine, std::size_t rank, GpuStream& user) {

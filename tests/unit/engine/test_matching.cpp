@@ -199,6 +199,53 @@ TEST_CASE("in steady state ranks with orders of their own negotiate nothing",
   }
 }
 
+TEST_CASE("with other counts in every step ranks negotiate nothing", "[engine][matching]") {
+  const Hosts hosts = GENERATE(Hosts{2}, Hosts{2, 2});
+  CAPTURE(hosts);
+  EngineRanks ranks(hosts);
+  constexpr std::size_t kSteps = 100;
+  std::vector<std::uint64_t> negotiations(ranks.size());
+  CHECK(first_error(ranks.run([&](Engine& engine, std::size_t rank) {
+          // The same of all ranks, of each step others.
+          const auto step = [&](std::size_t number) {
+            std::vector<std::uint64_t> ids;
+            std::vector<std::vector<float>> inputs;
+            std::vector<std::vector<float>> outputs;
+            for (std::size_t i = 0; i < 4; ++i) {
+              Operation gather;
+              gather.kind = OpKind::allgather;
+              gather.name = "rows " + std::to_string(i);
+              gather.varying_counts = true;
+              for (std::size_t other = 0; other < ranks.size(); ++other)
+                gather.counts.push_back((number * 7 + other * 3 + i) % 11);
+              inputs.emplace_back(gather.counts[rank], static_cast<float>(rank + 1));
+              outputs.emplace_back(sum_of(gather.counts.data(), ranks.size()));
+              gather.input = inputs.back().data();
+              gather.output = outputs.back().data();
+              ids.push_back(engine.submit(gather));
+            }
+            for (const std::uint64_t id : ids) engine.synchronize(id);
+            for (const std::vector<float>& output : outputs)
+              expect(std::is_sorted(output.begin(), output.end()) &&
+                         (output.empty() || output.front() >= 1),
+                     "wrong rows");
+          };
+          constexpr int kMostLearning = 2000;
+          constexpr int kQuiet = 20;
+          int quiet = 0;
+          std::size_t number = 0;
+          for (int i = 0; i < kMostLearning && quiet < kQuiet; ++i) {
+            const std::uint64_t so_far = engine.statistics().negotiations;
+            step(number++);
+            quiet = engine.statistics().negotiations == so_far ? quiet + 1 : 0;
+          }
+          const std::uint64_t before = engine.statistics().negotiations;
+          for (std::size_t i = 0; i < kSteps; ++i) step(number++);
+          negotiations[rank] = engine.statistics().negotiations - before;
+        })) == "");
+  for (const std::uint64_t count : negotiations) CHECK(count == 0);
+}
+
 TEST_CASE("a rank may wait for one operation before it submits the next", "[engine][matching]") {
   const Hosts hosts = GENERATE(Hosts{2}, Hosts{1, 1}, Hosts{2, 2});
   CAPTURE(hosts);

@@ -125,3 +125,47 @@ TEST_CASE("roots and counts that differ are told", "[engine][mismatch]") {
         "rank 0 called reducescatter(float32, 4 elements, sum, counts 3 1), but rank 1 "
         "called reducescatter(float32, 4 elements, sum, counts 1 3)");
 }
+
+TEST_CASE("counts that vary must be the same on all ranks", "[engine][mismatch]") {
+  using HostSizes = std::vector<std::size_t>;
+  const HostSizes hosts = GENERATE(HostSizes{3}, HostSizes{1, 2});
+  const std::string name = GENERATE("", "rows");
+  const bool waits = GENERATE(true, false);
+  CAPTURE(hosts, name, waits);
+  EngineRanks ranks(hosts);
+  const auto errors = ranks.run([&](Engine& engine, std::size_t rank) {
+    std::vector<float> input(8, 1);
+    std::vector<float> output(24);
+    Operation gather;
+    gather.kind = OpKind::allgather;
+    gather.name = name;
+    gather.input = input.data();
+    gather.output = output.data();
+    gather.varying_counts = true;
+    const auto run = [&](std::vector<std::size_t> counts) {
+      gather.counts = std::move(counts);
+      if (waits)
+        engine.run(gather);
+      else
+        engine.synchronize(engine.submit(gather));
+    };
+    // Ranks repeat themselves, then one of them has other counts.
+    for (std::size_t i = 0; i < 20; ++i) run({i % 8, 2, 3});
+    std::string text;
+    try {
+      run({1, 2, rank == 2 ? std::size_t{4} : std::size_t{3}});
+    } catch (const hvd::Error& error) {
+      expect(error.code() == ErrorCode::mismatch, "another error");
+      text = error.what();
+    }
+    const std::string prefix = name.empty() ? "" : "'" + name + "': ";
+    expect(text == prefix +
+                       "rank 0 called allgather(float32, 6 elements in all, varying counts 1 2 3), "
+                       "but rank 2 called allgather(float32, 7 elements in all, varying counts 1 2 "
+                       "4)",
+           text);
+    run({3, 2, 1});
+    expect(output[0] == 1 && output[5] == 1, "after it");
+  });
+  CHECK(first_error(errors) == "");
+}

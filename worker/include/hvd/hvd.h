@@ -168,7 +168,7 @@ struct ProcessSet {
 // Called by all ranks of the job, in the same order, with the same ranks and name; returns when all
 // of them have. `ranks` are of the job, each once, in any order: in the set they are sorted. Throws
 // Error(invalid_argument) for ranks that there are not, a name in use, or the ranks of another set;
-// Error(mismatch) on every rank when they differ.
+// Error(mismatch) on every rank when they differ, and on the others when they are wrong on one.
 HVD_EXPORT ProcessSet add_process_set(const std::vector<int>& ranks, const std::string& name = {});
 // Likewise, when nothing is under way in it. Not the global one.
 HVD_EXPORT void remove_process_set(const ProcessSet& set);
@@ -329,6 +329,10 @@ struct OperationOptions {
   // What errors say that was called, in place of the operation as it runs: for functions that are
   // made of several. Not compared.
   std::string description{};
+  // Of an allgatherv or a reducescatterv that gets other counts in every call: they are compared as
+  // it runs, and not part of what ranks repeat, so that a program that does the same with other
+  // counts negotiates nothing. The same on all ranks.
+  bool varying_counts = false;
   // The same on all ranks; a barrier has none. Error(unavailable) where this rank has no GPU.
   Device device = Device::cpu;
   // With Device::gpu: the cudaStream_t or CUstream (null: the default one) that the buffers are

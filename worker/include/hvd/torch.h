@@ -64,7 +64,8 @@ HVD_EXPORT at::Tensor broadcast(const at::Tensor& tensor, int root = 0,
 HVD_EXPORT void broadcast_(at::Tensor& tensor, int root = 0, const OperationOptions& options = {});
 
 // Of the three below: dimension 0 counts rows. Tensors have at least one dimension; the others, and
-// the dtype, are the same everywhere, or every rank throws Error(mismatch) that names both sides.
+// the dtype, are the same everywhere, or every rank throws Error(mismatch) that names both sides. A
+// rank whose tensor has none, or whose splits are wrong, throws Error(invalid_argument) instead.
 
 // The rows of all ranks in rank order. Each rank may have its own number of them, 0 too.
 HVD_EXPORT at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options = {});
@@ -103,9 +104,10 @@ HVD_EXPORT at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op = R
 
 // Rank `root`'s tensors to everybody, in place and all at once: a module's parameters and buffers,
 // variables by name (named_parameters()), or a list of them, which is known by its places. Names,
-// shapes and dtypes are the same on all ranks, in any order; each broadcast is called
-// "broadcast_parameters.NAME", so that an error names the tensor. After an error the others have
-// been sent all the same.
+// shapes and dtypes are the same on all ranks, in any order; other names, or a tensor that one rank
+// cannot send, are Error(mismatch) on every rank before anything is sent. Each broadcast is called
+// "broadcast_parameters.NAME", so that an error names the tensor. After another error the others
+// have been sent all the same.
 HVD_EXPORT void broadcast_parameters(torch::nn::Module& module, int root = 0,
                                      const ProcessSet& process_set = {});
 HVD_EXPORT void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& variables,
@@ -180,7 +182,7 @@ struct DistributedOptimizerOptions {
 // Makes any torch::optim optimizer whose step() needs no closure (all but LBFGS) a distributed one:
 // step() averages the gradients over all ranks and then takes the optimizer's own step. The
 // optimizer must outlive this object, and its parameters must be the same on all ranks, in the same
-// order.
+// order; else, or where the options make no sense on one rank, every rank throws.
 //
 //   torch::optim::SGD sgd(model->parameters(), 0.01 * hvd::size());
 //   hvd::DistributedOptimizer optimizer(sgd);
