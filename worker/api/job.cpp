@@ -10,6 +10,7 @@
 #include "worker/api/join_hosts.h"
 #include "worker/api/stall_teller.h"
 #include "worker/api/world_id.h"
+#include "worker/client/line_errors.h"
 #include "worker/client/timeline_settings.h"
 #include "worker/comm/self_communicator.h"
 #include "worker/comm/shm_communicator.h"

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/limits.h"
+#include "worker/client/line_errors.h"
 #include "worker/client/quiet_thread.h"
 #include "worker/client/unix_socket.h"
 
@@ -36,26 +37,7 @@ void check_length(const char* what, std::size_t size, std::size_t limit) {
   }
 }
 
-hvd::Error reply_error(Errc code, const std::string& what) {
-  const ErrorCode error = code == Errc::timeout     ? ErrorCode::timeout
-                          : code == Errc::peer_lost ? ErrorCode::peer_lost
-                                                    : ErrorCode::unavailable;
-  return {error, what + ": " + make_error_code(code).message()};
-}
-
 }  // namespace
-
-hvd::Error peer_lost_error(const PeerLost& lost) {
-  const std::string who = "rank " + std::to_string(lost.rank);
-  if (lost.clean) return {ErrorCode::peer_lost, who + " called hvd::shutdown()"};
-  return {ErrorCode::peer_lost,
-          who + " is lost" + (lost.reason.empty() ? std::string() : ": " + lost.reason)};
-}
-
-hvd::Error gave_up_error(const PeerGaveUp& peer) {
-  return {peer.code == Errc::timeout ? ErrorCode::timeout : ErrorCode::internal,
-          "rank " + std::to_string(peer.rank) + " gave up: " + peer.text};
-}
 
 AgentLine::AgentLine(const WorkerEnvironment& environment, Deadline deadline)
     : socket_(connect_agent(environment.agent, deadline)),
@@ -172,15 +154,12 @@ void AgentLine::drop_segment(std::string name) noexcept {
 }
 
 void AgentLine::report(const hvd::Error& error, std::optional<std::uint32_t> given_up) noexcept {
-  const Errc code = error.code() == ErrorCode::peer_lost  ? Errc::peer_lost
-                    : error.code() == ErrorCode::timeout  ? Errc::timeout
-                    : error.code() == ErrorCode::mismatch ? Errc::mismatch
-                                                          : Errc::aborted;
   flush_timeline();
   try {
     const MutexLock lock(mutex_);
     if (lost_ || !is_joined_) return;
-    session_.collective_failed({code, error.what(), given_up.value_or(0), given_up.has_value()});
+    session_.collective_failed(
+        {code_of(error), error.what(), given_up.value_or(0), given_up.has_value()});
     flushed_ = false;
     wake();
     // Who does not catch the error is gone in a moment, and the I/O thread with it.

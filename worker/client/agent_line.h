@@ -146,8 +146,4 @@ class AgentLine {
   std::thread thread_;
 };
 
-// The text of the error that operations fail with when `lost` is what they needed.
-hvd::Error peer_lost_error(const PeerLost& lost);
-hvd::Error gave_up_error(const PeerGaveUp& peer);
-
 }  // namespace hvdrun

@@ -7,7 +7,6 @@
 
 #include "worker/client/quiet_thread.h"
 #include "worker/engine/batch_timeline.h"
-#include "worker/engine/device_use.h"
 
 namespace hvdrun {
 
@@ -118,16 +117,6 @@ void Engine::run(const Operation& operation) {
   if (operation.device) lane_->order(*operation.device);
 }
 
-void Engine::run_direct(const Operation& operation, const Scheduler::Direct& direct,
-                        bool may_spin) {
-  CallOptions options = call(direct.fingerprint, may_spin);
-  const BatchTimeline timeline(options_.timeline, options_.timeline_suffix, operation,
-                               direct.member.name);
-  options.hooks = timeline.hooks();
-  if (operation.device) return lane_->run({&operation}, options, timeline.on_gpu());
-  execute(operation, *communicator_, options);
-}
-
 // Until `until` is done, or nothing can be done at the moment.
 void Engine::drive(const Entry* until, bool may_spin) {
   while (true) {
@@ -180,67 +169,6 @@ void Engine::call_thens() {
   const MutexLock lock(mutex_);
   owed_thens_ -= static_cast<int>(bodies.size());
   done_.notify_all();
-}
-
-// One that has failed in the communicator has failed on all ranks.
-void Engine::run_batch(const Entries& batch, bool may_spin, Agreed agreed) {
-  std::exception_ptr failure;
-  try {
-    CallOptions options = call(Scheduler::fingerprint(batch), may_spin);
-    const BatchTimeline timeline(options_.timeline, options_.timeline_suffix, batch);
-    options.hooks = timeline.hooks();
-    execute_batch(batch, options, timeline);
-  } catch (const Differs&) {
-    if (agreed == Agreed::no) {
-      const MutexLock lock(mutex_);
-      scheduler_.must_negotiate();
-      return;
-    }
-    // In nothing but counts that vary, and would in each negotiation.
-    const hvd::Error named = difference_in(batch.front()->operation);
-    if (options_.on_failed) options_.on_failed(named);
-    failure = failure_of(named);
-  } catch (const hvd::Error& error) {
-    const hvd::Error named = name_error(batch.front()->operation, error);
-    if (options_.on_failed) options_.on_failed(named);
-    failure = failure_of(named);
-  } catch (const std::exception& trouble) {
-    const hvd::Error named = name_error(batch.front()->operation, tell_others(trouble));
-    if (options_.on_failed) options_.on_failed(named);
-    failure = failure_of(named);
-  }
-  const MutexLock lock(mutex_);
-  if (!failure) {
-    scheduler_.ran(batch);
-    statistics_.operations += batch.size();
-    ++statistics_.batches;
-  }
-  for (const auto& entry : batch) finish(entry, failure);
-  // At once: whoever waited for it may call the next operation on a thread of its own.
-  if (std::this_thread::get_id() != thread_.get_id() || !scheduler_.idle()) return;
-  running_ = false;
-  released_ = true;
-}
-
-void Engine::execute_batch(const Entries& batch, const CallOptions& options,
-                           const BatchTimeline& timeline) {
-  if (batch.front()->operation.device) {
-    std::vector<const Operation*> operations;
-    operations.reserve(batch.size());
-    for (const auto& entry : batch) operations.push_back(&entry->operation);
-    return lane_->run(operations, options, timeline.on_gpu());
-  }
-  if (batch.size() == 1) return execute(batch.front()->operation, *communicator_, options);
-  std::vector<BufferPart> segments;
-  segments.reserve(batch.size());
-  for (const auto& entry : batch) {
-    const Operation& operation = entry->operation;
-    if (operation.segments.empty())
-      segments.push_back({operation.input, operation.output, operation.count});
-    else
-      segments.insert(segments.end(), operation.segments.begin(), operation.segments.end());
-  }
-  communicator_->allreduce_segments(segments, batch.front()->operation.reduction, options);
 }
 
 void Engine::finish(const std::shared_ptr<Entry>& entry, const std::exception_ptr& error) {

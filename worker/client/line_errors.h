@@ -1,0 +1,21 @@
+// What the launcher and a rank tell each other of failures, as errors of the library.
+#pragma once
+
+#include <string>
+
+#include <hvd/hvd.h>
+
+#include "common/messages.h"
+
+namespace hvdrun {
+
+// For a collective that failed.
+Errc code_of(const hvd::Error& error);
+
+// Of a request that was refused.
+hvd::Error reply_error(Errc code, const std::string& what);
+// Operations that need such a rank fail with it.
+hvd::Error peer_lost_error(const PeerLost& lost);
+hvd::Error gave_up_error(const PeerGaveUp& peer);
+
+}  // namespace hvdrun
