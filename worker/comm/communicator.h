@@ -35,6 +35,8 @@ struct OperationHooks {
 struct CallOptions {
   // How long the operation waits for the other ranks.
   std::chrono::milliseconds timeout{1'800'000};
+  // How much longer before it gives up itself: somebody it waits for is about to say what for.
+  std::chrono::milliseconds grace{0};
   // The caller's own thread runs the operation and has nothing better to do than to spin.
   bool may_spin = false;
   // What the caller called, when this operation is only a step of it: ranks compare that, and

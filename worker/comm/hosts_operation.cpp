@@ -13,6 +13,8 @@ constexpr Descriptor kDifferent{.name = std::numeric_limits<std::uint64_t>::max(
 // A channel rank with nothing to call looks at both its host and the others so often.
 constexpr std::chrono::milliseconds kLeastLook{1};
 constexpr std::chrono::milliseconds kMostLook{8};
+// A channel rank says so long after its time is over, at the latest, why it gives up.
+constexpr std::chrono::milliseconds kChannelsWord{500};
 
 }  // namespace
 
@@ -45,6 +47,8 @@ CallOptions HostsOperation::begin(const Descriptor& what, const CallOptions& opt
   CallOptions step = options;
   step.hooks = nullptr;
   step.step_of = &operation_;
+  // Else it might blame a channel rank of this host, whose own time for another host is over.
+  if (!is_channel()) step.grace = kChannelsWord;
   return step;
 }
 

@@ -126,7 +126,7 @@ void Meeting::wait() {
 
 void Meeting::sleep(std::size_t next) {
   if (!deadline_) {
-    deadline_ = steady_clock::now() + options_.timeout;
+    deadline_ = steady_clock::now() + options_.timeout + options_.grace;
     if (options_.watch != nullptr) slow_at_ = steady_clock::now() + options_.watch->after;
   }
   at_sync_point();
