@@ -71,7 +71,7 @@ void Engine::run(const Operation& operation) {
     if (running_ || !scheduler_.idle()) {
       const std::shared_ptr<Entry> entry = enqueue(operation);
       wait_done(*entry);
-      if (entry->error) std::rethrow_exception(entry->error);
+      if (entry->error) throw_copy(*entry->error);
       if (operation.device) lane_->order(*operation.device);
       return;
     }
@@ -113,7 +113,7 @@ void Engine::run(const Operation& operation) {
     throw named;
   }
   drive(entry.get(), may_spin);
-  if (entry->error) std::rethrow_exception(entry->error);
+  if (entry->error) throw_copy(*entry->error);
   if (operation.device) lane_->order(*operation.device);
 }
 
@@ -171,9 +171,9 @@ void Engine::call_thens() {
   done_.notify_all();
 }
 
-void Engine::finish(const std::shared_ptr<Entry>& entry, const std::exception_ptr& error) {
+void Engine::finish(const std::shared_ptr<Entry>& entry, std::shared_ptr<const hvd::Error> error) {
   if (error) scheduler_.failed(entry);
-  entry->error = error;
+  entry->error = std::move(error);
   entry->done = true;
   if (entry->then) thens_.push_back(std::exchange(entry->then, nullptr));
   done_.notify_all();
@@ -243,7 +243,7 @@ void Engine::synchronize(std::uint64_t id) {
     handles_.erase(id);
     wait_done(*entry);
   }
-  if (entry->error) std::rethrow_exception(entry->error);
+  if (entry->error) throw_copy(*entry->error);
   if (entry->operation.device) lane_->order(*entry->operation.device);
 }
 
@@ -275,7 +275,7 @@ int Engine::join() {
   if (awaiting_) communicator_->wake();
   while (scheduler_.joining()) done_.wait(mutex_);
   --waiters_;
-  if (join_failed_) throw hvd::Error(join_failed_->code(), join_failed_->what());
+  if (join_failed_) throw_copy(*join_failed_);
   return last_joined_;
 }
 

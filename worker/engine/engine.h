@@ -138,13 +138,14 @@ class Engine {
   void fail(const std::shared_ptr<Entry>& entry, const hvd::Error& error) HVD_EXCLUDES(mutex_);
   void fail_all(const hvd::Error& error) HVD_EXCLUDES(mutex_);
 
-  void finish(const std::shared_ptr<Entry>& entry, const std::exception_ptr& error)
+  void finish(const std::shared_ptr<Entry>& entry, std::shared_ptr<const hvd::Error> error)
       HVD_REQUIRES(mutex_);
   void call_thens() HVD_EXCLUDES(mutex_);
   void tell_stalled() HVD_EXCLUDES(mutex_);
   CallOptions call(std::uint64_t name, bool may_spin) const;
   std::string rank_text(std::size_t rank) const;
-  static std::exception_ptr failure_of(const hvd::Error& error);
+  static std::shared_ptr<const hvd::Error> failure_of(const hvd::Error& error);
+  [[noreturn]] static void throw_copy(const hvd::Error& error);
   bool has_ended(const Entry& entry) const;
   static hvd::Error name_error(const Operation& operation, const hvd::Error& error);
   hvd::Error tell_others(const std::exception& trouble);

@@ -35,11 +35,13 @@ hvd::Error Engine::tell_others(const std::exception& trouble) {
   return error;
 }
 
-// A copy that shares nothing: copies of an exception share their text, and the last one that goes
+// Copies that share nothing: copies of an exception share their text, and the last one that goes
 // frees it, on whatever thread.
-std::exception_ptr Engine::failure_of(const hvd::Error& error) {
-  return std::make_exception_ptr(hvd::Error(error.code(), error.what()));
+std::shared_ptr<const hvd::Error> Engine::failure_of(const hvd::Error& error) {
+  return std::make_shared<const hvd::Error>(error.code(), error.what());
 }
+
+void Engine::throw_copy(const hvd::Error& error) { throw hvd::Error(error.code(), error.what()); }
 
 // Nothing more can run: everything pending has failed.
 void Engine::fail_all(const hvd::Error& error) {

@@ -21,7 +21,7 @@ void Engine::run_direct(const Operation& operation, const Scheduler::Direct& dir
 
 // One that has failed in the communicator has failed on all ranks.
 void Engine::run_batch(const Entries& batch, bool may_spin, Agreed agreed) {
-  std::exception_ptr failure;
+  std::shared_ptr<const hvd::Error> failure;
   try {
     CallOptions options = call(Scheduler::fingerprint(batch), may_spin);
     const BatchTimeline timeline(options_.timeline, options_.timeline_suffix, batch);

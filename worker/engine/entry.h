@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -22,7 +21,7 @@ struct Entry {
   std::chrono::steady_clock::time_point submitted{};
   bool queued = false;  // the timeline was told so
   bool done = false;
-  std::exception_ptr error;
+  std::shared_ptr<const hvd::Error> error;
   std::function<void()> then;  // called once it is done
 };
 
