@@ -1,5 +1,4 @@
-// What is refused, and what stays on this rank; tests/integration/torch_tensors_probe.cpp has real
-// ranks.
+// What is refused, over a fake job; tests/integration/torch_mismatch_probe.cpp has real ranks.
 #include "tests/unit/torch/catch_with_torch.h"
 #include "tests/unit/torch/fake_collectives.h"
 
