@@ -25,6 +25,8 @@ constexpr int kYields = 30;
 // bell must not cost the others more than this.
 constexpr std::chrono::milliseconds kSlice{50};
 constexpr std::size_t kMaxNamed = 8;
+// In place of the number of a barrier: the rank was there, and gave up.
+constexpr std::uint64_t kTakenBack = ~std::uint64_t{0};
 
 void relax() {
 #if defined(__x86_64__)
@@ -181,9 +183,12 @@ void Meeting::look_for_trouble() {
   if (reason && !all_arrived(next)) fail_waiting(*reason);
 }
 
-// Who comes later must not find that all have arrived, and go on with what has failed here.
+// Who comes later must not find that all have arrived, and go on with what has failed here. Nor
+// must who gives up at the same time take this rank, whose reason is not there yet, for a missing
+// one.
 void Meeting::fail_waiting(const hvd::Error& reason) {
-  blocks_[rank_].lines[count_ % 2].arrived.store(0, std::memory_order_seq_cst);
+  blocks_[rank_].lines[count_ % 2].arrived.store(kTakenBack, std::memory_order_seq_cst);
+  at_sync_point();
   fail(reason);
 }
 
@@ -260,16 +265,24 @@ void Meeting::compare() {
   }
 }
 
+// Those that have not come; where all have, those that came and gave up. Empty: all have arrived.
 std::string Meeting::missing_ranks() const {
-  std::string text;
-  std::size_t missing = 0;
-  for (std::size_t rank = 0; rank < size_; ++rank) {
-    if (has_arrived(rank)) continue;
-    if (missing < kMaxNamed) text += (missing == 0 ? "" : ", ") + name_of(rank);
-    ++missing;
-  }
-  if (missing > kMaxNamed) text += " and " + std::to_string(missing - kMaxNamed) + " more";
-  return text;
+  const auto names_of = [this](bool gave_up) {
+    std::string text;
+    std::size_t named = 0;
+    for (std::size_t rank = 0; rank < size_; ++rank) {
+      const std::uint64_t at = line(rank).arrived.load(std::memory_order_seq_cst);
+      if (at == count_ || (at == kTakenBack) != gave_up) continue;
+      if (named < kMaxNamed) text += (named == 0 ? "" : ", ") + name_of(rank);
+      ++named;
+    }
+    if (named > kMaxNamed) text += " and " + std::to_string(named - kMaxNamed) + " more";
+    return text;
+  };
+  const std::string missing = names_of(false);
+  if (!missing.empty()) return missing;
+  const std::string gave_up = names_of(true);
+  return gave_up.empty() ? gave_up : gave_up + ", which gave up";
 }
 
 void Meeting::fail(const hvd::Error& reason) {

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/comm/conformance.h"
+#include "tests/unit/comm/disturbance.h"
 #include "tests/unit/comm/rank_threads.h"
 #include "tests/unit/comm/trouble.h"
 
@@ -180,6 +181,23 @@ TEST_CASE("a deadline names the ranks that did not come", "[comm]") {
     REQUIRE(error.has_value());
     CHECK(error->code == ErrorCode::timeout);
     CHECK(contains(error->text, "gave up: waited 0.3 s for rank"));
+  }
+}
+
+TEST_CASE("ranks that give up at the same time do not name each other", "[comm]") {
+  for (std::uint64_t round = 1; round <= 10; ++round) {
+    const Disturbance disturbance(round);
+    RankThreads ranks(8);
+    const RankErrors errors = ranks.run([](Communicator& communicator) {
+      communicator.barrier(kPatient);  // from here on all deadlines are close together
+      if (communicator.rank() != 7) communicator.barrier({.timeout = milliseconds(300)});
+    });
+    for (std::size_t rank = 0; rank < 7; ++rank) {
+      REQUIRE(errors[rank].has_value());
+      INFO("round " << round << ", rank " << rank << ": " << errors[rank]->text);
+      CHECK(errors[rank]->code == ErrorCode::timeout);
+      CHECK(contains(errors[rank]->text, "waited 0.3 s for rank 7"));
+    }
   }
 }
 
