@@ -279,10 +279,11 @@ std::string Meeting::missing_ranks() const {
     if (named > kMaxNamed) text += " and " + std::to_string(named - kMaxNamed) + " more";
     return text;
   };
-  const std::string missing = names_of(false);
+  std::string missing = names_of(false);
   if (!missing.empty()) return missing;
-  const std::string gave_up = names_of(true);
-  return gave_up.empty() ? gave_up : gave_up + ", which gave up";
+  std::string gave_up = names_of(true);
+  if (!gave_up.empty()) gave_up += ", which gave up";
+  return gave_up;
 }
 
 void Meeting::fail(const hvd::Error& reason) {
