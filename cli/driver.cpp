@@ -12,6 +12,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "cli/coordinator_watch.h"
 #include "cli/event_log.h"
 #include "cli/host_opener.h"
 #include "cli/job_report.h"
@@ -99,6 +100,7 @@ class Driver {
   Viewer viewer_;
   HostOpener opener_;  // of other machines
   std::shared_ptr<FrameChannel> coordinator_;
+  CoordinatorWatch coordinator_watch_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::optional<int> exit_code_;     // the verdict is in
   std::optional<JobEnded> verdict_;  // and not yet shown
@@ -118,7 +120,12 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
               {plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
               std::move(opened_.files), [this](int error) { on_output_broken(error); }),
       opener_(io_, plan_.ssh, plan_.spec.start_timeout, opened_.relay_ports,
-              opened_.descriptor_limit, opener_callbacks()) {
+              opened_.descriptor_limit, opener_callbacks()),
+      coordinator_watch_(io_, opened_.coordinator.pid, plan_.spec.lease,
+                         {[this](const std::string& text) { viewer_.say(text); },
+                          [this](const std::string& text) {
+                            fail(exit_code::kInternal, text + "; the job was ended");
+                          }}) {
   for (const HandledSignal& row : kSignalTable) {
     struct sigaction now {};
     if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)

@@ -51,21 +51,19 @@ Server::Server(asio::io_context& io, ServerOptions options)
       agents_(job_.spec().hosts.size()),
       timer_(io),
       horovod_elsewhere_(options.horovod_elsewhere),
-      ports_(options.ports),
-      next_heartbeat_(now() + heartbeat_of(job_.spec().lease)),
-      next_look_(next_heartbeat_) {
-  const auto open = [this](UniqueFd fd, bool is_driver) {
-    handshake(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), is_driver);
+      ports_(options.ports) {
+  const auto open = [this](UniqueFd fd, Origin origin) {
+    handshake(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), origin);
   };
-  open(std::move(options.driver), true);
-  for (UniqueFd& fd : options.agents) open(std::move(fd), false);
+  open(std::move(options.driver), Origin::driver);
+  for (UniqueFd& fd : options.agents) open(std::move(fd), Origin::this_machine);
   if (options.listener) {
     listener_.emplace(
         io_, std::move(options.listener), PskKey{job_.spec().job_id, std::move(options.secret)},
         [this](std::unique_ptr<ByteStream> stream) {
           // They know the key, so they are agents: all of them may come at once.
           if (handshaking_.size() < agents_.size() + limits::kMaxPendingHandshakes)
-            handshake(std::make_shared<FrameChannel>(std::move(stream)), false);
+            handshake(std::make_shared<FrameChannel>(std::move(stream)), Origin::elsewhere);
         },
         [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
   }
@@ -119,7 +117,8 @@ Server::~Server() = default;
 
 void Server::run() { io_.run(); }
 
-void Server::handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver) {
+void Server::handshake(const std::shared_ptr<FrameChannel>& channel, Origin origin) {
+  const bool is_driver = origin == Origin::driver;
   handshaking_.insert(channel);
   const auto deadline = std::make_shared<asio::steady_timer>(io_, limits::kHandshakeTimeout);
   const std::weak_ptr<FrameChannel> weak = channel;
@@ -128,7 +127,7 @@ void Server::handshake(const std::shared_ptr<FrameChannel>& channel, bool is_dri
     if (!ec && late && handshaking_.contains(late)) refuse(late, Errc::timeout, "no hello came");
   });
   channel->start(
-      [this, weak, is_driver, deadline](const Frame& frame) {
+      [this, weak, origin, is_driver, deadline](const Frame& frame) {
         const auto self = weak.lock();
         if (!self || !handshaking_.contains(self)) return;
         deadline->cancel();
@@ -144,7 +143,7 @@ void Server::handshake(const std::shared_ptr<FrameChannel>& channel, bool is_dri
         if (is_driver) {
           adopt_driver(self);
         } else {
-          adopt_agent(self, hello.host_index);
+          adopt_agent(self, hello.host_index, origin);
         }
         after_event();
       },
@@ -165,9 +164,15 @@ void Server::refuse(const std::shared_ptr<FrameChannel>& channel, Errc code,
   channel->close_when_sent();
 }
 
-void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host) {
-  agents_[host] = {channel, Lease(job_.spec().lease, now())};
-  channel->keep_trying_for(patience_of(job_.spec().lease));
+void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host,
+                         Origin origin) {
+  agents_[host] = {channel, std::nullopt};
+  if (origin == Origin::elsewhere) {
+    agents_[host].lease.emplace(job_.spec().lease, now());
+    channel->keep_trying_for(patience_of(job_.spec().lease));
+    if (next_look_ == TimePoint::max())
+      next_look_ = next_heartbeat_ = now() + heartbeat_of(job_.spec().lease);
+  }
   ++agents_here_;
   job_.agent_connected(host);
   channel->set_callbacks(
@@ -301,6 +306,8 @@ void Server::arm_timer() {
   if (leave_by_) next = std::min(next, *leave_by_);
   if (const auto deadline = board_.next_deadline()) next = std::min(next, *deadline);
   if (timer_.expiry() == next) return;
+  // Also when nothing but frames is waited for: a timer that is cancelled alone leaves the kernel's
+  // at the old time, for a wake-up without a reason.
   timer_.expires_at(next);
   timer_.async_wait([this](const auto& ec) {
     if (!ec) on_timer();
@@ -325,14 +332,14 @@ void Server::look_after_agents(TimePoint time) {
   std::vector<std::uint32_t> silent;
   for (std::uint32_t host = 0; host < agents_.size(); ++host) {
     Peer& agent = agents_[host];
-    if (!agent.channel) continue;
-    if (agent.lease.is_over(time)) {
-      lose_agent(host, "it has said nothing for " + seconds_text(agent.lease.silence_at(time)));
+    if (!agent.channel || !agent.lease) continue;
+    if (agent.lease->is_over(time)) {
+      lose_agent(host, "it has said nothing for " + seconds_text(agent.lease->silence_at(time)));
       continue;
     }
     if (beat) agent.channel->send(Heartbeat{});
-    if (beat && agent.lease.names_silence(time)) silent.push_back(host);
-    next_look_ = std::min(next_look_, agent.lease.end());
+    if (beat && agent.lease->names_silence(time)) silent.push_back(host);
+    next_look_ = std::min(next_look_, agent.lease->end());
   }
   if (!silent.empty() && job_.state() == JobState::running)
     warn(who_has(silent, job_.spec().hosts) + " said nothing for " +
@@ -340,7 +347,8 @@ void Server::look_after_agents(TimePoint time) {
 }
 
 void Server::heard_from(std::uint32_t host) {
-  const auto silence = agents_[host].lease.heard(now());
+  if (!agents_[host].lease) return;
+  const auto silence = agents_[host].lease->heard(now());
   if (silence && job_.state() == JobState::running)
     warn("host " + job_.spec().hosts[host].name + " is heard again, after " +
          seconds_text(*silence));

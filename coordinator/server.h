@@ -43,14 +43,17 @@ class Server {
   void run();
 
  private:
+  // Who is at the other end of a connection. Of this machine: over a socket pair, whose end tells
+  // all that a lease would, since their parents know when they are stopped (stop_clock.h).
+  enum class Origin { driver, this_machine, elsewhere };
   struct Peer {
     std::shared_ptr<FrameChannel> channel;
-    Lease lease;
+    std::optional<Lease> lease;  // none: of this machine
   };
 
-  void handshake(const std::shared_ptr<FrameChannel>& channel, bool is_driver);
+  void handshake(const std::shared_ptr<FrameChannel>& channel, Origin origin);
   void refuse(const std::shared_ptr<FrameChannel>& channel, Errc code, const std::string& reason);
-  void adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host);
+  void adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host, Origin origin);
   void serve_horovod(UniqueFd listener);
   void serve_horovod_elsewhere(const std::string& address, bool relayed);
   bool answer_clock(std::uint32_t host, const Frame& frame);
@@ -61,7 +64,8 @@ class Server {
   void after_event();
   void arm_timer();
   void on_timer();
-  // Heartbeats to the agents; names those that say nothing, and loses those whose lease is over.
+  // Heartbeats to the agents elsewhere; names those that say nothing, and loses those whose lease
+  // is over.
   void look_after_agents(TimePoint time);
   void heard_from(std::uint32_t host);
   // `asker` 0 is the driver.
@@ -87,8 +91,8 @@ class Server {
   bool horovod_elsewhere_ = false;  // and not yet, or still
   PortRange ports_;
   TimePoint next_heartbeat_;
-  TimePoint next_look_;                // at the agents' leases
-  std::optional<TimePoint> leave_by_;  // once the job has ended
+  TimePoint next_look_ = TimePoint::max();  // at the agents' leases; never: none is elsewhere
+  std::optional<TimePoint> leave_by_;       // once the job has ended
 };
 
 }  // namespace hvdrun

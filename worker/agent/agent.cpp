@@ -58,9 +58,11 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
       // A socket pair: the coordinator is on this machine.
       timeline_(own_clock(), bootstrap_.control.addresses.empty()),
       descriptor_limit_(raise_descriptor_limit()),
-      cores_(usable_cores()),
-      lease_(lease_length(), now()),
-      next_heartbeat_(now() + heartbeat_of(lease_length())) {
+      cores_(usable_cores()) {
+  if (!bootstrap_.control.addresses.empty()) {
+    lease_.emplace(lease_length(), now());
+    next_heartbeat_ = now() + heartbeat_of(lease_length());
+  }
   watch_guard();
   reap();
   pump_.on_stderr = [this](std::uint32_t rank, std::string_view lines) {
@@ -122,7 +124,7 @@ void Agent::say_hello(const Channel& channel, Role role, std::function<void(Chan
   channel->start(
       [this, weak, next = std::move(next)](const Frame& frame) {
         if (frame.type != MessageType::welcome) return give_up();
-        lease_.heard(now());
+        if (lease_) lease_->heard(now());
         next(weak.lock());
       },
       [this](std::error_code) { give_up(); });
@@ -152,7 +154,7 @@ void Agent::serve(const Channel& control) {
 }
 
 void Agent::on_control(const Frame& frame) {
-  lease_.heard(now());
+  if (lease_) lease_->heard(now());
   // Runs `handle` with the decoded message, or ends: the coordinator is not to be trusted then.
   const auto with = [&]<class M>(M message, auto&& handle) {
     if (decode(frame.payload, message)) return give_up();
@@ -460,8 +462,8 @@ void Agent::finish_if_quiet() {
 }
 
 void Agent::arm_timer() {
-  auto next = next_heartbeat_;
-  if (holds_lease()) next = std::min(next, lease_.end());
+  TimePoint next = lease_ ? next_heartbeat_ : TimePoint::max();
+  if (holds_lease()) next = std::min(next, lease_->end());
   if (const auto deadline = ladder_.next_deadline()) next = std::min(next, *deadline);
   if (sweeping_) next = std::min(next, now() + kSweepPause);
   timer_.expires_at(next);
@@ -473,8 +475,8 @@ void Agent::arm_timer() {
 void Agent::on_timer() {
   const auto time = now();
   kill_step(ladder_.tick(time));
-  if (holds_lease() && lease_.is_over(time)) return give_up();
-  if (time >= next_heartbeat_) {
+  if (holds_lease() && lease_->is_over(time)) return give_up();
+  if (lease_ && time >= next_heartbeat_) {
     next_heartbeat_ = time + heartbeat_of(lease_length());
     up(Heartbeat{});
   }

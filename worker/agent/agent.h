@@ -75,7 +75,7 @@ class Agent {
     return std::chrono::milliseconds(bootstrap_.lease_ms);
   }
   // After the end of the job the coordinator may leave first, and says nothing more.
-  bool holds_lease() const { return !ending_ || control_; }
+  bool holds_lease() const { return lease_ && (!ending_ || control_); }
   void arm_timer();
   void on_timer();
 
@@ -105,8 +105,10 @@ class Agent {
   std::uint32_t epoch_ = 0;
   std::uint64_t descriptor_limit_ = 0;  // of the workers: as it was before ours was raised
   std::uint32_t cores_ = 1;
-  Lease lease_;  // what the coordinator says renews it
-  std::chrono::steady_clock::time_point next_heartbeat_;
+  // What the coordinator says renews it. None on the coordinator's own machine: the end of the
+  // connection tells of its death, and its parent is told when it stops.
+  std::optional<Lease> lease_;
+  TimePoint next_heartbeat_;
   std::optional<Launch> checked_;  // waits for StartRanks
   bool launched_ = false;
   bool ending_ = false;

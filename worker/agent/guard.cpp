@@ -27,6 +27,7 @@
 #include "common/relay_mux.h"
 #include "common/unique_fd.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/agent_watch.h"
 #include "worker/agent/isolation.h"
 
 namespace hvdrun {
@@ -86,17 +87,18 @@ constexpr std::size_t kMaxWaiting = 2 * kRelayStreams * RelayMux::kCredit;
 // Until the agent ends or the lease does. What comes on the lease after the bootstrap is a relay's,
 // and goes to the agent. It is always read, because the end of the lease may stand behind it, and
 // an agent may be stopped.
-void wait_for_end(int lease, int agent_pidfd, int to_agent) {
+void wait_for_end(int lease, int agent_pidfd, int to_agent, AgentWatch& watch) {
   std::string waiting;
   for (;;) {
-    pollfd waits[3] = {{lease, POLLIN, 0},
+    pollfd waits[4] = {{lease, POLLIN, 0},
                        {agent_pidfd, POLLIN, 0},
-                       {waiting.empty() ? -1 : to_agent, POLLOUT, 0}};
-    if (::poll(waits, 3, -1) < 0) {
+                       {waiting.empty() ? -1 : to_agent, POLLOUT, 0},
+                       {watch.fd(), POLLIN, 0}};
+    if (::poll(waits, 4, watch.timeout()) < 0) {
       if (errno == EINTR) continue;
       return;
     }
-    if (waits[1].revents != 0) return;
+    if (waits[1].revents != 0 || !watch.look()) return;
     if (waits[0].revents != 0) {
       char buffer[16384];
       const ssize_t got = ::read(lease, buffer, sizeof buffer);
@@ -176,11 +178,13 @@ int run_guard() {
   // The agent's connections: held here too, their ends would never be seen.
   if (bootstrap->control.addresses.empty()) ::close(control);
   if (bootstrap->output.addresses.empty()) ::close(output);
+  AgentWatch watch(agent, std::chrono::milliseconds(bootstrap->lease_ms),
+                   bootstrap->control.addresses.empty() ? bootstrap->host_name : std::string());
   bootstrap.reset();
 
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)));
   ::fcntl(guard_end.get(), F_SETFL, O_NONBLOCK);
-  if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get());
+  if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get(), watch);
   int status = 0;
   if (::waitpid(agent, &status, WNOHANG) != agent) status = -1;
   end_all(agent, guard_end);

@@ -1,4 +1,5 @@
 // The coordinator's server over real sockets: who is let in and who is not.
+#include <algorithm>
 #include <optional>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -150,6 +151,18 @@ TEST_CASE_METHOD(ServerFixture, "an agent that speaks nonsense is lost, and the 
   REQUIRE_FALSE(decode(peers[2].frames.back().payload, verdict));
   CHECK(verdict.cause == EndCause::host_lost);
   CHECK(verdict.host == "a");
+}
+
+TEST_CASE_METHOD(ServerFixture, "only agents elsewhere are sent heartbeats", "[server]") {
+  peers[0].open(make_unix_stream(io, std::move(agent_fd)), hello(Role::agent, 0));
+  connect_tls(peers[1], hello(Role::agent, 1));
+  settle(1500ms);
+  const auto heartbeats = [](const Peer& peer) {
+    return std::count_if(peer.frames.begin(), peer.frames.end(),
+                         [](const Frame& f) { return f.type == MessageType::heartbeat; });
+  };
+  CHECK(heartbeats(peers[0]) == 0);
+  CHECK(heartbeats(peers[1]) == 1);
 }
 
 TEST_CASE_METHOD(ServerFixture, "an agent is told the time, before it is ready too", "[server]") {

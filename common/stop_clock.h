@@ -1,0 +1,48 @@
+// How long a child has been stopped (SIGSTOP): its parent's answer to what a lease asks of another
+// machine, without a word that anybody has to send. Sans-I/O; stopped_children.h knows who stops.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "common/lease.h"
+
+namespace hvdrun {
+
+class StopClock {
+ public:
+  explicit StopClock(std::chrono::milliseconds lease) : lease_(lease) {}
+
+  // Whether the child is stopped now. To be told of each change, and at `next_look()`.
+  void saw(bool stopped, TimePoint now) {
+    if (!stopped) return *this = StopClock(lease_), void();
+    // The watcher may have been stopped too, with its whole machine: that time counts as one look,
+    // so that a child which goes on a moment later than its parent has done nothing wrong.
+    if (seen_) stopped_for_ += std::min<TimePoint::duration>(now - *seen_, heartbeat_of(lease_));
+    seen_ = now;
+  }
+  // True once in a stop: it has lasted so long that somebody should be told.
+  bool names_stop() {
+    if (named_ || !seen_ || stopped_for_ < limits::kSilence) return false;
+    return named_ = true;
+  }
+  bool is_over() const { return seen_ && stopped_for_ >= lease_; }
+  std::chrono::seconds stopped_for() const {
+    return std::chrono::duration_cast<std::chrono::seconds>(stopped_for_);
+  }
+  // None while the child runs: nobody wakes up for it then.
+  std::optional<TimePoint> next_look() const {
+    if (!seen_) return std::nullopt;
+    return *seen_ + heartbeat_of(lease_);
+  }
+
+ private:
+  std::chrono::milliseconds lease_;
+  TimePoint::duration stopped_for_{};
+  std::optional<TimePoint> seen_;  // stopped, at this time
+  bool named_ = false;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,23 @@
+// Which children are stopped, as the kernel tells their parent.
+#pragma once
+
+#include <optional>
+#include <sys/types.h>
+
+#include "common/unique_fd.h"
+
+namespace hvdrun {
+
+// Readable when a child of this process has stopped, gone on or ended. SIGCHLD is blocked in the
+// calling thread from here on, and so in what it forks; spawn() gives programs an empty mask. No
+// descriptor: errno says why.
+UniqueFd open_child_signals();
+
+// Takes from the descriptor what it has.
+void drain_child_signals(int fd);
+
+// How the child was last seen since the question before: true: stopped, false: it goes on, none: no
+// change. An end is not reaped.
+std::optional<bool> stop_change(pid_t child);
+
+}  // namespace hvdrun

@@ -1,0 +1,51 @@
+#include "worker/agent/agent_watch.h"
+
+#include <algorithm>
+#include <poll.h>
+#include <unistd.h>
+#include <utility>
+
+#include "common/stopped_children.h"
+
+namespace hvdrun {
+
+AgentWatch::AgentWatch(pid_t agent, std::chrono::milliseconds lease, std::string host)
+    : agent_(agent), clock_(lease), host_(std::move(host)) {
+  if (host_.empty()) return;
+  signals_ = open_child_signals();
+  look();  // it may have stopped before anybody listened
+}
+
+int AgentWatch::timeout() const {
+  const auto next = clock_.next_look();
+  if (!next) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
+  return static_cast<int>(std::max(left.count(), decltype(left)::rep{0}));
+}
+
+bool AgentWatch::look() {
+  if (!signals_) return true;
+  drain_child_signals(signals_.get());
+  stopped_ = stop_change(agent_).value_or(stopped_);
+  clock_.saw(stopped_, Clock::now());
+  if (!stopped_ && std::exchange(named_, false)) say("goes on");
+  const std::string time =
+      "has been stopped for " + std::to_string(clock_.stopped_for().count()) + " s; ";
+  if (clock_.names_stop()) {
+    named_ = true;
+    say(time + "kill -CONT lets it go on");
+  }
+  if (clock_.is_over()) say(time + "its ranks are ended");
+  return !clock_.is_over();
+}
+
+// Only if it is taken at once: a guard that waits for a reader of stderr guards nothing.
+void AgentWatch::say(std::string_view what) const {
+  const std::string line = "hvdrun: the agent of host " + host_ + " (process " +
+                           std::to_string(agent_) + ") " + std::string(what) + "\n";
+  pollfd err{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&err, 1, 0) > 0 && (err.revents & POLLOUT) != 0)
+    (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace hvdrun
