@@ -178,7 +178,7 @@ TEST_CASE("a rank without memory for an operation fails it on all ranks", "[engi
   const RunResult result = probe(hosts, {"memory", how});
   INFO(result.out << result.err);
   CHECK(lines_with(result.out, "after a moment: ") == 3);
-  CHECK(lines_with(result.out, "bad_alloc") == 3);
+  CHECK(lines_with(result.out, "it has failed within one rank: std::bad_alloc") == 3);
 }
 
 TEST_CASE("a job that has nothing to do does nothing", "[engine]") {
