@@ -8,6 +8,9 @@
 //   engine_probe too-late KIND   the last rank comes when the others' time is over; prints what
 //   each
 //                                rank is told. KIND allreduce, broadcast, barrier or set
+//   engine_probe midway KIND     rank 1 is stopped for a while in the midst of large operations;
+//                                rank 0 waits less long; prints what each rank is told. KIND
+//                                allreduce, allgather or broadcast
 //   engine_probe join            each rank has another number of batches
 //   engine_probe sets            process sets, across hosts too
 //   engine_probe set-timeline    the same names in two process sets at once
@@ -16,6 +19,7 @@
 //                                operation, submits it, or has joined; prints what comes of it
 //   engine_probe idle SECONDS    one step, then nothing; prints the CPU time of the rest
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -140,6 +144,45 @@ void too_late(const std::string& kind) {
   std::printf("%s\n", text.c_str());
   std::fflush(stdout);
   std::this_thread::sleep_until(begin + std::chrono::seconds(6));  // nobody has left by then
+}
+
+// A process of its own: nobody else could let this one go on.
+void stop_for_a_while() {
+  const pid_t self = ::getpid();
+  const pid_t child = ::fork();
+  expect(child >= 0, "a child");
+  if (child > 0) return;
+  ::usleep(300'000);
+  ::kill(self, SIGSTOP);
+  ::sleep(3);
+  ::kill(self, SIGCONT);
+  ::_exit(0);
+}
+
+void midway(const std::string& kind) {
+  constexpr std::size_t kCount = std::size_t{16} << 20U;
+  std::vector<float> data(kCount, 1);
+  std::vector<float> all(kind == "allgather" ? 3 * kCount : 0);
+  std::string text;
+  hvd::barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  if (hvd::rank() == 1) stop_for_a_while();
+  try {
+    while (true) {
+      if (kind == "allgather")
+        hvd::allgather(data.data(), all.data(), kCount, {"big"});
+      else if (kind == "broadcast")
+        hvd::broadcast(data.data(), kCount, 0, {"big"});
+      else
+        hvd::allreduce(data.data(), data.data(), kCount, hvd::ReduceOp::max, {}, {"big"});
+    }
+  } catch (const hvd::Error& error) {
+    text = error.what();
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::printf("after %s: %s\n", seconds.count() < 10 ? "a moment" : "a long time", text.c_str());
+  std::fflush(stdout);
+  std::this_thread::sleep_until(begin + std::chrono::seconds(5));  // nobody has left by then
 }
 
 void join() {
@@ -276,12 +319,16 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const std::string value = argc > 2 ? argv[2] : "";
   try {
-    hvd::init();
+    hvd::InitOptions options;
+    const std::string rank = ::getenv("HVD_RANK") != nullptr ? ::getenv("HVD_RANK") : "";
+    if (mode == "midway") options.collective_timeout = std::chrono::seconds(rank == "0" ? 2 : 60);
+    hvd::init(options);
     if (mode == "order") order(std::stoi(value));
     if (mode == "late") late();
     if (mode == "late-set") late_in_set();
     if (mode == "late-joined") late_for_joined();
     if (mode == "too-late") too_late(value);
+    if (mode == "midway") midway(value);
     if (mode == "join") join();
     if (mode == "sets") sets();
     if (mode == "timeline") timeline(value);

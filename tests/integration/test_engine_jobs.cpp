@@ -215,5 +215,16 @@ TEST_CASE("a rank that comes when the others' time is over is told so", "[engine
   CHECK(lines_with(result.out, "no error") == 3 - ranks);
 }
 
+TEST_CASE("a rank that gives up in the midst of a message is heard on other hosts", "[engine]") {
+  const std::string kind = GENERATE("allreduce", "allgather", "broadcast");
+  CAPTURE(kind);
+  const RunResult result = probe({"-H", "a:1,b:1,c:1"}, {"midway", kind});
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(lines_with(result.out, "after a moment: 'big': ") == 3);
+  CHECK(lines_with(result.out, "waited 2 s for rank 1") == 3);
+  CHECK(lines_with(result.out, "rank 0 gave up: ") == 2);
+}
+
 }  // namespace
 }  // namespace hvdrun::test
