@@ -38,15 +38,12 @@ void CoordinatorWatch::wait() {
 }
 
 void CoordinatorWatch::look() {
-  stopped_ = stop_change(coordinator_).value_or(stopped_);
-  clock_.saw(stopped_, std::chrono::steady_clock::now());
+  clock_.saw(stop_change(coordinator_), std::chrono::steady_clock::now());
   const std::string who = "the coordinator (process " + std::to_string(coordinator_) + ")";
-  if (!stopped_ && std::exchange(named_, false)) callbacks_.say(who + " goes on");
-  if (clock_.names_stop()) {
-    named_ = true;
+  if (clock_.names_end()) callbacks_.say(who + " goes on");
+  if (clock_.names_stop())
     callbacks_.say(who + " has been stopped for " + std::to_string(clock_.stopped_for().count()) +
                    " s; kill -CONT lets it go on");
-  }
   if (clock_.is_over())
     return callbacks_.over(who + " has been stopped for " +
                            std::to_string(clock_.stopped_for().count()) + " s");

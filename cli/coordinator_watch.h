@@ -30,8 +30,6 @@ class CoordinatorWatch {
 
   pid_t coordinator_;
   StopClock clock_;
-  bool stopped_ = false;
-  bool named_ = false;
   Callbacks callbacks_;
   boost::asio::posix::stream_descriptor signals_;
   boost::asio::steady_timer timer_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "common/lease.h"
 
@@ -14,9 +15,14 @@ class StopClock {
  public:
   explicit StopClock(std::chrono::milliseconds lease) : lease_(lease) {}
 
-  // Whether the child is stopped now. To be told of each change, and at `next_look()`.
-  void saw(bool stopped, TimePoint now) {
-    if (!stopped) return *this = StopClock(lease_), void();
+  // What has changed since the last call: the child has stopped, or goes on. To be told of each
+  // change, and at `next_look()`.
+  void saw(std::optional<bool> stopped, TimePoint now) {
+    if (!stopped.value_or(seen_.has_value())) {
+      seen_.reset();
+      stopped_for_ = {};
+      return;
+    }
     // The watcher may have been stopped too, with its whole machine: that time counts as one look,
     // so that a child which goes on a moment later than its parent has done nothing wrong.
     if (seen_) stopped_for_ += std::min<TimePoint::duration>(now - *seen_, heartbeat_of(lease_));
@@ -27,6 +33,8 @@ class StopClock {
     if (named_ || !seen_ || stopped_for_ < limits::kSilence) return false;
     return named_ = true;
   }
+  // True once after a stop that was named.
+  bool names_end() { return !seen_ && std::exchange(named_, false); }
   bool is_over() const { return seen_ && stopped_for_ >= lease_; }
   std::chrono::seconds stopped_for() const {
     return std::chrono::duration_cast<std::chrono::seconds>(stopped_for_);

@@ -26,15 +26,11 @@ int AgentWatch::timeout() const {
 bool AgentWatch::look() {
   if (!signals_) return true;
   drain_child_signals(signals_.get());
-  stopped_ = stop_change(agent_).value_or(stopped_);
-  clock_.saw(stopped_, Clock::now());
-  if (!stopped_ && std::exchange(named_, false)) say("goes on");
+  clock_.saw(stop_change(agent_), Clock::now());
+  if (clock_.names_end()) say("goes on");
   const std::string time =
       "has been stopped for " + std::to_string(clock_.stopped_for().count()) + " s; ";
-  if (clock_.names_stop()) {
-    named_ = true;
-    say(time + "kill -CONT lets it go on");
-  }
+  if (clock_.names_stop()) say(time + "kill -CONT lets it go on");
   if (clock_.is_over()) say(time + "its ranks are ended");
   return !clock_.is_over();
 }

@@ -34,8 +34,6 @@ class AgentWatch {
   StopClock clock_;
   std::string host_;
   UniqueFd signals_;
-  bool stopped_ = false;
-  bool named_ = false;
 };
 
 }  // namespace hvdrun

@@ -45,12 +45,27 @@ TEST_CASE("a stop after another begins at nothing", "[stop]") {
   StopClock clock(8s);
   for (int second = 0; second < 5; ++second) clock.saw(true, start + second * 1s);
   CHECK(clock.names_stop());
+  CHECK_FALSE(clock.names_end());
   clock.saw(false, start + 4s);
+  CHECK(clock.names_end());
+  CHECK_FALSE(clock.names_end());
   for (int second = 4; second < 12; ++second) {
     clock.saw(true, start + second * 1s);
     CHECK_FALSE(clock.is_over());
   }
   CHECK(clock.names_stop());
+}
+
+TEST_CASE("a stop that nobody was told of ends without a word", "[stop]") {
+  const TimePoint start{1000s};
+  StopClock clock(8s);
+  clock.saw(true, start);
+  clock.saw(std::nullopt, start + 1s);
+  CHECK(clock.stopped_for() == 1s);
+  clock.saw(false, start + 2s);
+  CHECK_FALSE(clock.names_end());
+  clock.saw(std::nullopt, start + 9s);
+  CHECK(clock.stopped_for() == 0s);
 }
 
 TEST_CASE("time in which the watcher stood still too is one look", "[stop]") {
