@@ -15,8 +15,8 @@ constexpr std::string_view kAtStart = "(at start)";
 // address and the interface that has it.
 bool known_at_start_only(std::string_view name) {
   return name == "HVD_JOB_ID" || name == "HVD_AGENT" || name == "MASTER_PORT" ||
-         name == "TORCHELASTIC_RUN_ID" || name == "OMP_NUM_THREADS" || name == "HVD_HOST_ADDRESS" ||
-         name == "GLOO_SOCKET_IFNAME" || name == "NCCL_SOCKET_IFNAME";
+         name == "TORCHELASTIC_RUN_ID" || name == "OMP_NUM_THREADS" ||
+         name == "HOROVOD_GLOO_RENDEZVOUS_PORT";
 }
 
 std::vector<RankPlace> places_of(const JobSpec& spec) { return assign_ranks(spec.hosts, spec.np); }
@@ -43,7 +43,11 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
   }
   const bool several = last != places.front().host;
   worker.master_addr = several ? kAtStart : "127.0.0.1";
-  if (several) worker.host_address = worker.interface = kAtStart;
+  if (several) worker.host_address = kAtStart;
+  worker.interface = several ? std::string(kAtStart) : "lo";
+  worker.compat = spec.env_compat;
+  worker.horovod_addr = worker.master_addr;
+  worker.horovod_port = spec.env_compat.horovod ? 1 : 0;
   Environment job = spec.env;
   if (place.host < spec.host_env.size())
     for (const std::string& entry : spec.host_env[place.host])
@@ -54,7 +58,9 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
     const std::string name = entry.substr(0, equals);
     const char* const mine = find_variable(own, name);
     if (mine != nullptr && entry.compare(equals + 1, std::string::npos, mine) == 0) continue;
-    if (known_at_start_only(name) && find_variable(spec.env, name) == nullptr)
+    const bool unknown =
+        known_at_start_only(name) || (several && name == "NCCL_SOCKET_IFNAME");  // behind a sign
+    if (unknown && find_variable(spec.env, name) == nullptr)
       entry = name + "=" + std::string(kAtStart);
     result.push_back(std::move(entry));
   }

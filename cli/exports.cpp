@@ -52,8 +52,8 @@ std::string parse_value(std::string_view text, std::string& value) {
 
 }  // namespace
 
-void apply_exports(const std::vector<std::string>& exports, Environment& env,
-                   std::vector<std::string>& warnings) {
+void apply_exports(const std::vector<std::string>& exports, const Environment& own,
+                   Environment& env, std::vector<std::string>& warnings) {
   for (const std::string& item : exports) {
     const auto equals = item.find('=');
     const std::string name = item.substr(0, equals);
@@ -62,7 +62,12 @@ void apply_exports(const std::vector<std::string>& exports, Environment& env,
         throw UsageError("-x " + quoted_word(item) +
                          ": a pattern cannot be set; write one NAME=VALUE");
       set_variable(env, name, item.substr(equals + 1));
-    } else if (is_pattern(name) ? !any_matches(env, name) : find_variable(env, name) == nullptr) {
+    } else if (is_pattern(name) ? any_matches(own, name) || any_matches(env, name)
+                                : find_variable(env, name) != nullptr) {
+      continue;  // it goes along anyway, or is an outer job's and no pattern's to bring back
+    } else if (const char* const value = find_variable(own, name); value != nullptr) {
+      set_variable(env, name, value);
+    } else {
       warnings.push_back("-x " + printable(item) +
                          ": no such variable in the environment, ignoring");
     }

@@ -10,10 +10,11 @@
 
 namespace hvdrun {
 
-// NAME=VALUE is set; NAME, or a pattern such as NCCL_*, is in `env` already and goes along: when
-// there is none, a warning. Throws UsageError.
-void apply_exports(const std::vector<std::string>& exports, Environment& env,
-                   std::vector<std::string>& warnings);
+// NAME=VALUE is set; NAME, or a pattern such as NCCL_*, is in `env` already and goes along. So does
+// a NAME that only `own` has, hvdrun's environment with what an outer job set. When there is none,
+// a warning. Throws UsageError.
+void apply_exports(const std::vector<std::string>& exports, const Environment& own,
+                   Environment& env, std::vector<std::string>& warnings);
 
 // A line each: NAME=VALUE, 'export ' before it or not; VALUE in single or double quotes or none; #
 // begins a comment. Throws UsageError with file and line.

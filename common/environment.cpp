@@ -110,13 +110,15 @@ void drop_stale_variables(Environment& env) {
 }
 
 Environment worker_environment(Environment base, const WorkerPlace& place) {
-  drop_stale_variables(base);
   const auto set = [&base](std::string_view name, const auto& value) {
     if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
-      base.push_back(std::string(name) + "=" + std::to_string(value));
+      set_variable(base, name, std::to_string(value));
     } else {
-      base.push_back(std::string(name) + "=" + std::string(value));
+      set_variable(base, name, value);
     }
+  };
+  const auto set_unless_given = [&](std::string_view name, const auto& value) {
+    if (find_variable(base, name) == nullptr) set(name, value);
   };
   set("HVD_JOB_ID", place.job_id);
   set("HVD_EPOCH", place.epoch);
@@ -128,10 +130,11 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
   set("HVD_LOCAL_SIZE", place.local_size);
   set("HVD_CROSS_RANK", place.cross_rank);
   set("HVD_CROSS_SIZE", place.cross_size);
+  std::erase_if(base, [](const auto& entry) { return has_name(entry, "HVD_HOST_ADDRESS"); });
   if (!place.host_address.empty()) set("HVD_HOST_ADDRESS", place.host_address);
   // Which network to use is the user's choice (--network-interfaces); else the one that was proved.
   const auto set_interface = [&](std::string_view name, const std::string& value) {
-    if (!place.interface.empty() && find_variable(base, name) == nullptr) set(name, value);
+    if (!place.interface.empty()) set_unless_given(name, value);
   };
   const bool horovod = place.compat.horovod && place.horovod_port != 0;
   const bool several = !place.host_address.empty();
@@ -151,8 +154,8 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
     set("ROLE_NAME", "default");
     set("ROLE_RANK", place.rank);
     set("ROLE_WORLD_SIZE", place.size);
-    set("MASTER_ADDR", place.master_addr);
-    set("MASTER_PORT", place.master_port);
+    set_unless_given("MASTER_ADDR", place.master_addr);
+    set_unless_given("MASTER_PORT", place.master_port);
     // Without TORCHELASTIC_USE_AGENT_STORE rank 0 serves the store itself, which every program can.
     set("TORCHELASTIC_RESTART_COUNT", 0);
     set("TORCHELASTIC_MAX_RESTARTS", 0);
@@ -185,8 +188,8 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
     set_interface("HOROVOD_GLOO_IFACE", place.interface);
   }
 
-  if (find_variable(base, "OMP_NUM_THREADS") == nullptr)
-    set("OMP_NUM_THREADS", std::max(1U, place.usable_cores / std::max(1U, place.local_size)));
+  set_unless_given("OMP_NUM_THREADS",
+                   std::max(1U, place.usable_cores / std::max(1U, place.local_size)));
   return base;
 }
 

@@ -31,6 +31,22 @@ TEST_CASE("the plan names ranks, places, command and what is added", "[dry run]"
   CHECK_THAT(text, !Catch::Contains("HOME="));
 }
 
+TEST_CASE("the plan has what ranks find of other launchers", "[dry run]") {
+  LaunchPlan plan = two_hosts();
+  std::string text = describe_plan(plan, {"HOME=/root"});
+  for (const char* line : {"  HOROVOD_RANK=0\n", "  HOROVOD_GLOO_RENDEZVOUS_PORT=(at start)\n",
+                           "  NCCL_SOCKET_IFNAME=(at start)\n"})
+    CHECK_THAT(text, Catch::Contains(line));
+  plan.spec.env_compat = {false, false, true};
+  text = describe_plan(plan, {"HOME=/root"});
+  CHECK_THAT(text, !Catch::Contains("HOROVOD_") && !Catch::Contains("MASTER_PORT"));
+  CHECK_THAT(text, Catch::Contains("OMPI_COMM_WORLD_SIZE=3\n"));
+  plan = two_hosts();
+  plan.spec.hosts = {{"localhost", 3}};
+  plan.remote = {false};
+  CHECK_THAT(describe_plan(plan, {}), Catch::Contains("  NCCL_SOCKET_IFNAME==lo\n"));
+}
+
 TEST_CASE("the plan as JSON has every rank with its environment", "[dry run]") {
   const std::string text = plan_as_json(two_hosts(), {"HOME=/root"});
   CHECK_THAT(text, Catch::StartsWith("{\"np\":3,\"hosts\":[{\"name\":\"gpu1\",\"slots\":2},"

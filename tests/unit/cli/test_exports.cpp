@@ -40,13 +40,18 @@ TEST_CASE("a bad file of variables gets file and line", "[exports]") {
 TEST_CASE("-x takes patterns of variables that are there", "[exports]") {
   Environment env = {"NCCL_DEBUG=INFO", "HOME=/"};
   std::vector<std::string> warnings;
-  apply_exports({"NCCL_*", "HOME", "A=*"}, env, warnings);
+  const Environment own = {"NCCL_DEBUG=INFO", "HOME=/", "ROLE_NAME=mine", "PMI_RANK=3"};
+  apply_exports({"NCCL_*", "HOME", "A=*", "PMI_*"}, own, env, warnings);
   CHECK(warnings.empty());
   CHECK(std::string(find_variable(env, "A")) == "*");
-  apply_exports({"UCX_*"}, env, warnings);
+  CHECK(env.size() == 3);
+  apply_exports({"ROLE_NAME"}, own, env, warnings);
+  CHECK(warnings.empty());
+  CHECK(std::string(find_variable(env, "ROLE_NAME")) == "mine");
+  apply_exports({"UCX_*"}, own, env, warnings);
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].find("UCX_*") != std::string::npos);
-  CHECK_THROWS_AS(apply_exports({"NCCL_*=1"}, env, warnings), UsageError);
+  CHECK_THROWS_AS(apply_exports({"NCCL_*=1"}, own, env, warnings), UsageError);
 }
 
 }  // namespace

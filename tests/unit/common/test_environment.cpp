@@ -101,6 +101,11 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
   CHECK(env == expected);
 }
 
+Environment without_stale(Environment env) {
+  drop_stale_variables(env);
+  return env;
+}
+
 // How many variables begin with one of these.
 std::ptrdiff_t count(const Environment& env, const std::vector<std::string>& prefixes) {
   return std::count_if(env.begin(), env.end(), [&](const std::string& entry) {
@@ -119,10 +124,10 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
     WorkerPlace place = sample_place();
     place.compat = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
     // What an outer job has set is dropped in any case.
-    const auto env =
-        worker_environment({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
-                            "OMPI_COMM_WORLD_RANK=9"},
-                           place);
+    const auto env = worker_environment(
+        without_stale({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
+                       "OMPI_COMM_WORLD_RANK=9"}),
+        place);
     CHECK(count(env, {"HVD_"}) == 11);
     CHECK(count(env, horovod) == (place.compat.horovod ? 12 : 0));
     CHECK(count(env, torch) == (place.compat.torch ? 16 : 0));
@@ -145,15 +150,17 @@ TEST_CASE("one host has no address that others use", "[environment]") {
 TEST_CASE("without a store a worker finds nothing of Horovod", "[environment]") {
   WorkerPlace place = sample_place();
   place.horovod_port = 0;
-  CHECK(count(worker_environment({"HOROVOD_GLOO_RENDEZVOUS_PORT=1"}, place), {"HOROVOD_"}) == 0);
+  const Environment outer = {"HOROVOD_GLOO_RENDEZVOUS_PORT=1"};
+  CHECK(count(worker_environment(without_stale(outer), place), {"HOROVOD_"}) == 0);
 }
 
 TEST_CASE("ranks of an outer job are overwritten or dropped", "[environment]") {
   const auto env = as_map(worker_environment(
-      {"RANK=9", "HVD_RANK=9", "HOROVOD_RANK=9", "HOROVOD_GLOO_RENDEZVOUS_ADDR=x", "PMI_RANK=9",
-       "PMI_FD=7", "PMIX_RANK=9", "PMIX_NAMESPACE=x", "SLURM_PROCID=9", "SLURM_STEP_ID=1",
-       "HOROVOD_ELASTIC=1", "OMPI_COMM_WORLD_RANK=9", "OMPI_MCA_orte_x=1", "MV2_COMM_WORLD_RANK=9",
-       "TORCHELASTIC_USE_AGENT_STORE=True", "HYDI_CONTROL_FD=3"},
+      without_stale({"RANK=9", "HVD_RANK=9", "HOROVOD_RANK=9", "HOROVOD_GLOO_RENDEZVOUS_ADDR=x",
+                     "PMI_RANK=9", "PMI_FD=7", "PMIX_RANK=9", "PMIX_NAMESPACE=x", "SLURM_PROCID=9",
+                     "SLURM_STEP_ID=1", "HOROVOD_ELASTIC=1", "OMPI_COMM_WORLD_RANK=9",
+                     "OMPI_MCA_orte_x=1", "MV2_COMM_WORLD_RANK=9",
+                     "TORCHELASTIC_USE_AGENT_STORE=True", "HYDI_CONTROL_FD=3"}),
       sample_place()));
   CHECK(env.at("RANK") == "5");
   CHECK(env.at("HVD_RANK") == "5");
@@ -187,6 +194,21 @@ TEST_CASE("the user's own settings stay", "[environment]") {
   CHECK(env.at("NCCL_SOCKET_IFNAME") == "eth0");
   CHECK(env.at("NCCL_DEBUG") == "INFO");
   CHECK(env.at("RANKING") == "1");
+}
+
+TEST_CASE("what is given to this job stays, but a rank's own place", "[environment]") {
+  const Environment given = {"RANK=9",      "HVD_RANK=9",        "ROLE_ARN=a",      "GROUP_NAME=g",
+                             "PMI_DEBUG=1", "MASTER_PORT=29500", "MASTER_ADDR=head"};
+  const Environment env = worker_environment(given, sample_place());
+  const auto map = as_map(env);
+  CHECK(map.size() == env.size());  // none is there twice
+  CHECK(map.at("RANK") == "5");
+  CHECK(map.at("HVD_RANK") == "5");
+  CHECK(map.at("ROLE_ARN") == "a");
+  CHECK(map.at("GROUP_NAME") == "g");
+  CHECK(map.at("PMI_DEBUG") == "1");
+  CHECK(map.at("MASTER_PORT") == "29500");
+  CHECK(map.at("MASTER_ADDR") == "head");
 }
 
 TEST_CASE("a rank gets at least one thread", "[environment]") {
