@@ -142,6 +142,8 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     spec.cwd = options.folder.front() == '/' ? options.folder : here.cwd + "/" + options.folder;
   spec.env = here.env;
   drop_outer_timeline(spec.env);
+  // Before what the user sets for this job, which may have such names.
+  drop_stale_variables(spec.env);
   // A pipe would make Python hold back its output until the end.
   if (find_variable(spec.env, "PYTHONUNBUFFERED") == nullptr)
     set_variable(spec.env, "PYTHONUNBUFFERED", "1");
@@ -150,7 +152,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   for (const std::string& path : options.env_files)
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))
       set_variable(spec.env, name, value);
-  apply_exports(options.exports, spec.env, plan.warnings);
+  apply_exports(options.exports, here.env, spec.env, plan.warnings);
   plan.timeline = timeline_options(spec.env);
   if (plan.ssh.transport == SshTransport::srun) leave_devices_to_slurm(spec.env, here.env);
   plan_gpus(options.gpus, plan);
@@ -172,9 +174,9 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);
   if (options.timeout) spec.timeout = *options.timeout;
-  // The ranks themselves give up after that time; a moment later it is said here who was missing.
-  spec.init_timeout = limits::kInitTimeout + std::chrono::seconds(5);
   const StallTimes stall = stall_times(spec.env);
+  // The ranks themselves give up after that time; a moment later it is said here who was missing.
+  spec.init_timeout = stall.init + std::chrono::seconds(5);
   spec.stall_warning = stall.warning;
   spec.stall_shutdown = stall.shutdown;
   spec.events = !options.events_file.empty();

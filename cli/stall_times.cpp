@@ -1,8 +1,13 @@
 #include "cli/stall_times.h"
 
+#include <charconv>
+#include <cmath>
 #include <optional>
+#include <string>
 
 #include "cli/option_values.h"
+#include "cli/options.h"
+#include "common/printable.h"
 
 namespace hvdrun {
 namespace {
@@ -16,6 +21,22 @@ std::optional<std::uint64_t> number_in(const Environment& env, const char* name,
   return to_whole({nullptr, name, {text}, true}, 0, highest);
 }
 
+// As libhvd reads it.
+std::chrono::milliseconds init_time(const Environment& env) {
+  constexpr std::string_view kName = "HVD_INIT_TIMEOUT";
+  constexpr double kMaxInit = 1e9;
+  const char* const given = find_variable(env, kName);
+  if (given == nullptr) return limits::kInitTimeout;
+  const std::string_view text = given;
+  double seconds = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || stop != text.data() + text.size() ||
+      !(seconds > 0 && seconds <= kMaxInit))
+    throw UsageError(std::string(kName) + "=" + quoted_word(text) +
+                     ": write seconds greater than 0, such as 30 or 0.5");
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
 }  // namespace
 
 StallTimes stall_times(const Environment& env) {
@@ -26,6 +47,7 @@ StallTimes stall_times(const Environment& env) {
     times.shutdown = std::chrono::seconds(*seconds);
   if (number_in(env, "HOROVOD_STALL_CHECK_DISABLE", 1).value_or(0) != 0)
     times.warning = times.shutdown = {};
+  times.init = init_time(env);
   return times;
 }
 

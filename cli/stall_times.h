@@ -1,5 +1,6 @@
-// Horovod's settings of the stall check, as the ranks find them in their environment: however they
-// were given there, they are hvdrun's own too.
+// How long ranks may wait for each other: Horovod's settings of the stall check, and libhvd's, as
+// the ranks find them in their environment: however they were given there, they are hvdrun's own
+// too.
 #pragma once
 
 #include <chrono>
@@ -12,6 +13,8 @@ namespace hvdrun {
 struct StallTimes {
   std::chrono::milliseconds warning = limits::kStallWarning;  // 0: never
   std::chrono::milliseconds shutdown{};                       // 0: never
+  // HVD_INIT_TIMEOUT: how long ranks wait for each other in hvd::init.
+  std::chrono::milliseconds init = limits::kInitTimeout;
 };
 
 // Throws UsageError, one line that names the variable.

@@ -64,6 +64,30 @@ TEST_CASE("hosts and variables come from files too", "[plan]") {
   CHECK(std::string(find_variable(spec.env, "HOME")) == "/data");
 }
 
+TEST_CASE("an outer job's variables are dropped before those of this one are set", "[plan]") {
+  Surroundings outer = here();
+  outer.env.insert(outer.env.end(), {"RANK=9", "PMI_RANK=9", "ROLE_NAME=outer", "GROUP_X=1"});
+  const TextFile file("GROUP_X=2\n");
+  const auto spec = make_plan(parse_options({"-np", "1", "-x", "PMI_RANK=3", "-x", "ROLE_NAME",
+                                             "--env-file", file.path(), "x"}),
+                              outer)
+                        .spec;
+  CHECK(find_variable(spec.env, "RANK") == nullptr);
+  CHECK(std::string(find_variable(spec.env, "PMI_RANK")) == "3");
+  CHECK(std::string(find_variable(spec.env, "ROLE_NAME")) == "outer");
+  CHECK(std::string(find_variable(spec.env, "GROUP_X")) == "2");
+}
+
+TEST_CASE("hvdrun waits as long for hvd::init as the ranks do", "[plan]") {
+  CHECK(plan({"-np", "1"}).spec.init_timeout == std::chrono::seconds(305));
+  CHECK(plan({"-np", "1", "-x", "HVD_INIT_TIMEOUT=0.5"}).spec.init_timeout ==
+        std::chrono::milliseconds(5500));
+  CHECK(plan({"-np", "1", "-x", "HVD_INIT_TIMEOUT=900"}).spec.init_timeout ==
+        std::chrono::seconds(905));
+  CHECK_THROWS_WITH(plan({"-np", "1", "-x", "HVD_INIT_TIMEOUT=10m"}),
+                    Catch::Contains("HVD_INIT_TIMEOUT='10m': write seconds"));
+}
+
 TEST_CASE("Horovod's settings become its variables, under those of -x", "[plan]") {
   const auto spec = plan({"-np", "1", "--fusion-threshold-mb", "32", "--cycle-time-ms", "2.5", "-x",
                           "HOROVOD_CYCLE_TIME=3"})
