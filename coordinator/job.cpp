@@ -343,6 +343,7 @@ std::optional<TimePoint> Job::next_deadline() const {
   };
   if (state_ == JobState::waiting || state_ == JobState::ending) earlier(deadline_);
   if (state_ == JobState::running) {
+    if (starts_ranks()) earlier(deadline_);
     earlier(causes_.next_deadline());
     earlier(init_watch_.next_deadline());
     earlier(horovod_watch_.next_deadline());
@@ -350,6 +351,29 @@ std::optional<TimePoint> Job::next_deadline() const {
     if (spec_.timeout.count() > 0) earlier(launched_at_ + spec_.timeout);
   }
   return next;
+}
+
+// Names the hosts that are not there, or once all are those that have not started all their ranks.
+void Job::fail_start(TimePoint now) {
+  JobEnded verdict;
+  verdict.cause = EndCause::start_timeout;
+  verdict.exit_code = exit_code::kHost;
+  for (const std::uint32_t host : membership_.hosts_used()) {
+    std::string name = host_name(host);
+    if (launched_) {
+      const std::vector<std::uint32_t> ranks = membership_.ranks_of(host);
+      const auto late = std::find_if(ranks.begin(), ranks.end(), [this](std::uint32_t rank) {
+        return membership_.ranks()[rank].state == RankState::assigned;
+      });
+      if (late == ranks.end()) continue;
+      name += " (rank " + std::to_string(*late) + " has not started)";
+    } else if (hosts_[host].ready && !checks_.waits_for(host)) {
+      continue;
+    }
+    if (!verdict.text.empty()) verdict.text += ", ";
+    verdict.text += name;
+  }
+  fail(std::move(verdict), now);
 }
 
 void Job::tick(TimePoint now) {
@@ -361,7 +385,9 @@ void Job::tick(TimePoint now) {
     tick_init_watch(init_watch(now), now);
     tick_init_watch(horovod_watch_, now);
     look_into_stalls(now);
-    if (spec_.timeout.count() > 0 && now >= launched_at_ + spec_.timeout) {
+    if (state_ == JobState::running && starts_ranks() && now >= deadline_) fail_start(now);
+    if (state_ == JobState::running && spec_.timeout.count() > 0 &&
+        now >= launched_at_ + spec_.timeout) {
       JobEnded verdict;
       verdict.cause = EndCause::timeout;
       verdict.exit_code = exit_code::kTimeout;
@@ -371,15 +397,7 @@ void Job::tick(TimePoint now) {
   }
   if (now < deadline_) return;
   if (state_ == JobState::waiting) {
-    JobEnded verdict;
-    verdict.cause = EndCause::start_timeout;
-    verdict.exit_code = exit_code::kHost;
-    for (const std::uint32_t host : membership_.hosts_used()) {
-      if (hosts_[host].ready && !checks_.waits_for(host)) continue;
-      if (!verdict.text.empty()) verdict.text += ", ";
-      verdict.text += host_name(host);
-    }
-    fail(std::move(verdict), now);
+    fail_start(now);
   }
   if (state_ == JobState::ending && now >= deadline_) {
     for (const RankRecord& record : membership_.ranks()) {

@@ -106,6 +106,7 @@ class Job {
   void send_launches(bool check_first);
   // Sets the verdict and starts the kill ladder everywhere, unless a first cause is known already.
   void fail(JobEnded verdict, TimePoint now);
+  void fail_start(TimePoint now);
   void abort(std::uint32_t signal, TimePoint now);
   void end_if_done();
   void fail_fence_if_hopeless(TimePoint now);
@@ -121,6 +122,8 @@ class Job {
   void judge_stall(const SurveyedRanks& ranks, TimePoint now);
   void describe_missing(const InitWatch& init, const SurveyedRanks& ranks, TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
+  // An agent may wait for a file system that does not answer, and say no word more.
+  bool starts_ranks() const { return membership_.count(RankState::assigned) > 0; }
   void tell_peers_lost(std::uint32_t rank, const std::string& reason);
   void tell_peers_given_up(const RankTrouble& trouble);
   void send_answers(const std::vector<Store::Answer>& answers);
@@ -165,7 +168,7 @@ class Job {
   JobEnded verdict_;
   TimePoint started_;  // the coordinator
   TimePoint launched_at_;
-  TimePoint deadline_;  // of the state: all hosts ready, or all ranks ended
+  TimePoint deadline_;  // of the state: all hosts ready, all ranks started, or all ranks ended
 };
 
 }  // namespace hvdrun

@@ -53,6 +53,7 @@ void Job::launch(TimePoint now) {
   state_ = JobState::running;
   launched_ = true;
   launched_at_ = now;
+  deadline_ = now + spec_.start_timeout;
   const auto& used = membership_.hosts_used();
   for (const std::uint32_t host : used)
     if (checks_.wants(host)) to_agent(host, StartRanks{});

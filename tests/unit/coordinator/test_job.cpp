@@ -153,6 +153,29 @@ TEST_CASE_METHOD(JobFixture, "hosts that do not come in time are named", "[job]"
   CHECK(take_all<EndJob>().size() == 1);
 }
 
+TEST_CASE_METHOD(JobFixture, "hosts that do not start their ranks in time are named", "[job]") {
+  ready(0, 5000);
+  ready(1, 5001);
+  REQUIRE(job.state() == JobState::running);
+  CHECK(job.next_deadline() == now + 30s);
+  for (const std::uint32_t rank : {0U, 1U})
+    CHECK(from_agent(0, RankStarted{rank, 1000}) == Errc::ok);
+  job.tick(now + 30s - 1ms);
+  CHECK(job.state() == JobState::running);
+  job.tick(now + 30s);
+  CHECK(job.state() == JobState::ending);
+  CHECK(job.verdict().cause == EndCause::start_timeout);
+  CHECK(job.verdict().exit_code == 69);
+  CHECK(job.verdict().text == "b (rank 2 has not started)");
+}
+
+TEST_CASE_METHOD(JobFixture, "once all ranks have started nothing is waited for", "[job]") {
+  run();
+  CHECK_FALSE(job.next_deadline());
+  job.tick(now + 1000s);
+  CHECK(job.state() == JobState::running);
+}
+
 TEST_CASE_METHOD(JobFixture, "ranks that do not end are given up after the grace", "[job]") {
   run();
   CHECK(from_driver(AbortJob{SIGINT}) == Errc::ok);
