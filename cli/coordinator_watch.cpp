@@ -38,6 +38,7 @@ void CoordinatorWatch::wait() {
 }
 
 void CoordinatorWatch::look() {
+  if (has_ended(coordinator_)) return void(timer_.cancel());  // others tell of that
   clock_.saw(stop_change(coordinator_), std::chrono::steady_clock::now());
   const std::string who = "the coordinator (process " + std::to_string(coordinator_) + ")";
   if (clock_.names_end()) callbacks_.say(who + " goes on");

@@ -27,6 +27,12 @@ void drain_child_signals(int fd) {
   }
 }
 
+bool has_ended(pid_t child) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+         info.si_pid == child;
+}
+
 std::optional<bool> stop_change(pid_t child) {
   std::optional<bool> change;
   for (;;) {

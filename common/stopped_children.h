@@ -20,4 +20,7 @@ void drain_child_signals(int fd);
 // change. An end is not reaped.
 std::optional<bool> stop_change(pid_t child);
 
+// Whether the child has ended, stopped before or not. It is not reaped.
+bool has_ended(pid_t child);
+
 }  // namespace hvdrun

@@ -1,5 +1,6 @@
 // One machine: whoever of us is stopped (SIGSTOP) is named, and missed after the lease, though
 // nobody sends a word to be believed alive.
+#include <filesystem>
 #include <fstream>
 #include <signal.h>
 #include <thread>
@@ -74,7 +75,10 @@ TEST_CASE("a machine that stood still as a whole goes on", "[stopped]") {
   // Watchers last, and first to go on: they see the others stopped, for longer than the lease.
   const pid_t pids[] = {at.find("hvd-agent"), at.find("hvd-coordinator"), at.find("hvd-guard"),
                         at.job.pid()};
-  for (const pid_t pid : pids) REQUIRE((pid > 0 && kill(pid, SIGSTOP) == 0));
+  for (const pid_t pid : pids) {
+    REQUIRE((pid > 0 && kill(pid, SIGSTOP) == 0));
+    std::this_thread::sleep_for(100ms);  // so that who is stopped next has seen it
+  }
   std::this_thread::sleep_for(6s);
   for (std::size_t i = std::size(pids); i-- > 0;) {
     REQUIRE(kill(pids[i], SIGCONT) == 0);
@@ -98,9 +102,14 @@ TEST_CASE("over TCP the coordinator and the agent wait for each other's word", "
 
 // How often the kernel has given the process, with all its threads, a CPU.
 long long wake_ups(pid_t pid) {
-  long long ran = 0, waited = 0, times = 0;
-  std::ifstream("/proc/" + std::to_string(pid) + "/schedstat") >> ran >> waited >> times;
-  return times;
+  long long all = 0;
+  for (const auto& thread :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    long long ran = 0, waited = 0, times = 0;
+    std::ifstream(thread.path() / "schedstat") >> ran >> waited >> times;
+    all += times;
+  }
+  return all;
 }
 
 TEST_CASE("on one machine nobody of us wakes up while nothing happens", "[stopped]") {

@@ -1,7 +1,9 @@
 #include "worker/agent/agent_watch.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <poll.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -13,6 +15,7 @@ AgentWatch::AgentWatch(pid_t agent, std::chrono::milliseconds lease, std::string
     : agent_(agent), clock_(lease), host_(std::move(host)) {
   if (host_.empty()) return;
   signals_ = open_child_signals();
+  if (!signals_) say("cannot be watched: " + std::generic_category().message(errno));
   look();  // it may have stopped before anybody listened
 }
 
@@ -26,6 +29,7 @@ int AgentWatch::timeout() const {
 bool AgentWatch::look() {
   if (!signals_) return true;
   drain_child_signals(signals_.get());
+  if (has_ended(agent_)) return true;  // who waits for it is about to know
   clock_.saw(stop_change(agent_), Clock::now());
   if (clock_.names_end()) say("goes on");
   const std::string time =

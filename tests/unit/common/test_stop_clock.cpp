@@ -102,6 +102,7 @@ TEST_CASE("the kernel tells of children that stop and go on, and reaps none", "[
   REQUIRE(told());
   CHECK(stop_change(process.pid) == true);
   CHECK(stop_change(process.pid) == std::nullopt);
+  CHECK_FALSE(has_ended(process.pid));
   send_signal(process, SIGCONT);
   // It may have ended before we looked: then it is not stopped any more at least.
   REQUIRE(told());
@@ -109,6 +110,7 @@ TEST_CASE("the kernel tells of children that stop and go on, and reaps none", "[
   pollfd wait{process.pidfd.get(), POLLIN, 0};
   REQUIRE(::poll(&wait, 1, 5000) == 1);
   CHECK(stop_change(process.pid).value_or(false) == false);
+  CHECK(has_ended(process.pid));
   ExitStatus status;
   REQUIRE(try_reap(process, status));
   CHECK(status.value == 7);
