@@ -18,7 +18,8 @@ std::string build_text() {
          line(HVDRUN_HAVE_TORCH == 1, "LibTorch (C++)") + "\nAvailable Controllers:\n" +
          line(true, "Unix sockets") + line(true, "TCP with TLS 1.3-PSK") + line(false, "MPI") +
          "\nAvailable Tensor Operations:\n" + line(true, "shared memory (CPU)") +
-         line(false, "TCP (CPU, between hosts)") + line(false, "NCCL");
+         line(true, "TCP (CPU, between hosts)") +
+         line(true, "NCCL (GPU; loaded at run time, where a host has it)");
 }
 
 }  // namespace hvdrun

@@ -10,6 +10,7 @@
 
 #include "cli/job_report.h"
 #include "cli/json_text.h"
+#include "cli/options.h"
 #include "common/rank_ranges.h"
 
 namespace hvdrun {
@@ -91,7 +92,9 @@ const char* name_of(EndCause cause) {
 EventLog::EventLog(const std::string& path, std::string job_id)
     : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
       job_id_(std::move(job_id)) {
-  if (!file_) throw std::system_error(errno, std::system_category(), "--events " + path);
+  if (!file_)
+    throw UsageError("--events: " + path + ": " +
+                     std::error_code(errno, std::system_category()).message());
 }
 
 void EventLog::write(const std::string& event, const std::string& fields) {

@@ -86,7 +86,7 @@ constexpr const char* kUnbound = "ranks are not bound to cores, and are placed h
 // clang-format off
 constexpr auto kHorovodOptions = std::to_array<OptionRow>({
     {"fusion-threshold-mb", "--fusion-threshold-mb", "MB", Page::topic, Topic::horovod,
-     "size of the fusion buffer (128); 0: no fusion",
+     "fusion buffer (64; Horovod: 128); 0: no fusion",
      set_fusion_threshold, false, "HOROVOD_FUSION_THRESHOLD"},
     {"cycle-time-ms", "--cycle-time-ms", "MS", Page::topic, Topic::horovod,
      "time between two cycles of the engine (1)",

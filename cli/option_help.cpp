@@ -34,7 +34,9 @@ std::string help_text(const std::string& topic) {
       if (row->page == Page::front) text += describe(*row, false);
     text += "\n--help TOPIC: all";
     for (const TopicRow& row : topic_table()) text += std::string(" ") + row.name;
-    return text + "\nhvdrun explain CODE tells what an exit code means.\n";
+    return text +
+           "\nhvdrun ps lists your jobs on this machine, hvdrun status [JOB] shows one whole,\n"
+           "hvdrun explain CODE tells what an exit code means.\n";
   }
   std::string text;
   for (const TopicRow& heading : topic_table()) {

@@ -124,8 +124,8 @@ TEST_CASE("events tell every change of every rank, as lines of JSON", "[summary]
 
 TEST_CASE("events that cannot be written are said before anything starts", "[summary]") {
   const RunResult result = hvdrun({"--events", "/no/such/folder/events", "-np", "1", "true"});
-  CHECK(result.exit_code == 70);
-  CHECK(has(result.err, "--events /no/such/folder/events"));
+  CHECK(result.exit_code == 64);
+  CHECK(has(result.err, "--events: /no/such/folder/events: No such file or directory"));
 }
 
 TEST_CASE("ps and status find the job, and only while it runs", "[summary]") {
