@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fcntl.h>
 #include <signal.h>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <sys/prctl.h>
@@ -54,10 +55,17 @@ std::vector<pid_t> children_of(pid_t pid) {
   return children;
 }
 
+// One whose first thread has ended (pthread_exit) is called one too, but lives while others run.
 bool is_zombie(pid_t pid) {
   const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
   const auto name_end = stat.rfind(')');  // a name may hold blanks and parentheses
-  return name_end == std::string::npos || name_end + 2 >= stat.size() || stat[name_end + 2] == 'Z';
+  if (name_end == std::string::npos) return true;
+  std::istringstream fields(stat.substr(name_end + 1));
+  constexpr int kThreads = 20;  // the field; the state is the third
+  std::string field;
+  for (int i = 3; i <= kThreads && fields >> field; ++i)
+    if (i == 3 && field != "Z") return false;
+  return field == "1" || field == "0";
 }
 
 void collect_below(pid_t pid, std::vector<pid_t>& found) {

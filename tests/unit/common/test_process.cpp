@@ -121,5 +121,31 @@ TEST_CASE("no descendant survives, children that left the session included", "[p
   CHECK(living_descendants().empty());
 }
 
+TEST_CASE("a process whose first thread has ended is not taken for dead", "[process]") {
+  REQUIRE(become_subreaper());
+  Process process;
+  SpawnOptions options;
+  options.path = "/usr/bin/python3";
+  options.argv = {"python3", "-c",
+                  "import ctypes, platform, threading, time\n"
+                  "threading.Thread(target=time.sleep, args=(100,)).start()\n"
+                  "ends_thread = {'x86_64': 60, 'aarch64': 93}[platform.machine()]\n"
+                  "ctypes.CDLL(None).syscall(ends_thread, 0)\n"};
+  REQUIRE_FALSE(spawn(options, process));
+  const std::string path = "/proc/" + std::to_string(process.pid) + "/stat";
+  bool thread_ended = false;
+  for (int i = 0; i < 20000 && !thread_ended; ++i) {
+    std::ifstream file(path);
+    std::string stat;
+    std::getline(file, stat);
+    thread_ended = stat.find(") Z ") != std::string::npos;
+    if (!thread_ended) ::usleep(1000);
+  }
+  REQUIRE(thread_ended);
+  CHECK(living_descendants() == std::vector<pid_t>{process.pid});
+  CHECK(kill_descendants_and_wait());
+  CHECK(living_descendants().empty());
+}
+
 }  // namespace
 }  // namespace hvdrun
