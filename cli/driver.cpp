@@ -305,7 +305,8 @@ void Driver::on_signal(int signal) {
 // are worth more than its log. The exit code tells it in the end.
 void Driver::on_output_broken(int error) {
   if (error == EPIPE) {
-    if (!exit_code_) on_signal(SIGPIPE);
+    // After a signal it is no second one: Ctrl-C ends the reader of a pipe too.
+    if (!exit_code_ && !interrupted_) on_signal(SIGPIPE);
     return;
   }
   output_lost_ = true;

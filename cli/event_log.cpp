@@ -90,7 +90,8 @@ const char* name_of(EndCause cause) {
 }  // namespace
 
 EventLog::EventLog(const std::string& path, std::string job_id)
-    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
+    // A pipe may have no reader, or one that is slow: neither is waited for.
+    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)),
       job_id_(std::move(job_id)) {
   if (!file_)
     throw UsageError("--events: " + path + ": " +

@@ -121,6 +121,10 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   } else {
     const auto slots = [&] { return slots_of_gpus(options.gpus).value_or(here.count_slots()); };
     spec.np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, slots());
+    if (spec.np > limits::kMaxSlotsPerHost)
+      throw UsageError("-np " + std::to_string(spec.np) + ": one host takes " +
+                       std::to_string(limits::kMaxSlotsPerHost) +
+                       " ranks at most; name others with -H");
     spec.hosts = {{"localhost", spec.np}};
   }
   plan.remote.resize(spec.hosts.size(), false);

@@ -36,6 +36,15 @@ void open_standard_files() {
       ::_exit(exit_code::kInternal);
 }
 
+// Whoever started us may have blocked it, and all that is forked from here would wait in vain for
+// its children's ends.
+void unblock_child_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGCHLD);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
 Surroundings look_around() {
   Surroundings here;
   here.env = own_environment();
@@ -95,6 +104,7 @@ int run(const std::vector<std::string>& args) {
 int main(int argc, char** argv) {
   using namespace hvdrun;
   open_standard_files();
+  unblock_child_signals();
   try {
     return run({argv + 1, argv + argc});
   } catch (const UsageError& e) {

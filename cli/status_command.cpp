@@ -16,6 +16,7 @@
 #include "common/exit_code.h"
 #include "common/frame.h"
 #include "common/messages.h"
+#include "common/printable.h"
 #include "common/status_socket.h"
 #include "common/unique_fd.h"
 
@@ -33,7 +34,7 @@ std::vector<std::string> running_jobs() {
   for (std::string line; std::getline(sockets, line);) {
     const auto at = line.find(prefix);
     if (at == std::string::npos) continue;
-    std::string job = line.substr(at + prefix.size());
+    std::string job = printable(line.substr(at + prefix.size()));
     // A connection that is being served has the listener's name too.
     bool known = false;
     for (const std::string& other : jobs) known = known || other == job;
@@ -45,14 +46,15 @@ std::vector<std::string> running_jobs() {
 class StatusLine {
  public:
   explicit StatusLine(const std::string& job)
-      : job_(job), fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+      : job_(job), fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     std::string name = status_socket_prefix(::geteuid()) + job;
     name.front() = '\0';
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     name.copy(address.sun_path, sizeof address.sun_path);
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-    if (!fd_ || ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) fd_.reset();
+    if (!fd_ || ::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || !is_own())
+      fd_.reset();
   }
 
   std::optional<JobStatus> ask(bool probe) {
@@ -87,6 +89,14 @@ class StatusLine {
   }
 
  private:
+  // The name of an abstract socket is anybody's to take.
+  bool is_own() const {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return ::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           peer.uid == ::geteuid();
+  }
+
   std::string job_;
   UniqueFd fd_;
   FrameDecoder decoder_;
@@ -106,7 +116,7 @@ int run_ps() {
     for (const std::string& word : status->argv) program += (program.empty() ? "" : " ") + word;
     std::printf("%-10s %-8u %-6zu %-10s %-8s %s\n", job.substr(0, 8).c_str(), status->driver_pid,
                 status->ranks.size(), age_text(status->age_ms).c_str(), status->state.c_str(),
-                program.c_str());
+                printable(program).c_str());
   }
   if (shown == 0) std::puts("no jobs of this user are running here");
   return exit_code::kOk;

@@ -1,5 +1,6 @@
 // What hvdrun does with the signals of its user, and where its own descriptors are closed, full or
 // gone.
+#include <filesystem>
 #include <fstream>
 #include <signal.h>
 #include <sys/wait.h>
@@ -159,6 +160,36 @@ TEST_CASE("closed and full descriptors of hvdrun", "[signals]") {
            .env = {marker}});
   CHECK(pipe.exit_code == 141);
   CHECK(wait_until_gone(tag, 1s).empty());
+}
+
+TEST_CASE("a signal that ends the reader of a pipe too is one signal", "[signals]") {
+  const TempFolder folder;
+  // The rank saves after its output has lost its reader, and well after the signal.
+  const std::string rank =
+      "trap 'sleep 0.4; echo one; sleep 0.2; echo two; sleep 0.2; touch saved; exit 3' TERM; "
+      "echo up; while :; do sleep 0.05; done";
+  const RunResult result =
+      run({.args = {"bash", "-c",
+                    "mkfifo pipe; " + build_path("hvdrun") + " -np 1 bash -c \"" + rank +
+                        "\" >pipe & job=$!; "
+                        "{ read -r line; kill -TERM $job; } <pipe; wait $job"},
+           .cwd = folder.path()});
+  INFO(result.err);
+  CHECK(result.exit_code == 143);
+  CHECK(std::filesystem::exists(folder.path() + "/saved"));
+}
+
+TEST_CASE("signals that were blocked by whoever started hvdrun do not stop it", "[signals]") {
+  const RunResult result =
+      run({.args = {"python3", "-c",
+                    "import os, signal, sys\n"
+                    "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})\n"
+                    "os.execv(sys.argv[1], sys.argv[1:])\n",
+                    build_path("hvdrun"), "-np", "2", "echo", "text"},
+           .limit = 20s});
+  CHECK(result.exit_code == 0);
+  for (const char* line : {"[0]<stdout>:text\n", "[1]<stdout>:text\n"})
+    CHECK(result.out.find(line) != std::string::npos);
 }
 
 }  // namespace

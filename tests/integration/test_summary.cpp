@@ -1,6 +1,7 @@
 // The summary of a failed job: the first cause, why, its last words, the others as victims.
 #include <signal.h>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -126,6 +127,13 @@ TEST_CASE("events that cannot be written are said before anything starts", "[sum
   const RunResult result = hvdrun({"--events", "/no/such/folder/events", "-np", "1", "true"});
   CHECK(result.exit_code == 64);
   CHECK(has(result.err, "--events: /no/such/folder/events: No such file or directory"));
+  // A pipe is not waited for.
+  const TempFolder folder;
+  const std::string pipe = folder.path() + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const RunResult unread = hvdrun({"--events", pipe, "-np", "1", "true"});
+  CHECK(unread.exit_code == 64);
+  CHECK(has(unread.err, "--events: " + pipe + ": No such device or address"));
 }
 
 TEST_CASE("ps and status find the job, and only while it runs", "[summary]") {

@@ -35,6 +35,7 @@ TEST_CASE("ranks and hosts", "[plan]") {
   CHECK(plan({"-H", "localhost:5"}).spec.np == 5);
   CHECK(plan({"-np", "2", "-H", "localhost:5"}).spec.np == 2);
   CHECK(plan({}).spec.np == 6);
+  CHECK_THROWS_WITH(plan({"-np", "16385"}), Catch::Contains("one host takes 16384 ranks at most"));
   CHECK(plan({"-np", "9", "-H", "localhost:5", "--oversubscribe"}).spec.np == 9);
 }
 
