@@ -92,6 +92,16 @@ TEST_CASE("gradients go back through collectives", "[torch]") {
   }
 }
 
+TEST_CASE("what programs do seldom works too", "[torch]") {
+  for (const char* const ranks : {"1", "2", "3"}) {
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "edge"}, {.limit = 60s});
+    INFO("np " << ranks << "\n" << result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err.empty());
+  }
+}
+
 TEST_CASE("a training goes on after errors, to the bits of one without", "[torch]") {
   for (const char* const ranks : {"1", "2", "3", "4"}) {
     RunOptions options{.limit = 60s};

@@ -8,11 +8,11 @@
 int main(int count, char** words) {
   using namespace hvdrun::test;
   const std::map<std::string, int (*)(const Arguments&)> probes = {
-      {"async", async_probe::run},     {"combination", combination_probe::run},
-      {"elastic", elastic_probe::run}, {"gradient", gradient_probe::run},
-      {"kill", kill_probe::run},       {"mismatch", mismatch_probe::run},
-      {"options", options_probe::run}, {"set", set_probe::run},
-      {"tensors", tensors_probe::run},
+      {"async", async_probe::run},       {"combination", combination_probe::run},
+      {"edge", edge_probe::run},         {"elastic", elastic_probe::run},
+      {"gradient", gradient_probe::run}, {"kill", kill_probe::run},
+      {"mismatch", mismatch_probe::run}, {"options", options_probe::run},
+      {"set", set_probe::run},           {"tensors", tensors_probe::run},
   };
   const auto found = count > 1 ? probes.find(words[1]) : probes.end();
   if (found == probes.end()) {

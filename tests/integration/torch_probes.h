@@ -16,6 +16,9 @@ int run(const Arguments& arguments);
 namespace combination_probe {
 int run(const Arguments& arguments);
 }
+namespace edge_probe {
+int run(const Arguments& arguments);
+}
 namespace elastic_probe {
 int run(const Arguments& arguments);
 }

@@ -1,5 +1,8 @@
 #include "worker/torch/bucket_memory.h"
 
+#include <cstring>
+#include <new>
+
 #include <hvd/hvd.h>
 
 #include "worker/torch/bucket_plan.h"
@@ -8,7 +11,17 @@ namespace hvdrun {
 
 std::shared_ptr<void> allocate_bucket_memory(std::size_t bytes) {
   static_assert(4096 % kGradientAlignment == 0, "hvd::alloc aligns to pages");
-  return {hvd::alloc(bytes), [](void* memory) { hvd::free(memory); }};
+  try {
+    return {hvd::alloc(bytes), [](void* memory) { hvd::free(memory); }};
+  } catch (const hvd::Error& error) {
+    // A host has so many segments and no more. Other memory is reduced as well, only slower, and a
+    // rank that failed here alone would leave the others waiting.
+    if (error.code() != hvd::ErrorCode::unavailable) throw;
+  }
+  constexpr std::align_val_t kAlignment{kGradientAlignment};
+  void* const memory = ::operator new(bytes, kAlignment);
+  std::memset(memory, 0, bytes);
+  return {memory, [kAlignment](void* old) { ::operator delete(old, kAlignment); }};
 }
 
 }  // namespace hvdrun

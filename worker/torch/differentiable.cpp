@@ -37,7 +37,12 @@ class CollectiveBackward final : public torch::autograd::Node {
     std::vector<std::int64_t> sizes;
     at::TensorOptions options;
   };
-  static Like like(const at::Tensor& output) { return {output.sizes().vec(), output.options()}; }
+  // Integers have no gradient; zeros stand for it, so that all ranks go back together.
+  static Like like(const at::Tensor& output) {
+    const bool has_gradient = torch::autograd::isDifferentiableType(output.scalar_type());
+    return {output.sizes().vec(),
+            has_gradient ? output.options() : output.options().dtype(at::kFloat)};
+  }
 
   std::string name_;
   Backward backward_;
@@ -58,7 +63,12 @@ void set_backward(const char* name, const std::vector<at::Tensor>& inputs,
   const auto node = std::make_shared<CollectiveBackward>(std::string("hvd.") + name, outputs,
                                                          std::move(backward));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
-  for (at::Tensor& output : outputs) torch::autograd::set_history(output, node);
+  for (at::Tensor& output : outputs) {
+    if (torch::autograd::isDifferentiableType(output.scalar_type()))
+      torch::autograd::set_history(output, node);
+    else
+      node->add_input_metadata(torch::autograd::Node::undefined_input());
+  }
 }
 
 void set_backward(const char* name, const at::Tensor& input, at::Tensor& output,

@@ -192,8 +192,9 @@ class DistributedOptimizer::Impl {
   void zero_grad(bool set_to_none) {
     target_->timeline.end_backward();
     if (!buckets_) return hvdrun::zero_gradients(parameters_, set_to_none);
-    const bool begun = buckets_->has_begun();
-    buckets_->zero(set_to_none);
+    // All that other ranks may wait for in step(), or nothing: they take the buckets first.
+    const bool begun = buckets_->empty() ? sparse_.has_begun() : buckets_->has_begun();
+    buckets_->zero(set_to_none, begun);
     sparse_.zero(begun);
     local_.zero(set_to_none);
   }

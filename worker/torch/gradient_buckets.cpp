@@ -360,8 +360,7 @@ bool GradientBuckets::has_begun() const {
                      [&](const auto& gradient) { return is_ready(gradient); });
 }
 
-void GradientBuckets::zero(bool set_to_none) {
-  const bool begun = has_begun();
+void GradientBuckets::zero(bool set_to_none, bool begun) {
   // Another rank may be in step() for the same gradients and needs all buckets from us.
   if (begun && !finished_) launch_rest();
   wait();

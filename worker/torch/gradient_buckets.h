@@ -55,8 +55,10 @@ class GradientBuckets {
   // Begins with the plan that ranks have agreed on, if that is another one.
   void next_round();
   // All gradients to zero, bound again, or to none, so that autograd's own tensors are copied here
-  // and nothing is added; what was under way is waited for and thrown away.
-  void zero(bool set_to_none);
+  // and nothing is added; what was under way is waited for and thrown away. `begun`: other ranks
+  // may be in step() for this round and need all buckets.
+  void zero(bool set_to_none, bool begun);
+  bool empty() const { return gradients_.empty(); }
   // A gradient of this round has been through all its backward passes.
   bool has_begun() const;
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include <hvd/torch.h>
@@ -32,9 +33,12 @@ bool LossScaler::unscale(DistributedOptimizer& optimizer) {
   optimizer.synchronize();
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
+  std::set<const at::TensorImpl*> seen;  // a shared parameter may stand in an optimizer twice
   for (const auto& group : optimizer.optimizer().param_groups())
     for (const at::Tensor& parameter : group.params())
-      if (parameter.defined() && parameter.grad().defined()) gradients.push_back(parameter.grad());
+      if (parameter.defined() && parameter.grad().defined() &&
+          seen.insert(parameter.unsafeGetTensorImpl()).second)
+        gradients.push_back(parameter.grad());
   // One read of the device for all of them.
   at::Tensor all_finite;
   for (const at::Tensor& gradient : gradients) {

@@ -127,15 +127,24 @@ AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t
   alltoallv(input.data_ptr(), send_counts.data(), result.tensor.data_ptr(), receive_counts.data(),
             hvdrun::check_tensor("alltoall", input), hvdrun::second_step(options, input));
   if (goes_back) {
-    hvdrun::set_backward(
-        "alltoall", tensor, result.tensor,
-        [options, rows = tensor.size(0),
-         received = result.received_splits](const at::Tensor& gradient) {
-          at::Tensor back = alltoall(gradient, received, hvdrun::backward_options(options)).tensor;
-          const std::int64_t unsent = rows - back.size(0);
-          if (unsent == 0) return back;
-          return at::cat({back, hvdrun::empty_like_rows(back, unsent).zero_()});
-        });
+    hvdrun::set_backward("alltoall", tensor, result.tensor,
+                         [options, rows = tensor.size(0), sent,
+                          received = result.received_splits](const at::Tensor& gradient) {
+                           const AlltoallResult back =
+                               alltoall(gradient, received, hvdrun::backward_options(options));
+                           if (back.tensor.size(0) == rows) return back.tensor;
+                           // A rank that has joined gives nothing back for what it was sent.
+                           at::Tensor whole = hvdrun::empty_like_rows(back.tensor, rows).zero_();
+                           std::int64_t from = 0;
+                           std::int64_t to = 0;
+                           for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+                             const std::int64_t came = back.received_splits[rank];
+                             whole.narrow(0, to, came).copy_(back.tensor.narrow(0, from, came));
+                             from += came;
+                             to += sent[rank];
+                           }
+                           return whole;
+                         });
   }
   return result;
 }

@@ -88,8 +88,7 @@ void SparseGradients::next_round() {
 }
 
 void SparseGradients::zero(bool begun) {
-  // Another rank may be in step() for the same gradients and needs ours.
-  if ((begun || look() != before_) && !failure_) finish();
+  if (begun && !failure_) finish();
   for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   next_round();
 }

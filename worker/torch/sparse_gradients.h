@@ -25,10 +25,11 @@ class SparseGradients {
   // round.
   void finish();
   void next_round();
-  // Leaves all gradients undefined. `begun`: backward() has been through dense ones of this round;
-  // then, or where it has been through sparse ones, and they have not been reduced yet, they are,
+  // Leaves all gradients undefined. `begun`: this round's, if they have not been reduced yet, are,
   // for ranks that are in step().
   void zero(bool begun);
+  // backward() has been through one in this round.
+  bool has_begun() const { return look() != before_; }
 
  private:
   void reduce();

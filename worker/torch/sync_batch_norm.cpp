@@ -86,7 +86,8 @@ class Normalize : public torch::autograd::Function<Normalize> {
     context->save_for_backward({normal, weight.value_or(Tensor()), inverse_deviation, count});
     context->saved_data["set"] = set;
     context->saved_data["has_bias"] = bias.has_value();
-    Tensor output = normal;
+    // What is kept must not change when the program changes what it is given.
+    Tensor output = weight || bias ? normal : normal.clone();
     if (weight) output = output * for_each_feature(*weight, input);
     if (bias) output = output + for_each_feature(*bias, input);
     return output;
