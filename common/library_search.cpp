@@ -176,7 +176,8 @@ class Search {
       std::string folder(list.substr(0, end));
       list.remove_prefix(std::min(end + 1, list.size()));
       for (const std::string_view word : {"${ORIGIN}", "$ORIGIN"})
-        for (auto at = folder.find(word); at != std::string::npos; at = folder.find(word))
+        for (auto at = folder.find(word); at != std::string::npos;
+             at = folder.find(word, at + origin.size()))
           folder.replace(at, word.size(), origin);
       // $LIB, $PLATFORM, or relative to a folder that is not ours to know.
       if (folder.find('$') != std::string::npos || !folder.starts_with('/')) doubt_ = true;

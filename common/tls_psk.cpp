@@ -141,6 +141,11 @@ void tune(tcp::socket& socket) {
   boost::system::error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  // So often that no box between the hosts forgets a connection for output that has none.
+  using Idle = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPIDLE>;
+  using Interval = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_KEEPINTVL>;
+  socket.set_option(Idle(30), ignored);
+  socket.set_option(Interval(30), ignored);
 }
 
 std::error_code translate(const boost::system::error_code& ec, bool timed_out) {

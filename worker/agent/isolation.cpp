@@ -101,7 +101,10 @@ void IsolationNet::make_pid_namespace() {
 }
 
 void IsolationNet::enter() {
-  if (isolation_ == Isolation::cgroup && !write_text(cgroup_ + "/cgroup.procs", "0"))
+  const auto join = [this] { return write_text(cgroup_ + "/cgroup.procs", "0"); };
+  // Another job that begins now may have taken the group, still empty, for a left-over.
+  if (isolation_ == Isolation::cgroup && !join() &&
+      (errno != ENOENT || ::mkdir(cgroup_.c_str(), 0755) != 0 || !join()))
     give_up("cgroup", cgroup_ + "/cgroup.procs");
   if (isolation_ != Isolation::pidns) return;
   // The process numbers of /proc must be those of the namespace, and only in here.
