@@ -50,9 +50,8 @@ std::string man_page() {
       "output line by line, ends all of them when one fails, and returns the exit "
       "code of the first that failed. Options stand before the program.\n"
       ".PP\n"
-      "ps lists your jobs on this machine, status shows their ranks: the state of each, its "
-      "process "
-      "and what that waits for. explain tells what an exit code means.\n"
+      "ps lists your jobs on this machine, status shows the ranks of one: the state of each, "
+      "its process and what that waits for. explain tells what an exit code means.\n"
       ".PP\n"
       "Each option has a variable: HVDRUN_NP=4 is \\-\\-np 4. The command line beats "
       "the variable, which beats a configuration file.\n";

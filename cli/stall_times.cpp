@@ -1,13 +1,12 @@
 #include "cli/stall_times.h"
 
-#include <charconv>
-#include <cmath>
 #include <optional>
 #include <string>
 
 #include "cli/option_values.h"
 #include "cli/options.h"
 #include "common/printable.h"
+#include "common/seconds.h"
 
 namespace hvdrun {
 namespace {
@@ -21,20 +20,13 @@ std::optional<std::uint64_t> number_in(const Environment& env, const char* name,
   return to_whole({nullptr, name, {text}, true}, 0, highest);
 }
 
-// As libhvd reads it.
 std::chrono::milliseconds init_time(const Environment& env) {
   constexpr std::string_view kName = "HVD_INIT_TIMEOUT";
-  constexpr double kMaxInit = 1e9;
   const char* const given = find_variable(env, kName);
   if (given == nullptr) return limits::kInitTimeout;
-  const std::string_view text = given;
-  double seconds = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || stop != text.data() + text.size() ||
-      !(seconds > 0 && seconds <= kMaxInit))
-    throw UsageError(std::string(kName) + "=" + quoted_word(text) +
-                     ": write seconds greater than 0, such as 30 or 0.5");
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+  if (const auto time = read_seconds(given)) return *time;
+  throw UsageError(std::string(kName) + "=" + quoted_word(given) +
+                   ": write seconds greater than 0, such as 30 or 0.5");
 }
 
 }  // namespace

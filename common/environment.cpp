@@ -130,6 +130,7 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
   set("HVD_LOCAL_SIZE", place.local_size);
   set("HVD_CROSS_RANK", place.cross_rank);
   set("HVD_CROSS_SIZE", place.cross_size);
+  // libhvd would bind to it.
   std::erase_if(base, [](const auto& entry) { return has_name(entry, "HVD_HOST_ADDRESS"); });
   if (!place.host_address.empty()) set("HVD_HOST_ADDRESS", place.host_address);
   // Which network to use is the user's choice (--network-interfaces); else the one that was proved.

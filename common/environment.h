@@ -56,11 +56,11 @@ struct WorkerPlace {
   std::string interface;     // the network interface that has it; empty: not known
 };
 
-// The user's environment, without what is stale, with the contract on top. MASTER_ADDR, MASTER_PORT
-// and the interfaces are the user's who has given them to this job (-x, --env-file).
-// OMP_NUM_THREADS is set to usable cores / local size (at least 1) unless the user has set it: with
-// the OpenMP default every rank starts a thread per core, and ranks that spin for each other's
-// cores cost a factor of seven.
+// `base`, the user's environment after drop_stale_variables(), with the contract on top.
+// MASTER_ADDR, MASTER_PORT and the interfaces are the user's who has given them to this job (-x,
+// --env-file). OMP_NUM_THREADS is set to usable cores / local size (at least 1) unless the user has
+// set it: with the OpenMP default every rank starts a thread per core, and ranks that spin for each
+// other's cores cost a factor of seven.
 Environment worker_environment(Environment base, const WorkerPlace& place);
 
 }  // namespace hvdrun

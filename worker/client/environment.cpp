@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 
 #include <hvd/hvd.h>
 
 #include "common/limits.h"
+#include "common/seconds.h"
 
 namespace hvdrun {
 namespace {
@@ -101,17 +101,10 @@ std::chrono::milliseconds read_timeout(const EnvironmentLookup& lookup, const ch
                                        std::chrono::milliseconds fallback) {
   const std::optional<std::string> text = lookup(name);
   if (!text) return fallback;
-  constexpr double kMaxSeconds = 1e9;
-  double seconds = 0;
-  const char* end = text->data() + text->size();
-  // from_chars: a program's locale must not decide what "1.5" means.
-  const auto [stop, error] = std::from_chars(text->data(), end, seconds);
-  if (error != std::errc() || stop != end || !(seconds > 0 && seconds <= kMaxSeconds)) {
-    throw hvd::Error(hvd::ErrorCode::invalid_argument,
-                     std::string(name) + "='" + *text +
-                         "' is not a time: write seconds greater than 0, such as 30 or 0.5");
-  }
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+  if (const auto time = read_seconds(*text)) return *time;
+  throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                   std::string(name) + "='" + *text +
+                       "' is not a time: write seconds greater than 0, such as 30 or 0.5");
 }
 
 std::uint64_t read_fusion_threshold(const EnvironmentLookup& lookup, std::uint64_t fallback) {
