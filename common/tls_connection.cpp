@@ -17,6 +17,13 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
+const TlsFunctions& linked_tls() {
+#define HVD_TLS_LINK(name) .name = &::name,
+  static constexpr TlsFunctions kFunctions{HVD_TLS_FUNCTIONS(HVD_TLS_LINK)};
+#undef HVD_TLS_LINK
+  return kFunctions;
+}
+
 // OpenSSL's own socket BIO would raise SIGPIPE, and keeps errno to itself.
 struct TlsConnection::Carrier {
   static TlsConnection& of(BIO* bio) { return *static_cast<TlsConnection*>(BIO_get_data(bio)); }
@@ -73,12 +80,9 @@ TlsConnection::TlsConnection(tcp::socket socket, SSL_CTX* context)
 
 TlsConnection::~TlsConnection() = default;
 
-void TlsConnection::async_handshake(bool is_server, Done done) {
+void TlsConnection::async_handshake(TlsEnd end, const PskKey& key, Done done) {
   handshake_done_ = std::move(done);
-  if (is_server)
-    SSL_set_accept_state(ssl_.get());
-  else
-    SSL_set_connect_state(ssl_.get());
+  set_up_tls_end(linked_tls(), ssl_.get(), end, key);
   soon(&TlsConnection::shake_hands);
 }
 
@@ -105,6 +109,8 @@ void TlsConnection::shake_hands() {
     ERR_clear_error();
     const int result = SSL_do_handshake(ssl_.get());
     if (result != 1 && again(result, &TlsConnection::shake_hands, fault)) return;
+    if (result == 1 && !tls_peer_holds_key(linked_tls(), ssl_.get()))
+      fault = make_error_code(boost::system::errc::protocol_error);
   }
   std::exchange(handshake_done_, {})(fault);
 }

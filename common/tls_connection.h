@@ -13,24 +13,28 @@
 #include <openssl/types.h>
 
 #include "common/byte_stream.h"
+#include "common/tls_settings.h"
 
 namespace hvdrun {
+
+// OpenSSL as programs link it.
+const TlsFunctions& linked_tls();
 
 class TlsConnection : public std::enable_shared_from_this<TlsConnection> {
  public:
   using Done = std::function<void(const boost::system::error_code&)>;
   using Callback = ByteStream::Callback;
 
-  // `context` must outlive the connection. Throws std::bad_alloc.
+  // `context`, of set_up_tls_context, must outlive the connection. Throws std::bad_alloc.
   TlsConnection(boost::asio::ip::tcp::socket socket, SSL_CTX* context);
   ~TlsConnection();
   TlsConnection(const TlsConnection&) = delete;
   TlsConnection& operator=(const TlsConnection&) = delete;
 
   boost::asio::ip::tcp::socket& socket() { return socket_; }
-  // On a connected socket, before anything is read or written. protocol_error: the two do not speak
-  // the same TLS or have not the same key; eof: the other side hung up.
-  void async_handshake(bool is_server, Done done);
+  // On a connected socket, before anything is read or written; `key` outlives it. protocol_error:
+  // the two do not speak the same TLS or have not the same key; eof: the other side hung up.
+  void async_handshake(TlsEnd end, const PskKey& key, Done done);
   // One of each may be under way. A peer that dies sends no farewell: its end is eof, too.
   void async_read_some(boost::asio::mutable_buffer buffer, Callback callback);
   void async_write(boost::asio::const_buffer buffer, Callback callback);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <netinet/tcp.h>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -18,73 +19,25 @@ namespace hvdrun {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-// Owned by a shared_ptr, because the handshake callbacks of OpenSSL point into it.
+// Owned by a shared_ptr, because the handshakes under way look into it.
 class TlsContext {
  public:
   explicit TlsContext(PskKey key)
       : key_(std::move(key)), context_(SSL_CTX_new(TLS_method()), &SSL_CTX_free) {
     SSL_CTX* const ctx = context_.get();
     if (ctx == nullptr) throw std::bad_alloc();
-    SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
-    SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256");
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_num_tickets(ctx, 0);
+    if (!set_up_tls_context(linked_tls(), ctx, tls_key_callbacks<linked_tls>()))
+      throw std::runtime_error("OpenSSL refuses TLS 1.3 with a pre-shared key");
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(ctx, 1);  // a record and its header in one call of the kernel
     // A peer that dies says no farewell; frames tell whether anything is missing.
     SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_ex_data(ctx, own_index(), this);
-    SSL_CTX_set_psk_find_session_callback(ctx, &TlsContext::find_session);
-    SSL_CTX_set_psk_use_session_callback(ctx, &TlsContext::use_session);
   }
   SSL_CTX* get() { return context_.get(); }
+  const PskKey& key() const { return key_; }
 
  private:
-  static TlsContext* self(SSL* ssl) {
-    return static_cast<TlsContext*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), own_index()));
-  }
-  static int own_index() {
-    static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
-    return index;
-  }
-
-  // The key as a session that both sides make for themselves.
-  SSL_SESSION* make_session(SSL* ssl) const {
-    static constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
-    const SSL_CIPHER* const cipher = SSL_CIPHER_find(ssl, kAes128GcmSha256);
-    SSL_SESSION* const session = SSL_SESSION_new();
-    if (session == nullptr || cipher == nullptr) return nullptr;
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(key_.secret.data());
-    if (SSL_SESSION_set1_master_key(session, bytes, key_.secret.size()) != 1 ||
-        SSL_SESSION_set_cipher(session, cipher) != 1 ||
-        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1) {
-      SSL_SESSION_free(session);
-      return nullptr;
-    }
-    return session;
-  }
-
-  static int find_session(SSL* ssl, const unsigned char* identity, size_t size,
-                          SSL_SESSION** session) {
-    const TlsContext* const me = self(ssl);
-    const std::string_view name(reinterpret_cast<const char*>(identity), size);
-    // An unknown identity goes on without a key, and ends for want of a certificate.
-    *session = name == me->key_.identity ? me->make_session(ssl) : nullptr;
-    return 1;
-  }
-
-  static int use_session(SSL* ssl, const EVP_MD* digest, const unsigned char** identity,
-                         size_t* size, SSL_SESSION** session) {
-    const TlsContext* const me = self(ssl);
-    *session = nullptr;
-    if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
-    *session = me->make_session(ssl);
-    *identity = reinterpret_cast<const unsigned char*>(me->key_.identity.data());
-    *size = me->key_.identity.size();
-    return *session != nullptr ? 1 : 0;
-  }
-
   PskKey key_;
   std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context_;
 };
@@ -174,12 +127,12 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
     connection->socket().async_connect(endpoint, [self = shared_from_this()](const auto& ec) {
       if (!self->on_stream) return;
       if (ec) return self->finish(ec);
-      self->handshake(false);
+      self->handshake(TlsEnd::connects);
     });
   }
-  void handshake(bool is_server) {
+  void handshake(TlsEnd end) {
     tune(connection->socket());
-    connection->async_handshake(is_server,
+    connection->async_handshake(end, context->key(),
                                 [self = shared_from_this()](const auto& ec) { self->finish(ec); });
   }
   void finish(const boost::system::error_code& ec) {
@@ -208,7 +161,7 @@ void async_tls_accept(asio::io_context& io, std::shared_ptr<TlsContext> context,
   const auto attempt =
       std::make_shared<Attempt>(io, std::move(context), std::move(socket), std::move(on_stream));
   attempt->start_deadline(limit);
-  attempt->handshake(true);
+  attempt->handshake(TlsEnd::accepts);
 }
 
 void async_tls_connect_over(asio::io_context& io, std::shared_ptr<TlsContext> context,
@@ -217,7 +170,7 @@ void async_tls_connect_over(asio::io_context& io, std::shared_ptr<TlsContext> co
   const auto attempt = std::make_shared<Attempt>(
       io, std::move(context), tcp::socket(io, tcp::v4(), socket.release()), std::move(on_stream));
   attempt->start_deadline(limit);
-  attempt->handshake(false);
+  attempt->handshake(TlsEnd::connects);
 }
 
 void async_tls_connect(asio::io_context& io, const std::shared_ptr<TlsContext>& context,

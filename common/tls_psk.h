@@ -1,5 +1,6 @@
-// TCP with TLS 1.3, keyed by the job's secret as a pre-shared key (identity: the job id). There are
-// no certificates: who does not know the key gets no handshake.
+// TCP with TLS 1.3, keyed by the job's secret as a pre-shared key (identity: the job id), as
+// tls_settings.h sets it up. There are no certificates: who does not know the key gets no
+// handshake, and a stream's other end, whichever it is, has proved that it does.
 #pragma once
 
 #include <chrono>
@@ -13,14 +14,10 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "common/byte_stream.h"
+#include "common/tls_settings.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
-
-struct PskKey {
-  std::string identity;
-  std::string secret;  // kSecretBytes bytes
-};
 
 class TlsContext;
 

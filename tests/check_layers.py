@@ -36,8 +36,8 @@ BASE_ONLY = {f"worker/{name}" for name in WORKER if name != "labs"}
 
 # Third-party headers that some folders do without.
 NO_BOOST = re.compile(r"^(boost|spdlog|fmt|openssl|libssh2)")
-# It takes the types of OpenSSL's functions, which are loaded when a job needs them.
-LOADS_OPENSSL = "worker/comm/openssl.h"
+# They take the types of OpenSSL's functions, which libhvd loads when a job needs them.
+OPENSSL_TYPES = {"common/tls_settings.h", "worker/comm/openssl.h"}
 # The public headers that may see LibTorch.
 OF_TORCH = tuple(
     f"hvd/{name}.h"
@@ -72,6 +72,13 @@ def includes_of(path):
     return [(number, match[1] == '"', match[2]) for number, match in found if match]
 
 
+def too_much(path, name):
+    """Whether an include is of a library that libhvd does without."""
+    if path in OPENSSL_TYPES and name.startswith("openssl/"):
+        return False
+    return NO_BOOST.match(name) is not None
+
+
 def base_sources(root):
     """The sources that common/meson.build lists in hvd_common_base."""
     build_file = root / "common/meson.build"
@@ -92,7 +99,7 @@ def base_headers(root):
     for header, names in includes.items():
         source = pathlib.Path(header).with_suffix(".cpp")
         not_listed = (root / source).exists() and source.name not in listed
-        if not_listed or any(NO_BOOST.match(name) for name in names):
+        if not_listed or any(too_much(header, name) for name in names):
             heavy.add(header)
     while more := {h for h, names in includes.items() if h not in heavy and heavy & set(names)}:
         heavy |= more
@@ -120,8 +127,7 @@ def check_include(root, path, name, quoted, base):
         if quoted and name.startswith("tests/"):
             return None if (root / name).exists() else f"{name} is not there"
     if not quoted:
-        loads = path == LOADS_OPENSSL and name.startswith("openssl/")
-        if own in BASE_ONLY and NO_BOOST.match(name) and not loads:
+        if own in BASE_ONLY and too_much(path, name):
             return f"{own} does without <{name}>: libhvd links no Boost, spdlog or OpenSSL"
         if own is not None and path != COMPARES_TOOLKIT and TOOLKIT.match(name):
             return f"{own} builds without CUDA and may not include <{name}>"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string_view>
 #include <sys/socket.h>
 #include <system_error>
 #include <vector>
@@ -15,10 +14,8 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kIdentity = "hvdrun data";
 constexpr std::size_t kRecordBytes = 16'384;
-// What SSL_set_app_data uses.
-constexpr int kOwner = 0;
+constexpr const char* kNoKey = "the other end does not hold this job's key";
 
 // OpenSSL's own socket BIO would send without MSG_NOSIGNAL: a peer that dies would kill the rank.
 int write_socket(BIO* bio, const char* data, int bytes) {
@@ -66,19 +63,16 @@ BIO_METHOD* socket_method() {
 class LinkTls::Context {
  public:
   explicit Context(const std::string& key)
-      : secret_(hmac_sha256(key, "tls")), context_(openssl().SSL_CTX_new(openssl().TLS_method())) {
+      : key_{"hvdrun data", hmac_sha256(key, "tls")},
+        context_(openssl().SSL_CTX_new(openssl().TLS_method())) {
     const OpenSsl& ssl = openssl();
-    if (context_ == nullptr || socket_method() == nullptr) no_memory();
-    ssl.SSL_CTX_ctrl(context_, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr);
-    ssl.SSL_CTX_ctrl(context_, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
+    if (context_ == nullptr || socket_method() == nullptr ||
+        !set_up_tls_context(ssl, context_, tls_key_callbacks<tls_functions>()))
+      no_memory();
     // A message may be sent again from a longer list of parts; it begins with the same bytes.
     ssl.SSL_CTX_ctrl(context_, SSL_CTRL_MODE,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, nullptr);
     ssl.SSL_CTX_ctrl(context_, SSL_CTRL_SET_READ_AHEAD, 1, nullptr);
-    ssl.SSL_CTX_set_ciphersuites(context_, "TLS_AES_128_GCM_SHA256");
-    ssl.SSL_CTX_set_num_tickets(context_, 0);
-    ssl.SSL_CTX_set_psk_find_session_callback(context_, &Context::find_session);
-    ssl.SSL_CTX_set_psk_use_session_callback(context_, &Context::use_session);
   }
   ~Context() { openssl().SSL_CTX_free(context_); }
   Context(const Context&) = delete;
@@ -92,50 +86,14 @@ class LinkTls::Context {
     lib.BIO_set_data(bio, &channel);
     lib.BIO_set_init(bio, 1);
     lib.SSL_set_bio(ssl, bio, bio);
-    lib.SSL_set_ex_data(ssl, kOwner, this);
-    if (accepts)
-      lib.SSL_set_accept_state(ssl);
-    else
-      lib.SSL_set_connect_state(ssl);
+    set_up_tls_end(lib, ssl, accepts ? TlsEnd::accepts : TlsEnd::connects, key_);
     return ssl;
   }
 
  private:
-  static const Context& owner(const SSL* ssl) {
-    return *static_cast<const Context*>(openssl().SSL_get_ex_data(ssl, kOwner));
-  }
+  static const TlsFunctions& tls_functions() { return openssl(); }
 
-  // The key as a session that both sides make for themselves.
-  SSL_SESSION* make_session(SSL* ssl) const {
-    static constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
-    const OpenSsl& lib = openssl();
-    const SSL_CIPHER* const cipher = lib.SSL_CIPHER_find(ssl, kAes128GcmSha256);
-    SSL_SESSION* const session = lib.SSL_SESSION_new();
-    if (session == nullptr) return nullptr;
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(secret_.data());
-    if (cipher != nullptr && lib.SSL_SESSION_set1_master_key(session, bytes, secret_.size()) == 1 &&
-        lib.SSL_SESSION_set_cipher(session, cipher) == 1 &&
-        lib.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1)
-      return session;
-    lib.SSL_SESSION_free(session);
-    return nullptr;
-  }
-
-  static int find_session(SSL* ssl, const unsigned char* identity, size_t size,
-                          SSL_SESSION** session) {
-    const std::string_view name(reinterpret_cast<const char*>(identity), size);
-    *session = name == kIdentity ? owner(ssl).make_session(ssl) : nullptr;
-    return 1;  // without a key it ends for want of a certificate
-  }
-  static int use_session(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* size,
-                         SSL_SESSION** session) {
-    *session = owner(ssl).make_session(ssl);
-    *identity = reinterpret_cast<const unsigned char*>(kIdentity.data());
-    *size = kIdentity.size();
-    return *session != nullptr ? 1 : 0;
-  }
-
-  const std::string secret_;
+  const PskKey key_;
   SSL_CTX* const context_;
 };
 
@@ -154,14 +112,18 @@ class TlsChannel final : public LinkTls::Channel {
     lib.ERR_clear_error();
     errno = 0;
     const int result = lib.SSL_do_handshake(ssl_);
-    if (result == 1) return Progress::done;
+    if (result == 1 && tls_peer_holds_key(lib, ssl_)) return Progress::done;
+    if (result == 1) {
+      problem_ = kNoKey;
+      return Progress::failed;
+    }
     const int fault = lib.SSL_get_error(ssl_, result);
     if (fault == SSL_ERROR_WANT_READ) return Progress::wants_input;
     if (fault == SSL_ERROR_WANT_WRITE) return Progress::wants_output;
     const int error = errno;
     const char* const reason = lib.ERR_reason_error_string(lib.ERR_peek_last_error());
     if (reason != nullptr)
-      problem_ = reason;
+      problem_ = std::string(kNoKey) + " (" + reason + ")";
     else
       problem_ = error != 0 ? std::system_category().message(error) : "the connection was closed";
     return Progress::failed;

@@ -29,6 +29,7 @@ OpenSsl load() {
 #define HVD_OPENSSL_LOAD(name)                                                          \
   functions.name = reinterpret_cast<decltype(functions.name)>(::dlsym(library, #name)); \
   if (functions.name == nullptr) missing("there is no " #name " in it");
+  HVD_TLS_FUNCTIONS(HVD_OPENSSL_LOAD)
   HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_LOAD)
 #undef HVD_OPENSSL_LOAD
   return functions;

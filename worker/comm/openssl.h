@@ -5,25 +5,22 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "common/tls_settings.h"
+
 namespace hvdrun {
 
-// All of them are in versions 1.1.1 and 3 alike.
+// Those that tls_settings.h does not have; in versions 1.1.1 and 3 alike.
 // clang-format off
 #define HVD_OPENSSL_FUNCTIONS(one) \
   one(BIO_clear_flags) one(BIO_get_data) one(BIO_meth_new) one(BIO_meth_set_ctrl) \
   one(BIO_meth_set_read) one(BIO_meth_set_write) one(BIO_new) one(BIO_set_data) \
   one(BIO_set_flags) one(BIO_set_init) one(ERR_clear_error) one(ERR_peek_last_error) \
-  one(ERR_reason_error_string) one(SSL_CIPHER_find) one(SSL_CTX_ctrl) one(SSL_CTX_free) \
-  one(SSL_CTX_new) one(SSL_CTX_set_ciphersuites) one(SSL_CTX_set_num_tickets) \
-  one(SSL_CTX_set_psk_find_session_callback) one(SSL_CTX_set_psk_use_session_callback) \
-  one(SSL_SESSION_free) one(SSL_SESSION_new) one(SSL_SESSION_set1_master_key) \
-  one(SSL_SESSION_set_cipher) one(SSL_SESSION_set_protocol_version) one(SSL_do_handshake) \
-  one(SSL_free) one(SSL_get_error) one(SSL_get_ex_data) one(SSL_new) one(SSL_read) \
-  one(SSL_set_accept_state) one(SSL_set_bio) one(SSL_set_connect_state) one(SSL_set_ex_data) \
-  one(SSL_write) one(TLS_method)
+  one(ERR_reason_error_string) one(SSL_CTX_free) one(SSL_CTX_new) one(SSL_do_handshake) \
+  one(SSL_free) one(SSL_get_error) one(SSL_new) one(SSL_read) one(SSL_set_bio) one(SSL_write) \
+  one(TLS_method)
 // clang-format on
 
-struct OpenSsl {
+struct OpenSsl : TlsFunctions {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): they are types and names
 #define HVD_OPENSSL_MEMBER(name) decltype(&::name) name = nullptr;
   HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_MEMBER)
