@@ -40,39 +40,50 @@ AgentImage read_agent_image(const std::string& path) {
 }
 
 // Within single quotes of whatever shell: no quote, no backslash, no exclamation mark, one line.
-// A folder that is not the user's own is not used: others could have put an agent there. Nor is one
-// without room for it, or from which nothing may be executed: the room is taken before the agent is
-// asked for, because it comes only once. Hosts may share a home: what another one with the same
-// process number still writes would be "text file busy" here.
+// The agent is kept in the user's own cache folder only. Where others could put a folder of that
+// name, or a link (a home or cache folder that everybody may write to), a check by path proves
+// nothing, since they may change what the path means after it. There, and where the cache has no
+// room, it goes into a new folder of /tmp, which the guard removes as it starts. Nor is a folder
+// taken without room for the agent, or from which nothing may be executed: the room is taken before
+// the agent is asked for, because it comes only once. Hosts may share a home: what another one with
+// the same process number still writes would be "text file busy" here.
 std::string remote_script(const AgentImage& image) {
   const std::string size = std::to_string(image.bytes.size());
-  const std::string check = "echo \"" + image.sha256 + "  $f\" | sha256sum -c >/dev/null 2>&1";
-  return "exec sh -c 'umask 077; n=$(uname -n 2>/dev/null).$$; "
-         "for d in \"${XDG_CACHE_HOME:-$HOME/.cache}/hvdrun\" \"${TMPDIR:-/tmp}/hvdrun-$(id -u)\"; "
-         "do "
+  const auto intact = [&image](const char* file) {
+    return "echo \"" + image.sha256 + "  $" + file + "\" | sha256sum -c >/dev/null 2>&1";
+  };
+  return "exec sh -c 'umask 077; n=$(uname -n 2>/dev/null).$$; t=; f=; "
+         "clean() { [ -z \"$f\" ] || rm -f \"$f\"; [ -z \"$t\" ] || rm -rf \"$t\"; }; "
+         "trap clean EXIT; trap \"exit 93\" HUP INT PIPE TERM; "
+         "closed() { case $(ls -ldL \"$1/\" 2>/dev/null) in d???????w*|\"\") return 1;; esac; }; "
+         "b=${XDG_CACHE_HOME:-$HOME/.cache}; "
+         "for k in cache tmp; do "
+         "if [ $k = cache ]; then d=$b/hvdrun; "
+         "mkdir -p \"$d\" 2>/dev/null && [ -O \"$b\" ] && [ -O \"$d\" ] && closed \"${b%/*}\" && "
+         "closed \"$b\" && closed \"$d\" || continue; "
+         "else d=$(mktemp -d \"${TMPDIR:-/tmp}/hvdrun.XXXXXX\" 2>/dev/null) || break; t=$d; fi; "
          "a=$d/agent-" +
          image.sha256.substr(0, 32) +
          "; f=$a.$n; "
-         "if mkdir -p \"$d\" 2>/dev/null && [ -O \"$d\" ] && [ -w \"$d\" ] && { [ -x \"$a\" ] || "
+         "if [ -w \"$d\" ] && { [ -x \"$a\" ] || "
          "{ head -c " +
          size +
-         " /dev/zero >\"$f\" && chmod 700 \"$f\" && [ -x \"$f\" ]; } 2>/dev/null; }; then break; "
-         "fi; "
-         "rm -f \"$f\"; d=; done; "
-         "if [ -z \"$d\" ]; then "
+         " /dev/zero >\"$f\" && chmod 700 \"$f\" && [ -x \"$f\" ]; } 2>/dev/null; }; then "
+         "k=; break; fi; rm -f \"$f\"; done; "
+         "if [ -n \"$k\" ]; then "
          "echo \"neither ~/.cache nor /tmp there can be written and has room for hvd-agent (" +
          std::to_string((image.bytes.size() + 999'999) / 1'000'000) +
-         " MB)\" >&2; exit 93; fi; f=$a; "
-         "if [ -x \"$f\" ] && " +
-         check +
+         " MB)\" >&2; exit 93; fi; "
+         "if [ -x \"$a\" ] && " +
+         intact("a") +
          "; then echo hvdrun: have; else "
-         "echo hvdrun: need; f=$a.$n; "
+         "echo hvdrun: need; "
          "if head -c " +
-         size + " 1<>\"$f\" && " + check +
+         size + " 1<>\"$f\" && " + intact("f") +
          " && chmod 700 \"$f\" && mv -f \"$f\" \"$a\"; then :; else "
-         "rm -f \"$f\"; echo hvdrun: bad; "
+         "echo hvdrun: bad; "
          "echo \"hvd-agent could not be stored in $d (disk full, or no sha256sum)\" >&2; exit 93; "
-         "fi; fi; echo hvdrun: start; exec \"$a\" guard'";
+         "fi; fi; echo hvdrun: start; exec \"$a\" guard ${t:+temporary}'";
 }
 
 RemoteStart::Send RemoteStart::feed(std::string_view bytes) {

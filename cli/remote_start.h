@@ -1,6 +1,6 @@
 // What is said through a shell on another host until hvd-agent runs there: whether it has this very
 // agent, the agent itself, then the job. The agent stays in the user's cache there, under the name
-// of its hash. Sans-I/O.
+// of its hash; where there is none it is in /tmp until it runs. Sans-I/O.
 #pragma once
 
 #include <cstddef>

@@ -2,12 +2,30 @@
 // any host.
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "hvdrun_config.h"
 #include "worker/agent/guard.h"
 
+namespace {
+
+// This program and the folder that was made for it alone: it runs, so neither is needed any more.
+void remove_own_folder() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  if (!fs::remove(program, ignored)) return;
+  fs::remove(program.parent_path(), ignored);  // only if it is empty
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  if (argc == 2 && std::strcmp(argv[1], "guard") == 0) return hvdrun::run_guard();
+  if (argc >= 2 && std::strcmp(argv[1], "guard") == 0) {
+    if (argc == 3 && std::strcmp(argv[2], "temporary") == 0) remove_own_folder();
+    return hvdrun::run_guard();
+  }
   if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
     std::printf("hvd-agent %s\n", HVDRUN_VERSION);
     return 0;

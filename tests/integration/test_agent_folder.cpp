@@ -1,0 +1,94 @@
+// Where hvd-agent lies on another host: in the user's own cache folder, or for a moment in a new
+// one.
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Another host, as far as its shell is concerned: an ssh client that runs what it is to run there
+// with a home and a folder for temporary files of its own.
+class OtherHost {
+ public:
+  OtherHost() : home(folder_.path() + "/home"), temporary(folder_.path() + "/temporary") {
+    fs::create_directory(home);
+    fs::create_directory(temporary);
+  }
+
+  // `command` there as one rank; what it prints.
+  std::string run(const std::string& command) const {
+    const std::string client = folder_.file(
+        "client", "#!/bin/sh\nfor last; do :; done\nexport HOME='" + home + "' TMPDIR='" +
+                      temporary + "'\nunset XDG_CACHE_HOME\nexec sh -c \"$last\"\n");
+    ::chmod(client.c_str(), 0755);
+    const RunResult result = hvdrun(
+        {"-np", "1", "-H", "other:1", "--ssh", client, "--tag-output", "off", "sh", "-c", command});
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    return result.out;
+  }
+
+ private:
+  TempFolder folder_;  // before those that lie in it
+
+ public:
+  std::string home;
+  std::string temporary;
+};
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
+TEST_CASE("an agent is kept in the user's own cache folder", "[agent folder]") {
+  const OtherHost host;
+  const std::string cache = host.home + "/.cache/hvdrun";
+  host.run("true");
+  const auto kept = names_in(cache);
+  REQUIRE(kept.size() == 1);
+  const auto written = fs::last_write_time(cache + "/" + kept[0]);
+  host.run("true");
+  CHECK(names_in(cache) == kept);
+  CHECK(fs::last_write_time(cache + "/" + kept[0]) == written);
+  CHECK(names_in(host.temporary).empty());
+}
+
+// Others can change what the path of such a folder means after it has been looked at.
+TEST_CASE("an agent is not stored where others could exchange it", "[agent folder]") {
+  const std::string open = GENERATE("home", "cache", "hvdrun");
+  CAPTURE(open);
+  const OtherHost host;
+  const std::string cache = host.home + "/.cache/hvdrun";
+  fs::create_directories(cache);
+  const std::string folder = open == "home"    ? host.home
+                             : open == "cache" ? host.home + "/.cache"
+                                               : cache;
+  REQUIRE(::chmod(folder.c_str(), 01777) == 0);
+  // As the rank runs, the folder in which the agent came is gone already.
+  CHECK(host.run("ls -A '" + host.temporary + "'").empty());
+  CHECK(names_in(cache).empty());
+  CHECK(names_in(host.temporary).empty());
+}
+
+TEST_CASE("a folder for temporary files is new each time, whatever lies there", "[agent folder]") {
+  OtherHost host;
+  const std::string own = host.home + "/own";
+  fs::create_directory(own);
+  fs::create_directory_symlink(own, host.temporary + "/hvdrun-" + std::to_string(::getuid()));
+  host.home = "/dev/null";
+  host.run("true");
+  CHECK(names_in(own).empty());
+  CHECK(names_in(host.temporary).size() == 1);
+}
+
+}  // namespace
+}  // namespace hvdrun::test
