@@ -1,6 +1,7 @@
 #include "common/unix_listener.h"
 
 #include <chrono>
+#include <optional>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -18,11 +19,14 @@ using Protocol = asio::local::stream_protocol;
 // Before accept is tried again after it failed, so that the loop does not spin on it.
 constexpr std::chrono::milliseconds kUnixRetryPause{100};
 
-bool is_same_user(Protocol::socket& socket) {
+// None: it is of another user.
+std::optional<pid_t> peer_of_same_user(Protocol::socket& socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  return ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == ::geteuid() || peer.uid == 0);
+  if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+      (peer.uid != ::geteuid() && peer.uid != 0))
+    return std::nullopt;
+  return peer.pid;
 }
 
 }  // namespace
@@ -44,8 +48,8 @@ struct UnixListener::State : std::enable_shared_from_this<UnixListener::State> {
     acceptor.async_accept([self = shared_from_this()](const auto& ec, Protocol::socket socket) {
       if (self->closed) return;
       if (ec) return self->accept_later();
-      if (is_same_user(socket))
-        self->on_peer(make_unix_stream(self->io, UniqueFd(socket.release())));
+      if (const auto peer = peer_of_same_user(socket))
+        self->on_peer(make_unix_stream(self->io, UniqueFd(socket.release())), *peer);
       if (!self->closed) self->accept();
     });
   }

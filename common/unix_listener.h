@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <sys/types.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -18,7 +19,8 @@ boost::asio::local::stream_protocol::endpoint unix_endpoint(const std::string& n
 
 class UnixListener {
  public:
-  using OnPeer = std::function<void(std::unique_ptr<ByteStream>)>;
+  // `peer`: the process at the other end, by the kernel's word; 0: one that has no number here.
+  using OnPeer = std::function<void(std::unique_ptr<ByteStream>, pid_t peer)>;
 
   // Throws boost::system::system_error when the name is taken. A failing accept (out of
   // descriptors) is tried again after a pause. `on_peer` is not called after destruction.

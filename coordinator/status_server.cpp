@@ -14,7 +14,7 @@ StatusServer::StatusServer(boost::asio::io_context& io, std::string job_id,
     : job_id_(std::move(job_id)),
       on_query_(std::move(on_query)),
       listener_(io, status_socket_prefix(::geteuid()) + job_id_,
-                [this](std::unique_ptr<ByteStream> stream) { greet(std::move(stream)); }) {}
+                [this](std::unique_ptr<ByteStream> stream, pid_t) { greet(std::move(stream)); }) {}
 
 void StatusServer::greet(std::unique_ptr<ByteStream> stream) {
   if (askers_.size() >= limits::kMaxStatusAskers) return;

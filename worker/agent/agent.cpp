@@ -255,6 +255,10 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   }
   for (const SlotAssignment& slot : message.slots)
     options.ranks.push_back({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size});
+  options.rank_started = [this](pid_t pid) {
+    const auto worker = workers_.find(pid);
+    return worker != workers_.end() ? std::optional(worker->second.rank) : std::nullopt;
+  };
   options.stall_warning = message.stall_warning_ms;
   options.stall_shutdown = message.stall_shutdown_ms;
   options.surveyed = [this](StallDesk::Answer answer) { send_pictures(std::move(answer)); };

@@ -1,5 +1,4 @@
 // What an agent tells of its ranks' processes when it is asked.
-#include <unistd.h>
 #include <utility>
 
 #include "worker/agent/agent.h"
@@ -22,11 +21,9 @@ void Agent::send_pictures(StallDesk::Answer answer) {
   RankPictures message;
   message.request = answer.request;
   for (const auto& [pid, worker] : workers_) {
-    // A shell may stand between us and the program that has joined. What that says of itself holds
-    // only among our process numbers, so the process must be of the session that we have made.
+    // A shell may stand between us and the program that has joined.
     const pid_t joined = workers_server_->pid_of(worker.rank);
-    const bool is_below = joined > 0 && ::getsid(joined) == pid;
-    RankPicture picture = picture_process(worker.rank, is_below ? joined : pid);
+    RankPicture picture = picture_process(worker.rank, joined > 0 ? joined : pid);
     if (const auto said = answer.ranks.find(worker.rank); said != answer.ranks.end()) {
       picture.answered = said->second.answered;
       picture.report = std::move(said->second.report);

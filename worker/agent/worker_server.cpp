@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "common/hello.h"
@@ -25,15 +26,15 @@ WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
       options_(std::move(options)),
       late_timer_(io),
       stall_timer_(io),
-      listener_(io, options_.name, [this](std::unique_ptr<ByteStream> stream) {
+      listener_(io, options_.name, [this](std::unique_ptr<ByteStream> stream, pid_t peer) {
         if (greeting_.size() < limits::kMaxPendingHandshakes)
-          greet(std::make_shared<FrameChannel>(std::move(stream)));
+          greet(std::make_shared<FrameChannel>(std::move(stream)), peer);
       }) {
   for (const LocalRank& local : options_.ranks) lines_[local.rank] = {};
 }
 
 // Hello, then WorkerJoin; both before the deadline.
-void WorkerServer::greet(const Channel& channel) {
+void WorkerServer::greet(const Channel& channel, pid_t peer) {
   greeting_.insert(channel);
   const std::weak_ptr<FrameChannel> weak = channel;
   const auto deadline = std::make_shared<asio::steady_timer>(io_, limits::kHandshakeTimeout);
@@ -42,7 +43,7 @@ void WorkerServer::greet(const Channel& channel) {
     if (!ec && late && greeting_.contains(late)) refuse(late, Errc::timeout, "no hello came");
   });
   channel->start(
-      [this, weak, deadline, greeted = false](const Frame& frame) mutable {
+      [this, weak, deadline, peer, greeted = false](const Frame& frame) mutable {
         const auto self = weak.lock();
         if (!self || !greeting_.contains(self)) return;
         if (!greeted) {
@@ -55,7 +56,7 @@ void WorkerServer::greet(const Channel& channel) {
           return;
         }
         deadline->cancel();
-        join(self, frame);
+        join(self, peer, frame);
       },
       [this, weak, deadline](std::error_code) {
         deadline->cancel();
@@ -74,7 +75,7 @@ const LocalRank& WorkerServer::place(std::uint32_t rank) const {
                        [rank](const LocalRank& local) { return local.rank == rank; });
 }
 
-void WorkerServer::join(const Channel& channel, const Frame& frame) {
+void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) {
   WorkerJoin message;
   if (frame.type != MessageType::worker_join || decode(frame.payload, message))
     return refuse(channel, Errc::malformed, "a join was expected");
@@ -82,14 +83,21 @@ void WorkerServer::join(const Channel& channel, const Frame& frame) {
   if (line == lines_.end() || line->second.exited)
     return refuse(channel, Errc::not_found,
                   "rank " + std::to_string(message.rank) + " does not run on this host");
+  const std::string name = "rank " + std::to_string(message.rank);
+  const auto owner = options_.rank_started ? rank_of_process(peer, options_.rank_started)
+                                           : std::optional<std::uint32_t>();
+  if (owner && *owner != message.rank)
+    return refuse(channel, Errc::unexpected_message,
+                  process_text(peer) + " cannot join as " + name + ", as its HVD_RANK says: rank " +
+                      std::to_string(*owner) + " has started it");
   if (line->second.channel)
-    return refuse(
-        channel, Errc::unexpected_message,
-        "rank " + std::to_string(message.rank) + " has joined already, from another process");
+    return refuse(channel, Errc::unexpected_message,
+                  name + " has joined already: " +
+                      (line->second.pid > 0 ? process_text(line->second.pid) : "another process"));
   greeting_.erase(channel);
   line->second = {};
   line->second.channel = channel;
-  line->second.pid = message.pid;
+  line->second.pid = peer;
   const std::uint32_t rank = message.rank;
   channel->set_callbacks([this, rank](const Frame& next) { on_frame(rank, next); },
                          [this, weak = std::weak_ptr(channel), rank](std::error_code) {
@@ -225,7 +233,7 @@ void WorkerServer::serve_stall_desk() {
 
 pid_t WorkerServer::pid_of(std::uint32_t rank) const {
   const auto line = lines_.find(rank);
-  return line != lines_.end() && line->second.channel ? static_cast<pid_t>(line->second.pid) : 0;
+  return line != lines_.end() && line->second.channel ? line->second.pid : 0;
 }
 
 Errc WorkerServer::on_segment_get(std::uint32_t rank, const Frame& frame) {

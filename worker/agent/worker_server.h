@@ -20,6 +20,7 @@
 #include "common/messages.h"
 #include "common/port_range.h"
 #include "common/unix_listener.h"
+#include "worker/agent/joiner.h"
 #include "worker/agent/segments.h"
 #include "worker/agent/stall_desk.h"
 
@@ -43,6 +44,7 @@ struct WorkerServerOptions {
   bool encrypt_data = false;
   PortRange ports;  // of data connections
   std::vector<LocalRank> ranks;
+  StartedRank rank_started;  // none: whoever comes first is believed
   // Frames for the coordinator, of the current epoch.
   std::function<void(std::string)> send_up;
   // What a rank's timeline says; none: it is dropped.
@@ -68,7 +70,7 @@ class WorkerServer {
   void peer_gave_up(const PeerGaveUp& message);
   // Asks all that have joined what they wait for.
   void survey(std::uint64_t request);
-  // The process that has joined as this rank, by its own word; 0: none has.
+  // The process that has joined as this rank; 0: none has, or one without a number here.
   pid_t pid_of(std::uint32_t rank) const;
   // Calls `then` when all that a rank said over its line has been read; its process is gone, so
   // the line ends of itself. At once without a line, and soon when a child still holds it open.
@@ -80,7 +82,7 @@ class WorkerServer {
   using Channel = std::shared_ptr<FrameChannel>;
   struct Line {
     Channel channel;           // none: not joined, or left
-    std::uint32_t pid = 0;     // of who has joined, by its own word
+    pid_t pid = 0;             // of who has joined; 0: it has no number here
     bool ended = false;        // nothing more comes over the channel
     bool exited = false;       // the process
     bool in_fence = false;     // waits for the fence
@@ -94,9 +96,9 @@ class WorkerServer {
     std::uint64_t request = 0;
   };
 
-  void greet(const Channel& channel);
+  void greet(const Channel& channel, pid_t peer);
   void refuse(const Channel& channel, Errc code, const std::string& reason);
-  void join(const Channel& channel, const Frame& frame);
+  void join(const Channel& channel, pid_t peer, const Frame& frame);
   void on_frame(std::uint32_t rank, const Frame& frame);
   Errc dispatch(std::uint32_t rank, const Frame& frame);
   Errc on_fence_enter(std::uint32_t rank, const Frame& frame);

@@ -50,6 +50,9 @@ struct WorkersFixture {
     options.stall_warning = 60'000;
     options.stall_shutdown = 90'000;
     options.surveyed = [this](StallDesk::Answer answer) { surveyed = std::move(answer); };
+    options.rank_started = [this](pid_t pid) {
+      return pid == ::getpid() ? own_rank : std::nullopt;
+    };
     name = options.name;
     server.emplace(io, std::move(options));
   }
@@ -87,6 +90,7 @@ struct WorkersFixture {
 
   boost::asio::io_context io{1};
   std::string name;
+  std::optional<std::uint32_t> own_rank;  // that this process has been started as
   std::vector<Frame> up;
   std::vector<TimelineBatch> batches;
   std::vector<TimelineControl> controls;
@@ -116,11 +120,30 @@ TEST_CASE_METHOD(WorkersFixture, "a worker is told where it stands", "[workers]"
   CHECK(take_up<RanksJoined>().size() == 1);
 }
 
+TEST_CASE_METHOD(WorkersFixture, "who has been started as one rank joins as no other",
+                 "[workers]") {
+  own_rank = 4;
+  join(a, 5);
+  REQUIRE(a.last<Refuse>());
+  const std::string self = "process " + std::to_string(::getpid()) + " (";
+  const std::string reason = a.last<Refuse>()->reason;
+  CHECK(reason.starts_with(self));
+  CHECK(reason.ends_with(") cannot join as rank 5, as its HVD_RANK says: rank 4 has started it"));
+  CHECK(take_up<RanksJoined>().empty());
+  join(b, 4);
+  CHECK(b.last<WorkerTopology>());
+  CHECK(take_up<RanksJoined>().size() == 1);
+  join(c, 4);
+  REQUIRE(c.last<Refuse>());
+  CHECK(c.last<Refuse>()->reason.starts_with("rank 4 has joined already: " + self));
+  CHECK(server->pid_of(4) == ::getpid());
+}
+
 TEST_CASE_METHOD(WorkersFixture,
                  "a stall goes up once for the host, and a survey asks who has joined",
                  "[workers]") {
   join(a, 4);
-  CHECK(server->pid_of(4) == 1);  // by its own word
+  CHECK(server->pid_of(4) == ::getpid());  // by the kernel's word, whatever it says itself
   CHECK(server->pid_of(5) == 0);
   CHECK(server->pid_of(99) == 0);
   join(b, 5);

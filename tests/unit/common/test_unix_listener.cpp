@@ -33,7 +33,11 @@ TEST_CASE("another user is not let in", "[unix listener]") {
   const std::string name = "@hvdrun-test-listener-" + std::to_string(::getpid());
   boost::asio::io_context io;
   int peers = 0;
-  const UnixListener listener(io, name, [&](const std::unique_ptr<ByteStream>&) { ++peers; });
+  pid_t peer = 0;
+  const UnixListener listener(io, name, [&](const std::unique_ptr<ByteStream>&, pid_t pid) {
+    ++peers;
+    peer = pid;
+  });
   const pid_t stranger = fork_as(kOtherUser, [&] { return knock(name); });
   io.run_for(std::chrono::milliseconds(300));
   CHECK(wait_for(stranger) == 0);
@@ -42,6 +46,7 @@ TEST_CASE("another user is not let in", "[unix listener]") {
   io.run_for(std::chrono::milliseconds(300));
   CHECK(wait_for(same) == 0);  // the stream is dropped by the callback
   CHECK(peers == 1);
+  CHECK(peer == same);
 }
 
 }  // namespace
