@@ -1,6 +1,8 @@
 #include "tests/integration/installed_tree.h"
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 namespace hvdrun::test {
@@ -45,6 +47,17 @@ RunResult InstalledTree::hvdrun(std::vector<std::string> args, RunOptions option
   options.env.emplace_back("LD_LIBRARY_PATH", library_);
   if (options.cwd.empty()) options.cwd = folder_.path();
   return run(options);
+}
+
+std::vector<std::string> InstalledTree::files_with(const std::string& text) const {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(root_)) {
+    if (!entry.is_regular_file() || entry.is_symlink()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    if (bytes.find(text) != std::string::npos) found.push_back(entry.path().filename());
+  }
+  return found;
 }
 
 }  // namespace hvdrun::test

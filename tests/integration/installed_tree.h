@@ -18,6 +18,8 @@ class InstalledTree {
                       const std::string& package) const;
   // The installed hvdrun with these arguments.
   RunResult hvdrun(std::vector<std::string> args, RunOptions options = {}) const;
+  // Names of the installed files that have this text in them, programs and libraries as well.
+  std::vector<std::string> files_with(const std::string& text) const;
 
  private:
   TempFolder folder_;

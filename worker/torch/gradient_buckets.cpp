@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <exception>
 #include <string>
 #include <utility>
@@ -16,16 +15,6 @@
 
 namespace hvdrun {
 namespace {
-
-// Fault injection: HVD_FAULT_SKIP_ALLREDUCE=k leaves out the k-th bucket reduction of every
-// optimizer's life, counted from 0, on every rank that has the variable. It is there so that the
-// tests that compare training runs can show that they notice one missing reduction.
-std::optional<std::uint64_t> skipped_reduction() {
-  // Read once while the optimizer is made; nothing here changes the environment.
-  const char* value = std::getenv("HVD_FAULT_SKIP_ALLREDUCE");  // NOLINT(concurrency-mt-unsafe)
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  return std::strtoull(value, nullptr, 10);
-}
 
 std::vector<std::int64_t> gradient_strides(const at::Tensor& parameter) {
   if (parameter.is_non_overlapping_and_dense()) return parameter.strides().vec();
@@ -130,8 +119,7 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, ParameterNa
       op_(operation_of(options)),
       scale_(factors_of(options)),
       alone_(ranks_of({{}, options.process_set, {}}) == 1 &&
-             scale_.prescale * scale_.postscale == 1),
-      skipped_reduction_(skipped_reduction()) {
+             scale_.prescale * scale_.postscale == 1) {
   const std::vector<int> groups = groups_of(parameters, options);
   for (const at::Tensor& parameter : parameters)
     if (parameter.device() != parameters[0].device())
@@ -282,7 +270,7 @@ void GradientBuckets::note_ready(std::size_t parameter) {
 
 void GradientBuckets::launch_next() {
   Bucket& bucket = buckets_[launched_];
-  if (!alone_ && reductions_ != skipped_reduction_) {
+  if (!alone_) {
     void* const data = bucket.wire.data_ptr();
     if (!bucket.wire.is_same(bucket.values)) {
       const at::NoGradGuard no_grad;
@@ -293,7 +281,6 @@ void GradientBuckets::launch_next() {
                                          check_tensor("DistributedOptimizer", bucket.wire), op_,
                                          scale_, placed(bucket.options, bucket.wire));
   }
-  ++reductions_;
   ++launched_;
 }
 

@@ -110,8 +110,6 @@ class GradientBuckets {
   bool adapted_ = false;
   std::vector<std::size_t> new_order_;  // for the plan of the next round; empty: as it is
   std::exception_ptr failure_;          // of this round
-  std::uint64_t reductions_ = 0;        // over the life of the object
-  std::optional<std::uint64_t> skipped_reduction_;
 };
 
 }  // namespace hvdrun
