@@ -28,13 +28,13 @@ std::atomic<Job*> g_job{nullptr};
 std::uint32_t g_generation = 0;  // guarded by g_init
 hvdrun::Mutex g_init;
 
+// Why there is no job, while there is none. A constant text.
+std::atomic<const char*> g_no_job{"hvd::init() has not been called in this process"};
+
 Job& job() {
   Job* current = g_job.load(std::memory_order_acquire);
-  if (current == nullptr) {
-    throw hvd::Error(hvd::ErrorCode::not_initialized,
-                     "hvd::init() has not been called in this process (a child of fork() has to "
-                     "leave the job to its parent)");
-  }
+  if (current == nullptr)
+    throw hvd::Error(hvd::ErrorCode::not_initialized, g_no_job.load(std::memory_order_acquire));
   return *current;
 }
 
@@ -42,7 +42,12 @@ Job& job() {
 // memory is leaked on purpose, as its destructor would speak to the agent.
 void forget_in_child() noexcept {
   Job* const parents = g_job.exchange(nullptr, std::memory_order_acq_rel);
-  if (parents != nullptr) parents->abandon_in_child();
+  if (parents == nullptr) return;
+  g_no_job.store(
+      "this process is a child by fork() of one that had called hvd::init(): the job is its "
+      "parent's",
+      std::memory_order_release);
+  parents->abandon_in_child();
 }
 
 // Null: nothing is recorded.
@@ -189,6 +194,8 @@ void init(const InitOptions& options) {
   if (g_job.load(std::memory_order_acquire) != nullptr) return;
   static const int registered = ::pthread_atfork(nullptr, nullptr, forget_in_child);
   if (registered != 0) throw Error(ErrorCode::internal, "pthread_atfork failed");
+  g_no_job.store("hvd::init() has failed in this process, or is not done yet",
+                 std::memory_order_release);
   auto made = std::make_unique<Job>(hvdrun::process_environment, options, g_generation);
   ++g_generation;
   g_job.store(made.release(), std::memory_order_release);
@@ -196,7 +203,12 @@ void init(const InitOptions& options) {
 
 void shutdown() noexcept {
   const hvdrun::MutexLock lock(g_init);
-  delete g_job.exchange(nullptr, std::memory_order_acq_rel);
+  Job* const current = g_job.load(std::memory_order_acquire);
+  if (current == nullptr) return;
+  g_no_job.store("hvd::shutdown() has been called; another hvd::init() joins the job again",
+                 std::memory_order_release);
+  g_job.store(nullptr, std::memory_order_release);
+  delete current;
 }
 
 bool is_initialized() noexcept { return g_job.load(std::memory_order_acquire) != nullptr; }

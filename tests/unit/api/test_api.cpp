@@ -19,7 +19,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-void expect(bool condition, const char* what) {
+void expect(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
 }
 
@@ -76,8 +76,29 @@ TEST_CASE("four processes run every collective", "[api]") {
            "handle consumed twice");
     hvd::shutdown();
     hvd::shutdown();
-    expect(contains(error_of([] { hvd::rank(); }), "hvd::init() has not been called"),
-           "rank() after shutdown");
+    return std::string();
+  }));
+}
+
+TEST_CASE("outside the job an error says why this process has none", "[api]") {
+  check_all_ok(MiniJob(2).run([](int) {
+    const auto why = [](const char* text) {
+      const std::string error = error_of([] { hvd::rank(); });
+      expect(error == code(hvd::ErrorCode::not_initialized) + text, error);
+      expect(error_of([] { hvd::barrier(); }) == error, "an operation says something else");
+    };
+    why("hvd::init() has not been called in this process");
+    hvd::shutdown();
+    why("hvd::init() has not been called in this process");
+    ::setenv("HVD_INIT_TIMEOUT", "soon", 1);  // NOLINT(concurrency-mt-unsafe): no thread yet
+    expect(contains(error_of([] { hvd::init(); }), "HVD_INIT_TIMEOUT"), "a wrong time is taken");
+    ::unsetenv("HVD_INIT_TIMEOUT");  // NOLINT(concurrency-mt-unsafe): no thread yet
+    why("hvd::init() has failed in this process, or is not done yet");
+    for (int life = 0; life < 2; ++life) {
+      hvd::init();
+      hvd::shutdown();
+      why("hvd::shutdown() has been called; another hvd::init() joins the job again");
+    }
     return std::string();
   }));
 }
@@ -255,7 +276,8 @@ TEST_CASE("a forked child has no part in its parent's job", "[api]") {
     const pid_t pid = ::fork();
     if (pid == 0) {
       bool ok = !hvd::is_initialized();
-      ok = ok && contains(error_of([] { hvd::barrier(); }), "has not been called in this process");
+      ok = ok && contains(error_of([] { hvd::barrier(); }),
+                          "this process is a child by fork() of one that had called hvd::init()");
       hvd::shutdown();
 #if defined(__SANITIZE_ADDRESS__)
       std::_Exit(ok ? 0 : 1);  // what the parent's threads had on their stacks is leaked here
