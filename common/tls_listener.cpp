@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/limits.h"
+#include "common/strangers.h"
 
 namespace hvdrun {
 namespace {
@@ -49,6 +50,7 @@ struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
       : io(context),
         acceptor(context, family_of(socket.get()), socket.get()),
         pause(context),
+        count_timer(context),
         tls(make_tls_context(std::move(key))),
         on_peer(std::move(peer)),
         on_trouble(std::move(trouble)) {
@@ -90,16 +92,35 @@ struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
           --self->under_way;
           if (self->closed) return;
           if (ec)
-            self->on_trouble("refused a connection from " + from.to_string() + ": " + ec.message());
+            self->refuse(from.to_string(), ec.message());
           else
             self->on_peer(std::move(stream));
           if (!self->closed) self->accept();
         });
   }
 
+  void refuse(const std::string& address, const std::string& why) {
+    if (const auto line = strangers.refused(address, why, std::chrono::steady_clock::now()))
+      on_trouble(*line);
+    count_strangers();
+  }
+
+  void count_strangers() {
+    for (const std::string& line : strangers.take_counts(std::chrono::steady_clock::now()))
+      on_trouble(line);
+    const auto next = strangers.next_deadline();
+    if (!next || next == count_timer.expiry()) return;
+    count_timer.expires_at(*next);
+    count_timer.async_wait([self = shared_from_this()](const auto& ec) {
+      if (!ec && !self->closed) self->count_strangers();
+    });
+  }
+
   asio::io_context& io;
   tcp::acceptor acceptor;
   asio::steady_timer pause;
+  asio::steady_timer count_timer;
+  Strangers strangers;
   std::shared_ptr<TlsContext> tls;
   OnPeer on_peer;
   OnTrouble on_trouble;
@@ -122,8 +143,9 @@ TlsListener::~TlsListener() {
   state_->acceptor.close(ignored);
   try {
     state_->pause.cancel();
+    state_->count_timer.cancel();
   } catch (const boost::system::system_error&) {
-    // Then the pause ends by itself and finds the listener closed.
+    // Then they end by themselves and find the listener closed.
   }
 }
 

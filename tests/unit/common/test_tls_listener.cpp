@@ -86,6 +86,21 @@ TEST_CASE_METHOD(ListenerFixture, "out of descriptors: which limit is said once,
   CHECK(troubles.size() == 1);
 }
 
+TEST_CASE_METHOD(ListenerFixture, "strangers from one address are told once and then counted",
+                 "[tls]") {
+  for (int i = 0; i < 18; ++i) {
+    tcp::socket stranger(io);
+    stranger.connect(endpoint);
+    stranger.write_some(asio::buffer("GET / HTTP/1.0\r\n\r\n", 18));
+    run(1ms);
+  }
+  for (int i = 0; i < 1000 && troubles.size() < 2; ++i) run(10ms);
+  REQUIRE(troubles.size() == 2);
+  CHECK(troubles[0].starts_with("refused a connection from 127.0.0.1: "));
+  CHECK(troubles[1] == "17 more connections from 127.0.0.1 that did not belong to the job");
+  CHECK(peers.empty());
+}
+
 TEST_CASE_METHOD(ListenerFixture, "beyond so many handshakes at once the others wait", "[tls]") {
   std::vector<tcp::socket> silent;
   for (std::size_t i = 0; i < limits::kMaxPendingHandshakes; ++i) {
