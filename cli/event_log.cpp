@@ -1,6 +1,7 @@
 #include "cli/event_log.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <fcntl.h>
 #include <system_error>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 #include "cli/option_values.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 namespace hvdrun {
 

@@ -1,4 +1,6 @@
 // How the agents of other hosts find the driver: addresses, interfaces, ports, and no way at all.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "tests/cluster/cluster.h"

@@ -1,4 +1,5 @@
 // Jobs over several hosts, opened by ssh.
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <sys/stat.h>

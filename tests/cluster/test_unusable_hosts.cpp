@@ -1,4 +1,5 @@
 // Hosts on which nothing can be started: full ones, slow ones, some that are no ssh server at all.
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>

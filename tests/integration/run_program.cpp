@@ -1,6 +1,7 @@
 #include "tests/integration/run_program.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 // The completions in the shells that they are for.
+#include <algorithm>
 #include <string>
 #include <vector>
 

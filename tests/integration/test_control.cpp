@@ -1,5 +1,6 @@
 // The job's TCP side as somebody sees it who does not have the key, and where the key is not.
 #include <arpa/inet.h>
+#include <cstdint>
 #include <fstream>
 #include <netinet/in.h>
 #include <set>

@@ -14,6 +14,7 @@ TEST_CASE("an outside C++17 program builds and runs against the installed tree",
   }
   const InstalledTree tree;
   const std::string program = tree.compile("program", R"(
+#include <cstdlib>
 #include <hvd/hvd.h>
 #include <cstdio>
 int main() {

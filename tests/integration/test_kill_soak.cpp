@@ -2,6 +2,7 @@
 // the job is alive, and nothing else is left. Survivors are counted from outside, over all of
 // /proc.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,5 @@
 // --timeline-filename with real processes. The probe records; nothing else does in it.
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <signal.h>

@@ -1,4 +1,5 @@
 // <hvd/torch.h> on real ranks; what is asked stands in the files of torch_probes.h.
+#include <cstdio>
 #include <random>
 #include <string>
 

@@ -1,6 +1,7 @@
 // What <hvd/torch.h> promises, asked on every rank of a real job: each rank compares with what it
 // can compute by itself. The first difference ends the rank with its words and exit code 1.
 // Takes an empty folder.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <functional>

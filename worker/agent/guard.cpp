@@ -9,6 +9,7 @@
 #include <optional>
 #include <poll.h>
 #include <signal.h>
+#include <stdexcept>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <netinet/in.h>
 #include <string>
 #include <string_view>

@@ -2,6 +2,7 @@
 // fast, written apart from the library's.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

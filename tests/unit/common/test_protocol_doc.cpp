@@ -1,5 +1,6 @@
 // docs/protocol.md says the same as the code.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>

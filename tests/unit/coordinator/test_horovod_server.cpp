@@ -1,4 +1,5 @@
 // Horovod's store over real sockets: the bytes of the answers, and clients that behave badly.
+#include <cerrno>
 #include <fcntl.h>
 #include <functional>
 #include <netinet/in.h>

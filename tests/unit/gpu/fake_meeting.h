@@ -1,6 +1,7 @@
 // What the ranks of a fake communicator tell each other, and what each gets of it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <condition_variable>
 #include <cstring>

@@ -1,6 +1,7 @@
 // The fake driver's streams and events: work in order, each stream on a thread of its own.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

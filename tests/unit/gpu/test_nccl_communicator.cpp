@@ -1,4 +1,6 @@
 // Communicators over the fake driver and NCCL: results, order of calls, what is left behind.
+#include <cmath>
+
 #include "tests/gpu/conformance.h"
 #include "tests/unit/gpu/fake_ranks.h"
 #include "worker/gpu/watch.h"

@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <sstream>
 
 #include "tests/unit/torch/catch_with_torch.h"

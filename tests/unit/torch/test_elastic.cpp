@@ -1,4 +1,5 @@
 // A state that comes back, a sampler that goes on, and the loop around both.
+#include <algorithm>
 #include <numeric>
 #include <set>
 
