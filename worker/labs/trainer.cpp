@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <ATen/autocast_mode.h>
+#include <torch/version.h>
 
 #include "worker/labs/device.h"
 
@@ -84,15 +85,33 @@ class Reports {
   std::vector<at::Tensor> losses_;
 };
 
+// From 2.4 on LibTorch has one set of functions for all devices, and warns of the others each time.
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+void set_autocast(bool on) {
+  for (const auto device : {at::kCPU, at::kCUDA}) at::autocast::set_autocast_enabled(device, on);
+}
+void set_autocast_types(at::ScalarType type) {
+  if (type == at::kBFloat16) at::autocast::set_autocast_dtype(at::kCPU, type);
+  at::autocast::set_autocast_dtype(at::kCUDA, type);
+}
+#else
+void set_autocast(bool on) {
+  at::autocast::set_cpu_enabled(on);
+  at::autocast::set_enabled(on);
+}
+void set_autocast_types(at::ScalarType type) {
+  if (type == at::kBFloat16) at::autocast::set_autocast_cpu_dtype(type);
+  at::autocast::set_autocast_gpu_dtype(type);
+}
+#endif
+
 // LibTorch's choice of the operations that calculate in 16 bits, for as long as it lives.
 class Autocast {
  public:
   explicit Autocast(at::ScalarType type) : on_(type != at::kFloat) {
     if (!on_) return;
-    at::autocast::set_cpu_enabled(true);
-    at::autocast::set_enabled(true);
-    if (type == at::kBFloat16) at::autocast::set_autocast_cpu_dtype(type);
-    at::autocast::set_autocast_gpu_dtype(type);
+    set_autocast(true);
+    set_autocast_types(type);
     at::autocast::increment_nesting();
   }
   Autocast(const Autocast&) = delete;
@@ -100,8 +119,7 @@ class Autocast {
   ~Autocast() {
     if (!on_) return;
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_cpu_enabled(false);
-    at::autocast::set_enabled(false);
+    set_autocast(false);
   }
 
  private:
