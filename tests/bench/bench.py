@@ -19,6 +19,7 @@ import launch
 import memory
 import peer_copy
 import pipeline
+import program_run
 import step
 import swarm
 import train_speed
@@ -97,9 +98,15 @@ def main():
     print("ratio: above 1, hvdrun is better; medians of alternating rounds", flush=True)
     for name in options.names or BENCHES:
         bench = BENCHES[name]
-        found = bench.measure(
-            options.build_dir, options.rounds, lambda line: print(line, file=sys.stderr, flush=True)
-        )
+        try:
+            found = bench.measure(
+                options.build_dir, options.rounds, lambda line: print(line, file=sys.stderr, flush=True)
+            )
+        except program_run.Failed as failed:
+            # The others' figures are worth something all the same.
+            failures.append(f"{name}: a program failed; {failed}")
+            print(f"FAILED: {failures[-1]}", file=sys.stderr, flush=True)
+            continue
         rows += found
         failures += getattr(bench, "FAILURES", [])
         print(f"\n{bench.NAME}: {bench.TITLE}\n\n{table(found)}", flush=True)

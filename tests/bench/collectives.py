@@ -2,8 +2,9 @@
 
 import os
 import statistics
-import subprocess
 import tempfile
+
+import program_run
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4, KIB, 4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
@@ -87,21 +88,14 @@ def best_gloo(command, operation, ranks, size):
 
 
 def run(command, environment, operation, size):
-    """Seconds, or None when the program did not give any."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
-            done = subprocess.run(
-                [*command, operation, str(size), str(rounds_of(size))],
-                env={**os.environ, **environment, "HVD_BENCH_FOLDER": folder},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=LIMIT,
-                check=False,
-            )
-        return float(done.stdout.split()[-1]) if done.returncode == 0 else None
-    except (subprocess.TimeoutExpired, ValueError, IndexError):
-        return None
+    """Seconds, or None when the program did not give any, which is told."""
+    with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
+        return program_run.value_of(
+            lambda said: float(said.split()[-1]),
+            [*command, operation, str(size), str(rounds_of(size))],
+            LIMIT,
+            {**os.environ, **environment, "HVD_BENCH_FOLDER": folder},
+        )
 
 
 def measure_operation(operation, build, rounds, report):

@@ -1,5 +1,6 @@
 """ResNet-50's gradients against DDP on gloo, 1,000 small tensors in other orders, an idle job."""
 
+import contextlib
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import tempfile
 import time
 
 import processes
+import program_run
 import step
 
 NAME = "gradients"
@@ -77,14 +79,19 @@ def cost_of_a_span(build, report):
         command = [f"{build}/hvdrun", "--tag-output", "off", "-np", "1", "--timeline-filename", "DYNAMIC"]
         command += [f"{build}/bench/small_tensors", "timeline", str(SPAN_BLOCKS), file]
         blocks = []
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as job:
-            while job.stdout.readline():
-                begun, _ = ran(processes.tree(job.pid))
-                if not job.stdout.readline():
-                    break
-                blocks.append(ran(processes.tree(job.pid))[0] - begun)
+        # Of a few lines at most, so that it may wait to be read.
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, text=True, **pipes) as job:
+            with contextlib.suppress(FileNotFoundError):  # a process has ended; the exit code says how
+                while job.stdout.readline():
+                    begun, _ = ran(processes.tree(job.pid))
+                    if not job.stdout.readline():
+                        break
+                    blocks.append(ran(processes.tree(job.pid))[0] - begun)
+            said = job.stderr.read()
         if job.returncode != 0 or len(blocks) != 2 * SPAN_BLOCKS:
-            raise RuntimeError(f"{' '.join(command)}: exit code {job.returncode}, {len(blocks)} blocks")
+            how = f"{program_run.how_it_ended(job.returncode)}, {len(blocks)} of {2 * SPAN_BLOCKS} blocks"
+            raise program_run.Failed(command, how, said)
         spans = sum(span_counts(file).values())  # of the last session
     if spans < REDUCTIONS:
         raise RuntimeError(f"a timeline of {REDUCTIONS} reductions has {spans} spans")
@@ -208,7 +215,7 @@ def idle(build, report):
         try:
             found = processes.wait_for(job.pid, "small_tensors", 4, 20)
             if found is None:
-                raise RuntimeError("the idle job has not started")
+                raise program_run.Failed(command, "its ranks have not started", "see above")
             time.sleep(3)  # init is over
             found = processes.tree(job.pid)
             kinds = {
@@ -218,6 +225,8 @@ def idle(build, report):
             before = {kind: ran(pids) for kind, pids in kinds.items()}
             time.sleep(IDLE)
             after = {kind: ran(pids) for kind, pids in kinds.items()}
+        except FileNotFoundError:
+            raise program_run.Failed(command, "a process of it has ended meanwhile", "see above") from None
         finally:
             job.terminate()
     rows = []

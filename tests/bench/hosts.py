@@ -1,13 +1,12 @@
 """Launches and allreduces across hosts made of network namespaces, against the other launchers."""
 
-import contextlib
 import os
 import statistics
-import subprocess
 import tempfile
 
 import collectives
-from timing import Hung, wall_seconds
+import program_run
+from timing import wall_seconds
 
 KIB, MIB = 1 << 10, 1 << 20
 LIMIT = 60  # seconds for one run
@@ -38,13 +37,7 @@ class Hosts:
         self.parent.cleanup()
 
     def cluster(self, *words):
-        subprocess.run(
-            ["scripts/cluster", *words],
-            env=self.environment,
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
+        program_run.run(["scripts/cluster", *words], LIMIT, self.environment)
 
     def command(self, words, variables=()):
         """As `scripts/cluster exec node1` runs them, without the time that its shell takes."""
@@ -61,13 +54,14 @@ class Hosts:
         for name in self.names:
             words = ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate]
             words += ["burst", "32kb", "latency", "50ms"]
-            subprocess.run(["scripts/cluster", "exec", name, *words], env=self.environment, check=True)
+            program_run.run(["scripts/cluster", "exec", name, *words], LIMIT, self.environment)
 
 
 def seconds(hosts, command):
     try:
         return wall_seconds(command, hosts.environment, LIMIT)
-    except (Hung, RuntimeError):
+    except program_run.Failed as failed:
+        program_run.tell(failed)
         return None
 
 
@@ -189,19 +183,13 @@ class Allreduce:
     @staticmethod
     def run(hosts, command, variables, size):
         words = [*command, "allreduce", str(size), str(collectives.rounds_of(size))]
-        with contextlib.suppress(subprocess.TimeoutExpired, ValueError, IndexError):
-            with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
-                done = subprocess.run(
-                    hosts.command(words, [*variables.items(), ("HVD_BENCH_FOLDER", folder)]),
-                    env=hosts.environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    timeout=LIMIT,
-                    check=False,
-                )
-            return float(done.stdout.split()[-1]) if done.returncode == 0 else None
-        return None
+        with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
+            return program_run.value_of(
+                lambda said: float(said.split()[-1]),
+                hosts.command(words, [*variables.items(), ("HVD_BENCH_FOLDER", folder)]),
+                LIMIT,
+                hosts.environment,
+            )
 
 
 def compared(bench, case, unit, times, notes, own):

@@ -6,6 +6,8 @@ import statistics
 import subprocess
 import sys
 
+import program_run
+
 NAME = "http"
 TITLE = "Horovod's store: requests answered per second, each on a new connection"
 CASES = [("GET", 1), ("GET", 32), ("PUT", 32)]
@@ -18,16 +20,7 @@ def load(build):
 
 def answered(command, environment=None):
     """Requests per second, and how many were not answered or not rightly."""
-    done = subprocess.run(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    rate, lost = done.stdout.split(":")[-1].split()
+    rate, lost = program_run.run(command, 120, environment).split(":")[-1].split()
     return float(rate), int(lost)
 
 
@@ -41,6 +34,8 @@ def measure(build, rounds, report):
     )
     try:
         port = server.stdout.readline().strip()
+        if not port:
+            raise program_run.Failed(server.args, program_run.how_it_ended(server.wait()), "see above")
         return [one(build, port, *case, rounds, report) for case in CASES]
     finally:
         server.stdin.close()

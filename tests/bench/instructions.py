@@ -3,9 +3,9 @@
 import os
 import re
 import statistics
-import subprocess
 import tempfile
 
+import program_run
 from collectives import AS_ROOT, programs
 
 NAME = "instructions"
@@ -25,25 +25,22 @@ exec "$@"
 
 
 def count(command, environment, size, rounds):
-    """Instructions of the whole program, or None."""
+    """Instructions of the whole program, or None, which is told."""
     with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
         log = f"{folder}/log"
         *launcher, program = command
-        try:
-            done = subprocess.run(
-                [*launcher, "sh", "-c", COUNTED, "_", program, "instructions", str(size), str(rounds)],
-                env={**os.environ, **environment, "HVD_BENCH_LOG": log},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=LIMIT,
-                check=False,
-            )
+        words = [*launcher, "sh", "-c", COUNTED, "_", program, "instructions", str(size), str(rounds)]
+
+        def counted(_):
+            if not os.path.exists(log):
+                raise ValueError(log)
             with open(log, encoding="utf-8") as text:
                 found = re.search(r"I +refs: +([0-9,]+)", text.read())
-        except (subprocess.TimeoutExpired, OSError):
-            return None
-    return int(found.group(1).replace(",", "")) if done.returncode == 0 and found else None
+            if not found:
+                raise ValueError(log)
+            return int(found.group(1).replace(",", ""))
+
+        return program_run.value_of(counted, words, LIMIT, {**os.environ, **environment, "HVD_BENCH_LOG": log})
 
 
 def measure(build, rounds, report):

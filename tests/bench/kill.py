@@ -9,6 +9,8 @@ import time
 
 import launch
 import processes
+import program_run
+from timing import text_in
 
 NAME = "kill"
 TITLE = "from SIGKILL of one of 4 ranks to the end of everything"
@@ -17,15 +19,21 @@ PER_ROUND = 20  # the tail of the distribution needs more than the rounds of the
 
 
 def one(command):
-    """Milliseconds; None when the job did not come up or did not end."""
+    """Milliseconds; None when the job did not come up or did not end, which is told."""
+    said = os.memfd_create("output")
+    command = [*command, "/bin/sleep", "1000"]
     job = subprocess.Popen(
-        command + ["/bin/sleep", "1000"],
+        command,
         env=launch.environment(),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=said,
+        stderr=said,
         process_group=0,
     )
+
+    def without_a_figure(why):
+        program_run.tell(program_run.Failed(command, why, text_in(said)))
+
     found = processes.wait_for(job.pid, "sleep", RANKS, launch.LIMIT) or []
     ranks = [pid for pid in found if processes.program_of(pid) == "sleep"]
     # The ends are waited for as events: looking through /proc again would be part of the figure.
@@ -37,14 +45,14 @@ def one(command):
             pass
     try:
         if len(ranks) != RANKS:
-            return None
+            return without_a_figure("its ranks did not come up")
         begin = time.perf_counter()
         os.kill(ranks[2], signal.SIGKILL)
         left = set(ends)
         while left:
             ready, _, _ = select.select(list(left), [], [], launch.LIMIT)
             if not ready:
-                return None
+                return without_a_figure(f"it has not ended {launch.LIMIT} s after the death of a rank")
             left -= set(ready)
         return (time.perf_counter() - begin) * 1000
     finally:
@@ -54,6 +62,7 @@ def one(command):
             if processes.is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
         job.wait()
+        os.close(said)
 
 
 def measure(build, rounds, report):

@@ -3,6 +3,7 @@
 import os
 import statistics
 
+import program_run
 from timing import Hung, wall_seconds
 
 NAME = "launch"
@@ -66,7 +67,8 @@ def alternate(bench, all_ranks, peers, rounds, report):
                     continue
                 try:
                     seconds = wall_seconds(command(ranks), environment(), LIMIT)
-                except Hung:
+                except Hung as failed:
+                    program_run.tell(failed)
                     hung[name] += 1
                     # A launcher that hangs costs LIMIT each time; three times say enough.
                     if hung[name] >= 3:

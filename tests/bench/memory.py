@@ -6,7 +6,8 @@ import subprocess
 
 import launch
 import processes
-from timing import stop
+import program_run
+from timing import stop, text_in
 
 NAME = "memory"
 TITLE = "memory of all processes of the launcher at np 64"
@@ -15,18 +16,24 @@ RANKS = 64
 
 def one(command):
     """KiB of PSS of the launcher's own processes; None when the ranks did not come up."""
+    said = os.memfd_create("output")
+    command = [*command, "/bin/sleep", "1000"]
     job = subprocess.Popen(
-        command + ["/bin/sleep", "1000"],
+        command,
         env=launch.environment(),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=said,
+        stderr=said,
         process_group=0,
     )
+
+    def without_a_figure(why):
+        program_run.tell(program_run.Failed(command, why, text_in(said)))
+
     try:
         found = processes.wait_for(job.pid, "sleep", RANKS, launch.LIMIT)
         if found is None:
-            return None
+            return without_a_figure("its ranks did not come up")
         own = [pid for pid in found if processes.program_of(pid) != "sleep"]
         return sum(processes.pss_kib(pid) for pid in own)
     finally:
@@ -35,6 +42,7 @@ def one(command):
         for pid in found or []:
             if processes.is_alive(pid):
                 os.kill(pid, 9)
+        os.close(said)
 
 
 def measure(build, rounds, report):

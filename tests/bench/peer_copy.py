@@ -1,7 +1,8 @@
 """What ordinary memory of another process costs: slots in a shared mapping against process_vm_readv."""
 
 import statistics
-import subprocess
+
+import program_run
 
 NAME = "copy"
 TITLE = "fetching the other process's buffer, both at once: through shared slots, by process_vm_readv"
@@ -16,15 +17,7 @@ def measure(build, rounds, report):
         for turn in range(rounds):
             report(f"{NAME} bytes={size}: round {turn + 1} of {rounds}")
             count = max(9, min(2000, 256 * MIB // size))
-            done = subprocess.run(
-                [f"{build}/bench/peer_copy", str(size), str(count)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                timeout=60,
-                check=True,
-                text=True,
-            )
-            one, two = done.stdout.split()
+            one, two = program_run.run([f"{build}/bench/peer_copy", str(size), str(count)], 60).split()
             staged.append(float(one))
             if two != "none":
                 read.append(float(two))

@@ -1,8 +1,9 @@
 """The image pipeline against libjpeg-turbo alone, over the same JPEGs."""
 
 import statistics
-import subprocess
 import tempfile
+
+import program_run
 
 NAME = "pipeline"
 TITLE = "JPEGs of 500x375 to batches of 32 x 3 x 224 x 224, images per second of one core"
@@ -29,17 +30,7 @@ CASES = [
 def run(build, *arguments):
     """The numbers that image_pipeline prints."""
     command = [f"{build}/tests/bench/image_pipeline", *map(str, arguments)]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    return [float(word) for word in done.stdout.split()]
+    return [float(word) for word in program_run.run(command, LIMIT).split()]
 
 
 # What the last measure() has found too slow, a line each; then bench.py ends with exit code 1.

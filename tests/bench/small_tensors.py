@@ -32,6 +32,7 @@ def main():
     dist.all_reduce(slowest, dist.ReduceOp.MAX)
     if dist.get_rank() == 0:
         print(f"{statistics.median(slowest.tolist()):.9f}")
+    dist.destroy_process_group()  # as in ddp_step.py
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import os
 import statistics
-import subprocess
+
+import program_run
 
 NAME = "step"
 TITLE = "communication in a training step: MLP of 25 M float32 parameters, batch 8, one thread a rank"
@@ -25,19 +26,8 @@ def job(build, ranks, program, options=()):
     """The words that the ranks print."""
     command = [f"{build}/hvdrun", "--tag-output", "off", "-np", str(ranks)]
     command += ["-H", f"localhost:{ranks}", *options, *program]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    return done.stdout.split()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    return program_run.run(command, LIMIT, environment).split()
 
 
 def run(build, program, ranks, options=()):

@@ -1,7 +1,8 @@
 """What thousands of agents cost the coordinator: CPU, memory and time until all ranks run, and after."""
 
 import json
-import subprocess
+
+import program_run
 
 NAME = "swarm"
 TITLE = "fake agents with 8 ranks each against one coordinator, over TLS on loopback"
@@ -24,15 +25,8 @@ def measure(build, rounds, report):
     for agents in AGENTS:
         runs = []
         for turn in range(min(RUNS, rounds)):
-            done = subprocess.run(
-                [f"{build}/tests/bench/swarm", str(agents), str(SLOTS)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                text=True,
-                timeout=400,
-                check=True,
-            )
-            runs.append(json.loads(done.stdout))
+            said = program_run.run([f"{build}/tests/bench/swarm", str(agents), str(SLOTS)], 400)
+            runs.append(json.loads(said))
             report(f"{NAME} {agents}: round {turn + 1} of {min(RUNS, rounds)}")
         rows += rows_of(agents, runs)
     return rows

@@ -5,15 +5,19 @@ import select
 import signal
 import time
 
+import program_run
 
-class Hung(Exception):
+
+class Hung(program_run.Failed):
     """The program was still there when its time was up."""
 
 
 def wall_seconds(command, environment, limit):
-    """Runs the command without input or output. Raises Hung, and RuntimeError when it failed."""
+    """Runs the command without input or output. Raises Hung, and program_run.Failed when it failed."""
     null = os.open(os.devnull, os.O_RDWR)
-    actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)]
+    # For the words of a failure. One for both: a launcher may treat two files in another way.
+    said = os.memfd_create("output")
+    actions = [(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in enumerate((null, said, said))]
     try:
         begin = time.perf_counter()
         pid = os.posix_spawnp(
@@ -21,16 +25,22 @@ def wall_seconds(command, environment, limit):
         )
         ended = wait_until(pid, limit)
         elapsed = time.perf_counter() - begin
+        if not ended:
+            stop(pid)
+            raise Hung(command, f"not over after {limit} s", text_in(said))
+        _, status = os.waitpid(pid, 0)
+        if status != 0:
+            how = program_run.how_it_ended(os.waitstatus_to_exitcode(status))
+            raise program_run.Failed(command, how, text_in(said))
     finally:
         os.close(null)
-    if not ended:
-        stop(pid)
-        raise Hung
-    _, status = os.waitpid(pid, 0)
-    if status != 0:
-        code = os.waitstatus_to_exitcode(status)
-        raise RuntimeError(f"{' '.join(command)}: exit code {code}")
+        os.close(said)
     return elapsed
+
+
+def text_in(fd):
+    """What a program has written to the file."""
+    return os.pread(fd, os.fstat(fd).st_size, 0)
 
 
 def wait_until(pid, limit):

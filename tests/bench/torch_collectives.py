@@ -71,6 +71,7 @@ def main():
     dist.all_reduce(slowest, dist.ReduceOp.MAX)
     if rank == 0:
         print(f"{slowest.sort().values[len(seconds) // 2].item():.9f}")
+    dist.destroy_process_group()  # as in ddp_step.py
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+import program_run
+
 MODELS = ["resnet50", "alexnet-owt", "wrn-16-10"]
 DTYPES = ["fp32", "bf16"]
 FORMATS = ["NCHW", "NHWC"]
@@ -29,11 +31,7 @@ SIZES = {
 def has_gpu():
     """Whether the peer's PyTorch can use one."""
     question = "import torch; print(torch.cuda.is_available())"
-    asked = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True,
-                           timeout=LIMIT, check=False)
-    if asked.returncode != 0:
-        raise RuntimeError(f"{sys.executable} has no PyTorch: {asked.stderr.strip()[-300:]}")
-    return asked.stdout.strip() == "True"
+    return program_run.run([sys.executable, "-c", question], LIMIT).strip() == "True"
 
 
 def common_words(model, size, case, device):
@@ -77,18 +75,14 @@ def ours(build, words, batch, warmup, steps, small=False):
                 process.kill()
     last = warmup + steps
     if process.returncode != 0 or warmup not in seen or last not in seen:
-        raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}\n{said}")
+        raise program_run.Failed(command, program_run.how_it_ended(process.returncode), said)
     return steps * batch / (seen[last] - seen[warmup])
 
 
 def peers(words, warmup, steps, small=False):
     """images/s, and what it ran on."""
     command = [sys.executable, PEER, *words, "--warmup", str(warmup), "--steps", str(steps)]
-    done = subprocess.run(command, env=environment(small), stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=LIMIT, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr}")
-    speed, where = done.stdout.strip().split(" ", 1)
+    speed, where = program_run.run(command, LIMIT, environment(small)).strip().split(" ", 1)
     return float(speed), where
 
 

@@ -3,7 +3,8 @@
 import os
 import re
 import statistics
-import subprocess
+
+import program_run
 
 NAME = "training"
 TITLE = "MNIST CNN, images/s over all ranks, one thread for each rank"
@@ -15,19 +16,10 @@ def images_per_second(build, data, ranks):
     """The median over the epochs of one run; the first one warms up and does not count."""
     command = [f"{build}/hvdrun", "-np", str(ranks), "-H", f"localhost:{ranks}"]
     command += [f"{build}/train", "--data-dir", data, "--epochs", "3", "--batch-size", "32"]
-    done = subprocess.run(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    speeds = [float(found) for found in EPOCH.findall(done.stdout)]
-    if done.returncode != 0 or len(speeds) < 2:
-        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}")
+    said = program_run.run(command, LIMIT, {**os.environ, "OMP_NUM_THREADS": "1"}, both=True)
+    speeds = [float(found) for found in EPOCH.findall(said)]
+    if len(speeds) < 2:
+        raise program_run.Failed(command, f"{len(speeds)} epochs, not 3", said)
     return statistics.median(speeds[1:])
 
 
