@@ -1,5 +1,6 @@
 #include "tests/openssl_server.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
