@@ -94,14 +94,13 @@ void answer(const std::vector<std::string>& names, int to) {
     for (std::uint32_t i = next++; i < names.size(); i = next++)
       if (resolves_here(names[i], own) && ::write(to, &i, sizeof i) != sizeof i) return;
   };
-  std::vector<std::thread> askers;
+  std::vector<std::jthread> askers;  // joined on every way out
   try {
     while (askers.size() + 1 < std::min(kAskers, names.size())) askers.emplace_back(ask);
-  } catch (const std::system_error&) {
-    // No more threads are allowed; those that there are do it all.
+  } catch (const std::exception&) {
+    // No more threads are allowed, or there is no memory; those that there are do it all.
   }
   ask();
-  for (std::thread& asker : askers) asker.join();
 }
 
 }  // namespace

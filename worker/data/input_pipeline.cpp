@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 namespace hvdrun {
@@ -34,9 +33,13 @@ InputPipeline::InputPipeline(std::shared_ptr<const ImageSource> source,
       options_(options),
       image_floats_(3 * options.side * options.side),
       memory_(std::make_shared<Memory>()) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, options_.threads); ++i) try {
+  const std::size_t wanted = std::max<std::size_t>(1, options_.threads);
+  threads_.reserve(wanted);
+  while (threads_.size() < wanted) try {
       threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
+      // No more threads, or no memory for one. Those that there are must not be left to the
+      // destructor of `threads_`, which would end the program.
       if (threads_.empty()) throw;
       break;  // as many as there may be
     }

@@ -67,7 +67,7 @@ void Engine::run(const Operation& operation) {
     check_open();
     const auto now = Clock::now();
     note_submitted(operation, now);
-    may_spin = options_.share.fits(thread_.joinable() ? 1 : 0);
+    may_spin = options_.share.fits(has_thread_ ? 1 : 0);
     if (running_ || !scheduler_.idle()) {
       const std::shared_ptr<Entry> entry = enqueue(operation);
       wait_done(*entry);
@@ -286,7 +286,7 @@ void Engine::shutdown() noexcept {
     stop_ = true;
     work_.notify_all();
     // A blocking call of another thread is still in the communicator.
-    while (running_ && !thread_.joinable()) work_.wait(mutex_);
+    while (running_ && !has_thread_) work_.wait(mutex_);
     thread = std::move(thread_);
   }
   if (thread.joinable()) thread.join();
@@ -294,7 +294,9 @@ void Engine::shutdown() noexcept {
 }
 
 void Engine::start_thread() {
-  if (!thread_.joinable()) thread_ = quiet_thread([this] { loop(); });
+  if (has_thread_) return;
+  thread_ = quiet_thread([this] { loop(); });
+  has_thread_ = true;
 }
 
 std::shared_ptr<Entry> Engine::enqueue(const Operation& operation) {

@@ -194,7 +194,9 @@ class Engine {
   OpKind last_kind_ HVD_GUARDED_BY(mutex_) = OpKind::barrier;
   std::unordered_map<std::uint64_t, std::shared_ptr<Entry>> handles_ HVD_GUARDED_BY(mutex_);
   std::uint64_t next_id_ HVD_GUARDED_BY(mutex_) = first_id();
-  std::thread thread_ HVD_GUARDED_BY(mutex_);
+  std::thread thread_ HVD_GUARDED_BY(mutex_);  // until shutdown() takes it
+  // There is one, also while shutdown() waits for its end: a second would be nobody's to join.
+  bool has_thread_ HVD_GUARDED_BY(mutex_) = false;
   std::vector<std::function<void()>> thens_ HVD_GUARDED_BY(mutex_);  // of operations that are done
   int owed_thens_ HVD_GUARDED_BY(mutex_) = 0;  // not returned from, of pending operations too
   int last_joined_ HVD_GUARDED_BY(mutex_) = -1;

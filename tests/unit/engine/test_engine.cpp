@@ -339,6 +339,23 @@ TEST_CASE("shutdown finishes what was submitted", "[engine]") {
   f.engine.shutdown();
 }
 
+// api.md forbids it; to end the program by std::terminate is no answer all the same.
+TEST_CASE("a shutdown beside another thread's blocking call leaves no thread behind", "[engine]") {
+  auto f = std::make_unique<Fixture>();
+  f->engine.synchronize(f->engine.submit(f->allreduce(1)));  // there is a thread now
+  f->fake->hold(true);
+  std::thread blocking([&] { f->engine.run(f->allreduce(2)); });
+  f->fake->wait_calls(2);
+  f->engine.submit(f->allreduce(3));
+  std::thread ending([&] { f->engine.shutdown(); });
+  while (!error_of([&] { f->engine.submit(f->allreduce(3)); })) std::this_thread::yield();
+  f->fake->hold(false);
+  blocking.join();
+  ending.join();
+  CHECK(f->fake->calls().back().count == 3);
+  f.reset();  // a thread that is still joinable here ends the program
+}
+
 TEST_CASE("ranks that mix blocking and asynchronous calls get the serial results", "[engine]") {
   const int size = GENERATE(1, 2, 4);
   CAPTURE(size);
