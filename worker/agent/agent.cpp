@@ -160,9 +160,11 @@ void Agent::on_control(const Frame& frame) {
     if (decode(frame.payload, message)) return give_up();
     handle(message);
   };
+  // What is about ranks names their assignment. A question about processes means those that are.
+  if (frame.type == MessageType::heartbeat) return;
+  if (epoch_ != 0 && frame.epoch != epoch_ && frame.type != MessageType::probe_ranks)
+    return give_up();
   switch (frame.type) {
-    case MessageType::heartbeat:
-      return;
     case MessageType::launch:
       return with(Launch{}, [&](const Launch& m) {
         m.check_first ? check_launch(m, frame.epoch) : launch(m, frame.epoch);
@@ -217,7 +219,7 @@ void Agent::on_output_channel(const Frame& frame) {
 // Whether the programs can start is asked of every host before any of them starts one. Reading the
 // files of a stuck file system takes until the coordinator's patience ends.
 void Agent::check_launch(const Launch& message, std::uint32_t epoch) {
-  if (launched_ || checked_) return give_up();
+  if (launched_ || checked_ || epoch == 0) return give_up();
   epoch_ = epoch;
   std::vector<std::string> programs;
   for (const SlotAssignment& slot : message.slots) {
@@ -237,7 +239,7 @@ void Agent::check_launch(const Launch& message, std::uint32_t epoch) {
 }
 
 void Agent::launch(const Launch& message, std::uint32_t epoch) {
-  if (launched_) return give_up();
+  if (launched_ || epoch == 0) return give_up();
   launched_ = true;
   epoch_ = epoch;
   WorkerServerOptions options;
