@@ -5,6 +5,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <boost/asio/error.hpp>
+
 #include "common/limits.h"
 
 namespace hvdrun {
@@ -32,16 +34,21 @@ void OutputPump::add(std::uint32_t rank, OutputStream stream, UniqueFd pipe, boo
 
 void OutputPump::read(const std::shared_ptr<Source>& source) {
   if (source->reading || (viewer_ && credit_[source->rank] <= 0)) return;
-  if (viewer_ && viewer_->queued() > limits::kMaxOutputQueue) return stall();
+  if (is_full()) return stall();
   source->reading = true;
-  source->pipe.async_read_some(boost::asio::buffer(source->buffer),
-                               [this, source](const auto& ec, std::size_t size) {
-                                 source->reading = false;
-                                 if (ec) return closed(source);
-                                 received(source, {source->buffer.data(), size});
-                                 read(source);
-                               });
+  source->pipe.async_wait(source->pipe.wait_read, [this, source](boost::system::error_code ec) {
+    source->reading = false;
+    // Others have been read meanwhile: together they would fill more than the connection may hold.
+    if (is_full()) return stall();
+    std::size_t size = 0;
+    if (!ec) size = source->pipe.read_some(boost::asio::buffer(source->buffer), ec);
+    if (ec && ec != boost::asio::error::would_block) return closed(source);
+    if (!ec) received(source, {source->buffer.data(), size});
+    read(source);
+  });
 }
+
+bool OutputPump::is_full() const { return viewer_ && viewer_->queued() > limits::kMaxOutputQueue; }
 
 void OutputPump::stall() {
   if (std::exchange(stalled_, true)) return;
@@ -68,7 +75,7 @@ void OutputPump::catch_up(std::uint32_t rank) {
   const std::shared_ptr<Source> source = found->second;
   std::array<char, 16384> buffer;
   // The pending read finds what comes later.
-  while (!viewer_ || (credit_[rank] > 0 && viewer_->queued() <= limits::kMaxOutputQueue)) {
+  while (!viewer_ || (credit_[rank] > 0 && !is_full())) {
     const ssize_t got = ::read(source->pipe.native_handle(), buffer.data(), buffer.size());
     if (got <= 0) return;
     received(source, {buffer.data(), static_cast<std::size_t>(got)});

@@ -51,7 +51,9 @@ class OutputPump {
  private:
   struct Source {
     Source(boost::asio::io_context& io, std::uint32_t r, OutputStream s, int fd)
-        : rank(r), stream(s), pipe(io, fd) {}
+        : rank(r), stream(s), pipe(io, fd) {
+      pipe.non_blocking(true);  // the reading end alone
+    }
     std::uint32_t rank;
     OutputStream stream;
     boost::asio::posix::stream_descriptor pipe;
@@ -65,6 +67,7 @@ class OutputPump {
   void read(const std::shared_ptr<Source>& source);
   void received(const std::shared_ptr<Source>& source, std::string_view bytes);
   void closed(const std::shared_ptr<Source>& source);
+  bool is_full() const;
   void stall();
   void wait_for_more(const std::shared_ptr<Source>& source);
   void send(const Source& source, std::string bytes, bool partial);

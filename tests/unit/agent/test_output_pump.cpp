@@ -70,6 +70,36 @@ struct PumpFixture {
   int closed = 0;
 };
 
+TEST_CASE("what many ranks print at once does not overfill a connection that stands still",
+          "[output]") {
+  constexpr std::size_t kSources = 260;
+  const std::string beginning(48U << 10, 'x');
+  static_assert(kSources * (48U << 10) > limits::kMaxOutputQueue + (2U << 20));
+  boost::asio::io_context io{1};
+  auto [a, nobody_reads] = make_socket_pair();
+  const auto viewer = std::make_shared<FrameChannel>(make_unix_stream(io, std::move(a)));
+  viewer->start([](const Frame&) {}, [](std::error_code) {});
+  OutputPump pump(io, [] {});
+  pump.set_viewer(viewer);
+  std::vector<UniqueFd> writers;
+  for (std::uint32_t rank = 0; rank < kSources; ++rank) {
+    int fds[2];
+    REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
+    writers.emplace_back(fds[1]);
+    REQUIRE(::write(fds[1], beginning.data(), beginning.size()) ==
+            static_cast<ssize_t>(beginning.size()));
+    pump.add(rank, OutputStream::out, UniqueFd(fds[0]));
+  }
+  while (io.poll() > 0) {
+  }
+  CHECK(viewer->queued() == 0);  // unfinished lines stay here
+  for (const UniqueFd& writer : writers) REQUIRE(::write(writer.get(), "\n", 1) == 1);
+  while (io.poll() > 0) {
+  }
+  CHECK(viewer->queued() > limits::kMaxOutputQueue);
+  CHECK(viewer->queued() < limits::kMaxOutputQueue + (1U << 20));
+}
+
 TEST_CASE_METHOD(PumpFixture, "what a rank said last is known before its end", "[output]") {
   int fds[2];
   REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
