@@ -40,9 +40,25 @@ std::string how(const JobEnded& verdict) {
   return "failed";
 }
 
+// Of one kind there may be several groups, as a message has its limits.
+std::vector<Victims> joined(const std::vector<Victims>& groups) {
+  std::vector<Victims> all;
+  for (const Victims& group : groups) {
+    const auto same = std::find_if(all.begin(), all.end(), [&](const Victims& known) {
+      return known.kind == group.kind && known.value == group.value;
+    });
+    if (same == all.end()) {
+      all.push_back(group);
+    } else {
+      same->ranks.insert(same->ranks.end(), group.ranks.begin(), group.ranks.end());
+    }
+  }
+  return all;
+}
+
 std::string victims_line(const std::vector<Victims>& groups) {
   std::string text;
-  for (const Victims& group : groups) {
+  for (const Victims& group : joined(groups)) {
     text += text.empty() ? "rank " : "; rank ";
     text += rank_ranges(group.ranks);
     switch (group.kind) {

@@ -114,8 +114,8 @@ int run_ps() {
                   "PROGRAM");
     std::string program;
     for (const std::string& word : status->argv) program += (program.empty() ? "" : " ") + word;
-    std::printf("%-10s %-8u %-6zu %-10s %-8s %s\n", job.substr(0, 8).c_str(), status->driver_pid,
-                status->ranks.size(), age_text(status->age_ms).c_str(), status->state.c_str(),
+    std::printf("%-10s %-8u %-6u %-10s %-8s %s\n", job.substr(0, 8).c_str(), status->driver_pid,
+                status->size, age_text(status->age_ms).c_str(), status->state.c_str(),
                 printable(program).c_str());
   }
   if (shown == 0) std::puts("no jobs of this user are running here");

@@ -37,7 +37,7 @@ std::vector<std::string> describe_status(
   for (const std::string& word : status.argv) program += (program.empty() ? "" : " ") + word;
   std::vector<std::string> lines{"job " + status.job_id.substr(0, 8) + " " + status.state +
                                  " since " + age_text(status.age_ms) + ", " +
-                                 std::to_string(status.ranks.size()) + " ranks of " + program};
+                                 std::to_string(status.size) + " ranks of " + program};
   for (const RankStatus& rank : status.ranks) {
     std::string line = rank_line(rank, status.hosts);
     if (!rank.trouble.empty()) line += ", failed: " + rank.trouble;
@@ -45,6 +45,8 @@ std::vector<std::string> describe_status(
     if (!last.empty()) line += ", last line: " + last;
     lines.push_back(std::move(line));
   }
+  if (status.ranks.size() < status.size)
+    lines.push_back("  and " + std::to_string(status.size - status.ranks.size()) + " more");
   return lines;
 }
 

@@ -31,6 +31,12 @@ void append_frame(std::string& out, MessageType type, std::uint32_t epoch,
   out += payload;
 }
 
+MessageType type_of(std::string_view frame) {
+  Header header;
+  if (decode(frame.substr(0, kFrameHeaderBytes), header)) return MessageType{};
+  return static_cast<MessageType>(header.type);
+}
+
 void FrameDecoder::feed(std::string_view bytes) {
   // Drop what was handed out before growing, so that the buffer stays one frame long.
   if (position_ > 0) {

@@ -31,6 +31,9 @@ void append_header(std::string& out, MessageType type, std::uint32_t epoch, std:
 void append_frame(std::string& out, MessageType type, std::uint32_t epoch,
                   std::string_view payload);
 
+// Of a whole frame's bytes.
+MessageType type_of(std::string_view frame);
+
 // A whole message as the bytes of one frame.
 template <class M>
 std::string encode_frame(const M& message, std::uint32_t epoch = 0) {

@@ -30,6 +30,9 @@ inline constexpr std::size_t kMaxHorovodKeys = 1U << 22;   // in all scopes of H
 inline constexpr std::size_t kMaxHorovodWaiters = 2048;    // gets that wait for an assignment
 inline constexpr std::size_t kMaxFenceBlob = 64U << 10;    // bytes of the root blob
 inline constexpr std::size_t kMaxStatusAskers = 64;        // connections of hvdrun status
+inline constexpr std::size_t kMaxNamedRanges = 64;         // of ranks, in one line for people
+inline constexpr std::size_t kMaxNamedHosts = 64;          // likewise
+inline constexpr std::size_t kMaxStatus = 12U << 20;       // bytes of all that a status says
 inline constexpr std::size_t kMaxTrouble = 1U << 10;       // bytes of a rank's error text
 inline constexpr std::size_t kMaxPendingTensors = 16;      // named in one stall report
 inline constexpr std::size_t kMaxPendingRanks = 1U << 14;  // of their process sets, in all
@@ -38,8 +41,12 @@ inline constexpr std::size_t kMaxKernelStack = 4U << 10;   // bytes of one proce
 inline constexpr std::size_t kMaxProcessText = 256;        // bytes of a word about a process
 inline constexpr std::size_t kMaxPictures = 4U << 20;      // bytes an agent says of all its ranks
 inline constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 40;  // one shared-memory segment
-inline constexpr std::size_t kMaxSegments = 4096;         // segments an agent keeps for one job
-inline constexpr std::size_t kMaxWriteQueue = 64U << 20;  // bytes queued on one connection
+inline constexpr std::size_t kMaxSegments = 4096;  // segments an agent keeps for one job
+// Bytes queued on one connection. Nobody who sends gets that far; who sends what and how it is held
+// back stands in docs/architecture.md ("Queues").
+inline constexpr std::size_t kMaxWriteQueue = 64U << 20;
+inline constexpr std::size_t kMaxDriverQueue = 16U
+                                               << 20;  // of what only tells; then it is left out
 inline constexpr std::size_t kMaxOutputLine = 64U
                                               << 10;  // bytes; a longer line is passed on in parts
 inline constexpr std::size_t kOutputCredit = 256U << 10;  // bytes a rank may be ahead of the viewer

@@ -83,7 +83,8 @@ struct JobStatus {
   std::uint32_t driver_pid = 0;
   std::vector<std::string> hosts;
   std::vector<std::string> argv;
-  std::vector<RankStatus> ranks;
+  std::uint32_t size = 0;         // ranks of the job
+  std::vector<RankStatus> ranks;  // of them the first, as many as a message holds
   template <class V>
   void visit(V& v) {
     v(job_id);
@@ -92,6 +93,7 @@ struct JobStatus {
     v(driver_pid);
     v(hosts);
     v(argv);
+    v(size);
     v(ranks);
   }
 };

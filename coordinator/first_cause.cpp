@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/exit_code.h"
+#include "common/limits.h"
 #include "common/rank_ranges.h"
 
 namespace hvdrun {
@@ -37,7 +38,8 @@ std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value) {
 }
 
 std::string who_never_joined(const InitWatch& init) {
-  return "rank " + rank_ranges(init.missing()) + " never reached " + init.call();
+  return "rank " + rank_ranges(init.missing(), limits::kMaxNamedRanges) + " never reached " +
+         init.call();
 }
 
 JobEnded never_joined(std::string who) {
@@ -145,7 +147,8 @@ JobEnded FirstCause::missed_in_init(std::uint32_t rank, const Membership& member
   JobEnded verdict = blame(rank, members);
   verdict.cause = EndCause::early_exit;
   verdict.exit_code = exit_code::kEarlyExit;
-  verdict.text = "waited for in " + init.call() + " by rank " + rank_ranges(init.waiting());
+  verdict.text = "waited for in " + init.call() + " by rank " +
+                 rank_ranges(init.waiting(), limits::kMaxNamedRanges);
   return verdict;
 }
 
@@ -154,8 +157,10 @@ std::vector<Victims> FirstCause::victims(std::optional<std::uint32_t> except) co
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const Rank& end = ranks_[rank];
     if (!end.ended || rank == except) continue;
+    // As many groups of one kind as it takes: a list in a message has its limit.
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Victims& known) {
-      return known.kind == end.kind && known.value == end.value;
+      return known.kind == end.kind && known.value == end.value &&
+             known.ranks.size() < limits::kMaxListItems;
     });
     if (group == groups.end()) group = groups.insert(group, Victims{end.kind, end.value, {}});
     group->ranks.push_back(rank);

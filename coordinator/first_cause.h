@@ -44,7 +44,7 @@ class FirstCause {
   // A rank that ended with 0 although others wait for it in an init.
   JobEnded missed_in_init(std::uint32_t rank, const Membership& members,
                           const InitWatch& init) const;
-  // Everybody's end but that of `except`, alike ones together.
+  // Everybody's end but that of `except`, alike ones together, limits::kMaxListItems at most.
   std::vector<Victims> victims(std::optional<std::uint32_t> except) const;
 
  private:

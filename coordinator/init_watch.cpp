@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/limits.h"
 #include "common/rank_ranges.h"
 
 namespace hvdrun {
@@ -44,7 +45,7 @@ std::string InitWatch::warning(TimePoint now) const {
   std::string text = std::to_string(waiting_.size());
   text.append(waiting_.size() == 1 ? " rank waits in " : " ranks wait in ").append(call_);
   text.append(" since ").append(std::to_string(seconds)).append(" s for rank ");
-  return text.append(rank_ranges(missing_));
+  return text.append(rank_ranges(missing_, limits::kMaxNamedRanges));
 }
 
 std::optional<TimePoint> InitWatch::next_deadline() const {

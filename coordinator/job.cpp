@@ -132,6 +132,7 @@ Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now)
   RankTrouble message;
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
+  if (message.text.size() > limits::kMaxTrouble) message.text.resize(limits::kMaxTrouble);
   if (message.gives_up) tell_peers_given_up(message);
   causes_.trouble(message.rank, message.code, std::move(message.text), init_of(message.rank, now));
   return Errc::ok;
@@ -174,8 +175,7 @@ void Job::tell_peers_lost(std::uint32_t rank, const std::string& reason) {
 void Job::tell_peers_given_up(const RankTrouble& trouble) {
   constexpr std::size_t kMostSets = 1024;
   if (given_up_.size() == kMostSets || !given_up_.insert(trouble.process_set).second) return;
-  PeerGaveUp message{trouble.rank, trouble.process_set, trouble.code, trouble.text};
-  if (message.text.size() > limits::kMaxTrouble) message.text.resize(limits::kMaxTrouble);
+  const PeerGaveUp message{trouble.rank, trouble.process_set, trouble.code, trouble.text};
   const std::uint32_t own_host = membership_.ranks()[trouble.rank].place.host;
   for (std::uint32_t host = 0; host < hosts_.size(); ++host)
     if (host != own_host && hosts_[host].ready && !hosts_[host].lost) to_agent(host, message);
@@ -358,21 +358,25 @@ void Job::fail_start(TimePoint now) {
   JobEnded verdict;
   verdict.cause = EndCause::start_timeout;
   verdict.exit_code = exit_code::kHost;
+  std::size_t late = 0;
   for (const std::uint32_t host : membership_.hosts_used()) {
     std::string name = host_name(host);
     if (launched_) {
       const std::vector<std::uint32_t> ranks = membership_.ranks_of(host);
-      const auto late = std::find_if(ranks.begin(), ranks.end(), [this](std::uint32_t rank) {
-        return membership_.ranks()[rank].state == RankState::assigned;
+      const auto rank = std::find_if(ranks.begin(), ranks.end(), [this](std::uint32_t one) {
+        return membership_.ranks()[one].state == RankState::assigned;
       });
-      if (late == ranks.end()) continue;
-      name += " (rank " + std::to_string(*late) + " has not started)";
+      if (rank == ranks.end()) continue;
+      name += " (rank " + std::to_string(*rank) + " has not started)";
     } else if (hosts_[host].ready && !checks_.waits_for(host)) {
       continue;
     }
+    if (++late > limits::kMaxNamedHosts) continue;
     if (!verdict.text.empty()) verdict.text += ", ";
     verdict.text += name;
   }
+  if (late > limits::kMaxNamedHosts)
+    verdict.text += " and " + std::to_string(late - limits::kMaxNamedHosts) + " more";
   fail(std::move(verdict), now);
 }
 

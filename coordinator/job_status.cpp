@@ -27,6 +27,7 @@ JobStatus Job::status(TimePoint now) const {
   status.age_ms = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(now - started_).count());
   status.argv = spec_.argv;
+  status.size = membership_.size();
   for (const HostSlots& host : membership_.hosts()) status.hosts.push_back(host.name);
   for (const RankRecord& record : membership_.ranks()) {
     RankStatus rank;

@@ -264,6 +264,7 @@ void Server::answer_queries() {
     JobStatus status = job_.status(now());
     status.driver_pid = driver_pid_;
     add_probes(status, answer.probes);
+    cut_to_limits(status);
     if (answer.asker != 0) {
       if (status_server_) status_server_->answer(answer.asker, status);
     } else if (driver_) {
@@ -275,8 +276,11 @@ void Server::answer_queries() {
 void Server::after_event() {
   answer_queries();
   for (Job::Action& action : job_.take_actions()) {
-    const auto& channel =
-        action.target == Job::Action::Target::driver ? driver_ : agents_[action.host].channel;
+    if (action.target == Job::Action::Target::driver) {
+      to_driver(std::move(action.frame));
+      continue;
+    }
+    const auto& channel = agents_[action.host].channel;
     if (channel && action.rest) {
       channel->send_shared(std::move(action.frame), std::move(action.rest));
     } else if (channel) {
@@ -354,12 +358,17 @@ void Server::heard_from(std::uint32_t host) {
          seconds_text(*silence));
 }
 
-void Server::warn(const std::string& text) {
-  if (driver_) driver_->send(Log{LogLevel::warn, text});
+void Server::to_driver(std::string frame) {
+  if (!driver_) return;
+  if (const auto notice = backlog_.take_notice(driver_->queued()))
+    driver_->send(Log{LogLevel::warn, *notice});
+  if (backlog_.admits(type_of(frame), driver_->queued())) driver_->send_bytes(std::move(frame));
 }
 
+void Server::warn(const std::string& text) { to_driver(encode_frame(Log{LogLevel::warn, text})); }
+
 void Server::log(LogLevel level, const std::string& text) {
-  if (driver_) driver_->send(Log{level, "coordinator: " + text});
+  to_driver(encode_frame(Log{level, "coordinator: " + text}));
 }
 
 }  // namespace hvdrun

@@ -16,6 +16,7 @@
 #include "common/port_range.h"
 #include "common/tls_listener.h"
 #include "common/unique_fd.h"
+#include "coordinator/driver_backlog.h"
 #include "coordinator/horovod_server.h"
 #include "coordinator/job.h"
 #include "coordinator/status_board.h"
@@ -71,6 +72,7 @@ class Server {
   // `asker` 0 is the driver.
   void on_query(std::uint64_t asker, const StatusQuery& query);
   void answer_queries();
+  void to_driver(std::string frame);
   void log(LogLevel level, const std::string& text);
   void warn(const std::string& text);  // about hosts, not about the coordinator
 
@@ -82,6 +84,7 @@ class Server {
   std::optional<TlsListener> listener_;
   std::optional<HorovodServer> horovod_;
   std::shared_ptr<FrameChannel> driver_;
+  DriverBacklog backlog_;
   std::vector<Peer> agents_;  // by host index
   std::size_t agents_here_ = 0;
   std::set<std::shared_ptr<FrameChannel>> handshaking_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/limits.h"
+
 namespace hvdrun {
 namespace {
 
@@ -48,6 +50,33 @@ void add_probes(JobStatus& status, const std::vector<RankProbe>& probes) {
   for (const RankProbe& probe : probes)
     if (probe.rank < status.ranks.size() && status.ranks[probe.rank].probe.pid == probe.pid)
       status.ranks[probe.rank].probe = probe;
+}
+
+void cut_to_limits(JobStatus& status) {
+  constexpr std::size_t kNumbers = 64;      // of a rank, with the lengths of its texts
+  constexpr std::size_t kWords = 4U << 20;  // of the errors that are told whole
+  constexpr std::size_t kFewWords = 40;     // of those behind them, which say the same mostly
+  std::size_t bytes = kNumbers;
+  for (const std::string& word : status.argv) bytes += word.size() + 4;
+  std::size_t words = 0;
+  std::size_t hosts = 0;
+  std::size_t ranks = 0;
+  for (; ranks < std::min(status.ranks.size(), limits::kMaxListItems); ++ranks) {
+    RankStatus& rank = status.ranks[ranks];
+    words += rank.trouble.size();
+    if (words > kWords && rank.trouble.size() > kFewWords)
+      rank.trouble.replace(kFewWords, std::string::npos, " ...");
+    bytes += kNumbers + rank.state.size() + rank.trouble.size() + rank.probe.state.size() +
+             rank.probe.wait_channel.size();
+    const std::size_t known = hosts;
+    for (; hosts < status.hosts.size() && hosts <= rank.host; ++hosts)
+      bytes += status.hosts[hosts].size() + 4;
+    if (bytes <= limits::kMaxStatus) continue;
+    hosts = known;
+    break;
+  }
+  status.ranks.resize(ranks);
+  status.hosts.resize(hosts);
 }
 
 }  // namespace hvdrun

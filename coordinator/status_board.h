@@ -47,5 +47,8 @@ class StatusBoard {
 
 // The status with what the hosts said put in.
 void add_probes(JobStatus& status, const std::vector<RankProbe>& probes);
+// As much of it as one message holds: of a job with very many ranks the first ones, with few words
+// of their errors.
+void cut_to_limits(JobStatus& status);
 
 }  // namespace hvdrun

@@ -115,6 +115,16 @@ TEST_CASE("the tail keeps the last lines of each rank, cut and bounded", "[repor
   CHECK(tail.lines(1).back().size() == 400);
 }
 
+TEST_CASE("groups of one kind that a message has cut are one for people", "[report]") {
+  JobEnded verdict;
+  verdict.cause = EndCause::timeout;
+  verdict.victims = {{ExitKind::signaled, SIGTERM, {0, 1, 2}},
+                     {ExitKind::exited, 1, {3}},
+                     {ExitKind::signaled, SIGTERM, {4, 5}}};
+  CHECK(describe_failure(verdict, {}).back() ==
+        "  then rank 0-2, 4, 5 ended by signal 15 (SIGTERM); rank 3 exited with code 1");
+}
+
 TEST_CASE("any bytes become valid JSON", "[report]") {
   CHECK(json_quoted("a\"b\\c\n") == "\"a\\\"b\\\\c\\u000a\"");
   CHECK(json_quoted("gr\xC3\xBC\xC3\x9F") == "\"gr\xC3\xBC\xC3\x9F\"");
@@ -129,6 +139,7 @@ TEST_CASE("a status has a line for every rank", "[report]") {
   status.age_ms = 65'000;
   status.hosts = {"h"};
   status.argv = {"train", "-x"};
+  status.size = 1002;
   status.ranks.resize(2);
   status.ranks[0].state = "joined";
   status.ranks[0].probe = {0, 42, "S", "futex_wait", 1500, 2048};
@@ -136,8 +147,9 @@ TEST_CASE("a status has a line for every rank", "[report]") {
   status.ranks[1].probe.rank = 1;
   const auto lines =
       describe_status(status, [](std::uint32_t rank) { return rank == 0 ? "epoch 1" : ""; });
-  REQUIRE(lines.size() == 3);
-  CHECK(lines[0] == "job 01234567 running since 1 min 5 s, 2 ranks of train -x");
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[3] == "  and 1000 more");
+  CHECK(lines[0] == "job 01234567 running since 1 min 5 s, 1002 ranks of train -x");
   CHECK(lines[1] ==
         "  rank 0 on h: joined, pid 42 sleeping in futex_wait, 1.5 s of CPU, 2 MiB, last line: "
         "epoch 1");

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/limits.h"
 #include "common/rank_ranges.h"
 #include "coordinator/first_cause.h"
 
@@ -129,6 +130,32 @@ TEST_CASE("ranks for people", "[cause]") {
   CHECK(rank_ranges({0, 1, 5, 7, 8, 9}, 4) == "0, 1, 5, 7-9");
   CHECK(rank_ranges({0, 1, 5, 7, 8, 9}, 3) == "0, 1, 5 and 3 more");
   CHECK(rank_ranges({0, 1, 2, 5, 7}, 1) == "0-2 and 2 more");
+}
+
+TEST_CASE("a verdict with more victims than a list holds can be read", "[cause]") {
+  constexpr auto kRanks = static_cast<std::uint32_t>(limits::kMaxListItems + 10);
+  FirstCause many(kRanks);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+    many.ended({rank, 1, ExitKind::signaled, rank == 5 ? 9U : 15U, true, false, {}});
+  JobEnded verdict;
+  verdict.victims = many.victims(0);
+  JobEnded read;
+  REQUIRE_FALSE(decode(encode(verdict), read));
+  std::size_t told = 0;
+  for (const Victims& group : read.victims) told += group.ranks.size();
+  CHECK(told == kRanks - 1);
+  CHECK(read.victims.size() == 3);
+}
+
+TEST_CASE("who is missing of very many is named in a line that people read", "[cause]") {
+  InitWatch init("hvd::init", 60s, 60s);
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t rank = 1; rank < 2000; rank += 2) missing.push_back(rank);
+  init.update({0}, missing, TimePoint{});
+  const std::string text = who_never_joined(init);
+  CHECK(text.starts_with("rank 1, 3, 5, "));
+  CHECK(text.ends_with("125, 127 and 936 more never reached hvd::init"));
+  CHECK(init.warning(TimePoint{}).ends_with("125, 127 and 936 more"));
 }
 
 }  // namespace

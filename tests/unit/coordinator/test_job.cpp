@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/limits.h"
 #include "tests/unit/coordinator/job_fixture.h"
 
 namespace hvdrun {
@@ -350,6 +351,23 @@ TEST_CASE_METHOD(JobFixture, "changes of state are told when somebody wants them
   CHECK(events[0].second.pid == 1000);
   CHECK(events[1].second.state == "exited");
   CHECK(events[1].second.value == SIGSEGV);
+}
+
+TEST_CASE("of very many hosts that do not come the first are named", "[job]") {
+  JobSpec spec = JobFixture::make_spec();
+  spec.hosts.clear();
+  for (int host = 0; host < 70; ++host) spec.hosts.push_back({"h" + std::to_string(host), 1});
+  spec.np = 70;
+  JobFixture fixture(spec);
+  fixture.job.tick(fixture.now + 31s);
+  CHECK(fixture.job.verdict().text.starts_with("h0, h1, h2, "));
+  CHECK(fixture.job.verdict().text.ends_with(", h63 and 6 more"));
+}
+
+TEST_CASE_METHOD(JobFixture, "what a rank says of its trouble has a limit", "[job]") {
+  run();
+  REQUIRE(from_agent(0, RankTrouble{1, Errc::timeout, std::string(1U << 20, 'x')}) == Errc::ok);
+  CHECK(job.status(now).ranks[1].trouble.size() == limits::kMaxTrouble);
 }
 
 }  // namespace

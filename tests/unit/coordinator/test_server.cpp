@@ -1,6 +1,7 @@
 // The coordinator's server over real sockets: who is let in and who is not.
 #include <algorithm>
 #include <optional>
+#include <unistd.h>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch.hpp>
@@ -135,6 +136,42 @@ TEST_CASE_METHOD(ServerFixture, "hellos that do not fit are refused with the rea
   settle();
   CHECK(peers[0].was_refused(code));
   CHECK(peers[0].closed == Errc::closed);
+}
+
+TEST_CASE_METHOD(ServerFixture, "a driver that does not read for a while does not end the job",
+                 "[server]") {
+  const std::string driver_hello = encode_frame(hello(Role::driver));
+  REQUIRE(::write(driver_fd.get(), driver_hello.data(), driver_hello.size()) > 0);
+  peers[0].open(make_unix_stream(io, std::move(agent_fd)), hello(Role::agent, 0));
+  settle();
+  // More than a connection may hold, as lines that an agent says.
+  constexpr std::size_t kLines = 90;
+  for (std::size_t line = 0; line < kLines; ++line) {
+    peers[0].channel->send(Log{LogLevel::info, std::string(1U << 20, 'x')}, 1);
+    while (peers[0].channel->queued() > 0) io.run_one_for(1s);
+  }
+  settle();
+  CHECK_FALSE(peers[0].closed);
+
+  Peer driver;
+  driver.channel = std::make_shared<FrameChannel>(make_unix_stream(io, std::move(driver_fd)));
+  driver.channel->start([&](Frame frame) { driver.frames.push_back(std::move(frame)); },
+                        [&](std::error_code ec) { driver.closed = ec; });
+  settle(200ms);
+  peers[0].channel->send(Log{LogLevel::info, "afterwards"}, 1);
+  settle();
+  CHECK_FALSE(driver.closed);
+  REQUIRE(driver.frames.size() > 10);
+  CHECK(driver.frames.size() < kLines);
+  Log last;
+  REQUIRE_FALSE(decode(driver.frames.back().payload, last));
+  CHECK(last.text == "afterwards");
+  REQUIRE_FALSE(decode(driver.frames[driver.frames.size() - 2].payload, last));
+  // The welcome, this line and the last one are no lines of before.
+  CHECK(last.text ==
+        std::to_string(kLines - (driver.frames.size() - 3)) +
+            " messages about the job (lines, events of ranks, warnings) are left out: hvdrun did "
+            "not read for a while");
 }
 
 TEST_CASE_METHOD(ServerFixture, "an agent that speaks nonsense is lost, and the job with it",

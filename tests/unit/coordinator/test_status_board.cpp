@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "common/limits.h"
 #include "coordinator/status_board.h"
 
 namespace hvdrun {
@@ -52,6 +53,48 @@ TEST_CASE("a probe of another process than the rank's is dropped", "[status]") {
   add_probes(status, {probe_of(0, 10, "S"), probe_of(1, 99, "S"), probe_of(7, 1, "S")});
   CHECK(status.ranks[0].probe.state == "S");
   CHECK(status.ranks[1].probe.state.empty());
+}
+
+TEST_CASE("the status of a job with very many ranks fits a message", "[status]") {
+  JobStatus status;
+  status.size = limits::kMaxListItems + 1000;
+  status.ranks.resize(status.size);
+  status.hosts.assign(status.size / 8, std::string(20, 'h'));
+  for (std::uint32_t rank = 0; rank < status.size; ++rank) {
+    status.ranks[rank].host = rank / 8;
+    status.ranks[rank].state = "joined";
+    status.ranks[rank].probe = probe_of(rank, rank + 1, "S");
+  }
+  std::size_t shown = limits::kMaxListItems;
+  SECTION("what they say is short") {}
+  SECTION("each tells an error, as when one of them has died") {
+    for (RankStatus& rank : status.ranks) rank.trouble.assign(limits::kMaxTrouble, 'e');
+    shown = 70'000;
+  }
+  SECTION("names of hosts are long") {
+    for (std::string& host : status.hosts) host.assign(limits::kMaxHostName, 'h');
+    shown = 100'000;
+  }
+  cut_to_limits(status);
+  CHECK(status.ranks.size() >= shown);
+  CHECK(status.ranks.back().host == status.hosts.size() - 1);
+  const std::string payload = encode(status);
+  CHECK(payload.size() <= limits::kMaxFramePayload);
+  JobStatus read;
+  CHECK_FALSE(decode(payload, read));
+  CHECK(read.size == limits::kMaxListItems + 1000);
+}
+
+TEST_CASE("a status of a few ranks is told whole", "[status]") {
+  JobStatus status;
+  status.hosts = {"a", "b"};
+  status.ranks.resize(2);
+  status.ranks[1].host = 1;
+  status.ranks[1].trouble.assign(limits::kMaxTrouble, 'e');
+  cut_to_limits(status);
+  CHECK(status.ranks.size() == 2);
+  CHECK(status.hosts.size() == 2);
+  CHECK(status.ranks[1].trouble.size() == limits::kMaxTrouble);
 }
 
 }  // namespace
