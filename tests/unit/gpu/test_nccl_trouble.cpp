@@ -1,6 +1,7 @@
 // Communicators in trouble: never a hang, always a name and NCCL's own words.
 #include <atomic>
 
+#include "tests/gpu/driver_calls.h"
 #include "tests/unit/gpu/fake_ranks.h"
 #include "worker/gpu/watch.h"
 
@@ -154,6 +155,44 @@ TEST_CASE("an operation past its deadline is named by the watch's look", "[gpu][
   CHECK(errors[0] ==
         "rank 0 on GPU 0 (Fake): allreduce(float32, 1 element, sum): not done after 30 s; another "
         "rank did not take part, or its GPU hangs");
+}
+
+TEST_CASE("what is captured has no time to be done by, however long the capture takes",
+          "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  std::vector<float> values{1, 2};
+  const auto errors = ranks.run([&](int rank) {
+    const GraphCalls graphs(fake_file());
+    NcclCommunicator& own = ranks.at(rank);
+    const GpuDevice& device = *ranks.devices[static_cast<std::size_t>(rank)];
+    float& value = values[static_cast<std::size_t>(rank)];
+    GpuStream user(device);
+    const auto events = std::make_shared<GpuEvents>(device);
+    graphs.begin(user.get());
+    const GpuMark before(events, user.get());
+    const std::vector<cuda::Event> after{before.event()};
+    GpuCall call;
+    call.timeout = 20s;
+    call.after = &after;
+    call.captured = before.captured();
+    if (!call.captured) throw std::runtime_error("nothing is captured");
+    own.lead(own.allreduce(&value, &value, 1, {hvd::DataType::float32, hvd::ReduceOp::sum}, call),
+             user.get());
+    // The capture is still open; the program compiles something, say.
+    for (const auto later : {0s, 21s, 36'000s})
+      if (const auto error = own.look(steady_clock::now() + later)) throw hvd::Error(*error);
+    if (!own.is_busy()) throw std::runtime_error("nobody would look after the graph");
+    const GraphCalls::Graph step(graphs, user.get());
+    step.launch(user.get());
+    cuda::Event event = user.lead(user.get());
+    const auto deadline = steady_clock::now() + 20s;
+    while (!user.has_ended(event) && steady_clock::now() < deadline) std::this_thread::yield();
+    user.recycle(event);
+  });
+  CHECK(errors == nothing_wrong(2));
+  CHECK(values == std::vector<float>{3, 3});
+  CHECK(fake().misuses == 0);
 }
 
 TEST_CASE("what CUDA says while the process ends is no trouble", "[gpu][trouble]") {
