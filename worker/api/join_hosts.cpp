@@ -1,12 +1,12 @@
 #include "worker/api/join_hosts.h"
 
 #include <array>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "worker/api/address_book.h"
 #include "worker/comm/hosts_communicator.h"
 
 namespace hvdrun {
@@ -27,6 +27,21 @@ CallOptions until(AgentLine::Deadline deadline) {
 struct Places {
   std::vector<std::size_t> counts;
   std::vector<EndpointText> endpoints;
+};
+
+class LineStore final : public BookStore {
+ public:
+  LineStore(AgentLine& line, AgentLine::Deadline deadline) : line_(line), deadline_(deadline) {}
+  void put(const std::string& key, std::string value) override {
+    line_.put(key, std::move(value), deadline_);
+  }
+  std::optional<std::string> get(const std::string& key, bool patiently) override {
+    return line_.get(key, patiently ? deadline_ : AgentLine::Deadline::clock::now());
+  }
+
+ private:
+  AgentLine& line_;
+  const AgentLine::Deadline deadline_;
 };
 
 class Finder {
@@ -60,30 +75,22 @@ class Finder {
   }
 
  private:
-  std::string key_of(std::uint32_t host) const {
-    return "data/" + std::to_string(generation_) + "/" + std::to_string(host);
-  }
-
   // Among the first ranks of the hosts the cross rank numbers the hosts.
   Places ask_hosts(const std::vector<EndpointText>& here) {
     const WorkerTopology& place = line_.topology();
-    const std::size_t each = sizeof(EndpointText);
-    line_.put(key_of(place.cross_rank),
-              std::string(reinterpret_cast<const char*>(here.data()), here.size() * each),
-              deadline_);
+    std::vector<std::string> own;
+    for (const EndpointText& text : here) own.emplace_back(text.data());
+    LineStore store(line_, deadline_);
+    const AddressBook book =
+        exchange_addresses(store, generation_, place.cross_rank, place.cross_size, own);
     Places places;
-    for (std::uint32_t host = 0; host < place.cross_size; ++host) {
-      const std::optional<std::string> said = line_.get(key_of(host), deadline_);
-      if (!said)
-        throw hvd::Error(ErrorCode::timeout, "the ranks of host " + std::to_string(host) + " of " +
-                                                 std::to_string(place.cross_size) +
-                                                 " (counted from 0) have not called hvd::init()");
-      const std::size_t ranks = said->size() / each;
-      if (host == place.cross_rank && places.endpoints.size() != place.rank) ranks_are_mixed();
-      places.counts.push_back(ranks);
-      for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (const auto& host : book) {
+      if (places.counts.size() == place.cross_rank && places.endpoints.size() != place.rank)
+        ranks_are_mixed();
+      places.counts.push_back(host.size());
+      for (const std::string& address : host) {
         EndpointText& text = places.endpoints.emplace_back();
-        std::memcpy(text.data(), said->data() + rank * each, each - 1);
+        address.copy(text.data(), text.size() - 1);
       }
     }
     if (places.endpoints.size() != place.size) ranks_are_mixed();

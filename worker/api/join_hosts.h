@@ -11,9 +11,9 @@
 
 namespace hvdrun {
 
-// Every rank listens; the first of each host puts its ranks' addresses into the job's store and
-// reads those of the other hosts. `local` is that of this host's ranks. `host_counts` becomes how
-// many ranks each host has. Throws hvd::Error.
+// Every rank listens; the first of each host tells its ranks' addresses by the job's store, and
+// reads those of all (address_book.h). `local` is that of this host's ranks. `host_counts` becomes
+// how many ranks each host has. Throws hvd::Error.
 std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCommunicator> local,
                                          std::uint32_t generation, AgentLine::Deadline deadline,
                                          std::vector<std::size_t>& host_counts);
