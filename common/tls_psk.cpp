@@ -101,9 +101,11 @@ void tune(tcp::socket& socket) {
   socket.set_option(Interval(30), ignored);
 }
 
-std::error_code translate(const boost::system::error_code& ec, bool timed_out) {
+std::error_code translate(const boost::system::error_code& ec, TlsEnd end, bool timed_out) {
   if (timed_out) return Errc::timeout;
-  if (ec == boost::system::errc::protocol_error || ec == asio::error::eof) return Errc::auth_failed;
+  if (ec == boost::system::errc::protocol_error) return Errc::auth_failed;
+  // A server may be ending. A client that hangs up had not got what it wanted.
+  if (ec == asio::error::eof) return end == TlsEnd::connects ? Errc::closed : Errc::auth_failed;
   return ec;
 }
 
@@ -130,7 +132,8 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
       self->handshake(TlsEnd::connects);
     });
   }
-  void handshake(TlsEnd end) {
+  void handshake(TlsEnd which) {
+    end = which;
     tune(connection->socket());
     connection->async_handshake(end, context->key(),
                                 [self = shared_from_this()](const auto& ec) { self->finish(ec); });
@@ -139,7 +142,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
     timer.cancel();
     const auto done = std::exchange(on_stream, {});
     if (!done) return;
-    if (ec) return done(translate(ec, timed_out), nullptr);
+    if (ec) return done(translate(ec, end, timed_out), nullptr);
     done({}, std::make_unique<TlsStream>(context, std::move(connection)));
   }
   // Ends the pending operation, which then reports.
@@ -151,6 +154,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
   std::shared_ptr<TlsConnection> connection;
   asio::steady_timer timer;
   OnStream on_stream;
+  TlsEnd end = TlsEnd::connects;
   bool timed_out = false;
 };
 
@@ -175,15 +179,17 @@ void async_tls_connect_over(asio::io_context& io, std::shared_ptr<TlsContext> co
 
 void async_tls_connect(asio::io_context& io, const std::shared_ptr<TlsContext>& context,
                        const std::vector<std::string>& addresses, std::chrono::milliseconds limit,
-                       OnStream on_stream) {
+                       OnStream on_stream, OnFailure on_failure) {
   struct Race {
     OnStream on_stream;
+    OnFailure on_failure;
     std::vector<std::shared_ptr<Attempt>> attempts;
     std::size_t left = 0;
     std::error_code last = Errc::not_found;
   };
   const auto race = std::make_shared<Race>();
   race->on_stream = std::move(on_stream);
+  race->on_failure = std::move(on_failure);
   std::vector<tcp::endpoint> endpoints;
   for (const std::string& address : addresses) {
     tcp::endpoint endpoint;
@@ -199,11 +205,13 @@ void async_tls_connect(asio::io_context& io, const std::shared_ptr<TlsContext>& 
     return;
   }
   race->left = endpoints.size();
-  const auto finished = [race](std::error_code ec, std::unique_ptr<ByteStream> stream) {
+  const auto finished = [race](const std::string& address, std::error_code ec,
+                               std::unique_ptr<ByteStream> stream) {
     --race->left;
     if (!race->on_stream) return;  // another address won
     if (ec) {
       race->last = ec;
+      if (race->on_failure) race->on_failure(address, ec);
       if (race->left > 0) return;
     }
     const auto done = std::exchange(race->on_stream, {});
@@ -212,7 +220,11 @@ void async_tls_connect(asio::io_context& io, const std::shared_ptr<TlsContext>& 
     done(ec, std::move(stream));
   };
   for (const tcp::endpoint& endpoint : endpoints) {
-    const auto attempt = std::make_shared<Attempt>(io, context, tcp::socket(io), finished);
+    const auto attempt = std::make_shared<Attempt>(
+        io, context, tcp::socket(io),
+        [finished, address = to_address(endpoint)](std::error_code ec, auto stream) {
+          finished(address, ec, std::move(stream));
+        });
     race->attempts.push_back(attempt);
     attempt->start_deadline(limit);
     attempt->connect(endpoint);

@@ -33,10 +33,13 @@ void async_tls_accept(boost::asio::io_context& io, std::shared_ptr<TlsContext> c
                       OnStream on_stream);
 
 // Client side: tries all addresses ("ip:port", "[ip6]:port") at once; the first that completes the
-// handshake wins, the others are closed. When none does: the last error.
+// handshake wins, the others are closed. When none does: the last error. `on_failure` hears of each
+// that fails before, in the order in which they do: Errc::auth_failed is somebody who does not hold
+// the key, Errc::closed one who hung up instead of showing it.
+using OnFailure = std::function<void(const std::string& address, std::error_code)>;
 void async_tls_connect(boost::asio::io_context& io, const std::shared_ptr<TlsContext>& context,
                        const std::vector<std::string>& addresses, std::chrono::milliseconds limit,
-                       OnStream on_stream);
+                       OnStream on_stream, OnFailure on_failure = {});
 
 // The same over a connected Unix socket that leads there.
 void async_tls_connect_over(boost::asio::io_context& io, std::shared_ptr<TlsContext> context,

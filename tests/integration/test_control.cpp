@@ -1,16 +1,22 @@
 // The job's TCP side as somebody sees it who does not have the key, and where the key is not.
 #include <arpa/inet.h>
 #include <cstdint>
+#include <fcntl.h>
 #include <fstream>
 #include <netinet/in.h>
 #include <set>
 #include <sstream>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
+#include "common/base_messages.h"
+#include "common/frame.h"
+#include "common/unique_fd.h"
 #include "tests/integration/run_program.h"
+#include "tests/openssl_server.h"
 
 namespace hvdrun::test {
 namespace {
@@ -102,6 +108,43 @@ TEST_CASE("wrong key and no key are refused, and the job goes on", "[control]") 
   }
   close(plain);
   CHECK(processes_with(running.tag).size() == running.processes.size());
+}
+
+TEST_CASE("an agent names who answers and does not hold the job's key", "[control]") {
+  const bool relay = GENERATE(false, true);
+  CAPTURE(relay);
+  OpensslServer stranger(OpensslServer::strangers("0123").front().options);
+  Bootstrap bootstrap;
+  bootstrap.job_id = "0123";
+  bootstrap.secret = std::string(32, 'k');
+  bootstrap.host_name = "node2";
+  bootstrap.control.addresses = bootstrap.output.addresses = {stranger.address(), "127.0.0.1:1"};
+  bootstrap.lease_ms = 15'000;
+  bootstrap.relay = relay;
+  bootstrap.dial_ms = 10'000;
+  // The lease, which this holds.
+  const TempFolder folder;
+  const std::string fifo = folder.path() + "/lease";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const UniqueFd lease(::open(fifo.c_str(), O_RDWR | O_CLOEXEC));
+  const std::string frame = encode_frame(bootstrap);
+  REQUIRE(::write(lease.get(), frame.data(), frame.size()) == static_cast<ssize_t>(frame.size()));
+  Background agent(
+      {.args = {"sh", "-c", "exec \"$0\" guard < \"$1\"", build_path("hvd-agent"), fifo}});
+  const std::string who = "what answers at " + stranger.address() + " does not hold this job's key";
+  if (relay) {
+    agent.wait_for_output("hvdrun: relay\n", 10s);
+    CHECK(agent.output().find("hvd-agent on node2: " + who + ": passed over\n") == 0);
+  } else {
+    agent.wait_for_output("Connection refused", 10s);
+    CHECK(agent.wait(10s) == 1);
+    CHECK(agent.wait_for_output("\n", 1s).find("hvd-agent on node2: cannot reach the viewer: ") ==
+          0);
+    CHECK(agent.output().find(who) != std::string::npos);
+  }
+  CHECK(stranger.wait_for({"ERROR", "0123"}));
+  CAPTURE(stranger.heard());
+  CHECK(stranger.heard() == "ClientHello Alert");
 }
 
 TEST_CASE("over Unix sockets nothing listens on the network", "[control]") {

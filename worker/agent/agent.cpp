@@ -113,7 +113,7 @@ void Agent::open(Role role, std::function<void(Channel)> next) {
                                                             std::unique_ptr<ByteStream> stream) {
     if (!ec) return say_hello(std::make_shared<FrameChannel>(std::move(stream)), role, next);
     std::fprintf(stderr, "hvd-agent on %s: cannot reach the %s: %s\n", bootstrap_.host_name.c_str(),
-                 role == Role::agent ? "coordinator" : "viewer", ec.message().c_str());
+                 role == Role::agent ? "coordinator" : "viewer", way_back_.why_not(ec).c_str());
     give_up();
   });
 }

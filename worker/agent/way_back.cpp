@@ -1,5 +1,6 @@
 #include "worker/agent/way_back.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <sstream>
@@ -8,6 +9,7 @@
 
 #include <boost/asio/write.hpp>
 
+#include "common/error.h"
 #include "common/host_addresses.h"
 #include "common/limits.h"
 #include "common/unix_stream.h"
@@ -31,6 +33,15 @@ std::string address_behind_ssh() {
   return all.empty() ? "127.0.0.1" : all.front().address;
 }
 
+// What became of an address.
+std::string fate(const std::string& address, std::error_code ec) {
+  if (ec == Errc::auth_failed)
+    return "what answers at " + address + " does not hold this job's key";
+  return address + ": " + ec.message();
+}
+
+constexpr std::size_t kMostNamed = 8;
+
 }  // namespace
 
 WayBack::WayBack(asio::io_context& io, const Bootstrap& bootstrap, std::function<void()> on_lost)
@@ -41,15 +52,42 @@ void WayBack::open(Role role, OnStream on_stream) {
   if (endpoint.addresses.empty())
     return on_stream({}, make_unix_stream(io_, UniqueFd(static_cast<int>(endpoint.fd))));
   if (!tls_) tls_ = make_tls_context({bootstrap_.job_id, bootstrap_.secret});
+  failed_.clear();
   if (relay_) return open_relayed(role, std::move(on_stream));
   const std::chrono::milliseconds limit(bootstrap_.dial_ms);
-  async_tls_connect(io_, tls_, endpoint.addresses,
-                    bootstrap_.relay ? limit : limits::kHandshakeTimeout,
-                    [this, role, on_stream = std::move(on_stream)](
-                        std::error_code ec, std::unique_ptr<ByteStream> stream) {
-                      if (ec && bootstrap_.relay) return open_relayed(role, on_stream);
-                      on_stream(ec, std::move(stream));
-                    });
+  async_tls_connect(
+      io_, tls_, endpoint.addresses, bootstrap_.relay ? limit : limits::kHandshakeTimeout,
+      [this, role, on_stream = std::move(on_stream)](std::error_code ec,
+                                                     std::unique_ptr<ByteStream> stream) {
+        if (ec && bootstrap_.relay) {
+          tell_of_strangers();
+          return open_relayed(role, on_stream);
+        }
+        // Another job may have the port at an address that this host has, too: no trouble.
+        if (!ec && bootstrap_.verbose) tell_of_strangers();
+        on_stream(ec, std::move(stream));
+      },
+      [this](const std::string& address, std::error_code ec) {
+        failed_.emplace_back(address, ec);
+      });
+}
+
+void WayBack::tell_of_strangers() const {
+  for (const auto& [address, ec] : failed_)
+    if (ec == Errc::auth_failed)
+      std::fprintf(stderr, "hvd-agent on %s: %s: passed over\n", bootstrap_.host_name.c_str(),
+                   fate(address, ec).c_str());
+}
+
+std::string WayBack::why_not(std::error_code ec) const {
+  if (failed_.empty()) return relay_ ? "through ssh: " + ec.message() : ec.message();
+  std::string text;
+  for (std::size_t i = 0; i < failed_.size() && i < kMostNamed; ++i)
+    text += (i == 0 ? "" : "; ") + fate(failed_[i].first, failed_[i].second);
+  if (failed_.size() > kMostNamed)
+    text += "; and " + std::to_string(failed_.size() - kMostNamed) + " addresses more";
+  if (relay_) text += "; through ssh: " + ec.message();
+  return text;
 }
 
 void WayBack::open_relayed(Role role, OnStream on_stream) {

@@ -27,14 +27,15 @@ using namespace std::chrono_literals;
 // An agent, as far as it connects: it says hello as soon as it may.
 struct StrangerFixture {
   void connect(const std::vector<std::string>& addresses) {
-    async_tls_connect(io, make_tls_context(key), addresses, 20s,
-                      [this](std::error_code fault, std::unique_ptr<ByteStream> stream) {
-                        connected = fault;
-                        client = std::move(stream);
-                        if (client)
-                          client->async_write(asio::buffer("hello", 5),
-                                              [](const auto&, std::size_t) {});
-                      });
+    async_tls_connect(
+        io, make_tls_context(key), addresses, 20s,
+        [this](std::error_code fault, std::unique_ptr<ByteStream> stream) {
+          connected = fault;
+          client = std::move(stream);
+          if (client)
+            client->async_write(asio::buffer("hello", 5), [](const auto&, std::size_t) {});
+        },
+        [this](const std::string& address, std::error_code why) { failed[address] = why; });
   }
   template <class Condition>
   void run_until(Condition condition) {
@@ -47,6 +48,7 @@ struct StrangerFixture {
   const PskKey key{"job", std::string(32, 'k')};
   asio::io_context io{1};
   std::optional<std::error_code> connected;
+  std::map<std::string, std::error_code> failed;
   std::unique_ptr<ByteStream> client;
 };
 
@@ -59,6 +61,7 @@ TEST_CASE_METHOD(StrangerFixture, "a server without the job's key hears a hello 
   run_until([&] { return connected.has_value(); });
   REQUIRE(connected);
   CHECK(*connected == Errc::auth_failed);
+  CHECK(failed[server.address()] == Errc::auth_failed);
   CHECK_FALSE(client);
   CHECK(server.wait_for({"ERROR", "hello"}));
   CAPTURE(server.heard());
@@ -99,12 +102,27 @@ TEST_CASE_METHOD(StrangerFixture,
   run_until([&] { return accepted && connected; });
   CHECK(accepted == std::error_code());
   CHECK(connected == std::error_code());
+  CHECK(failed.size() == servers.size());
+  for (const auto& server : servers) CHECK(failed[server->address()] == Errc::auth_failed);
   REQUIRE(stream);
   std::string got(5, '\0');
   bool read = false;
   stream->async_read_some(asio::buffer(got), [&](const auto&, std::size_t) { read = true; });
   run_until([&] { return read; });
   CHECK(got == "hello");
+}
+
+TEST_CASE_METHOD(StrangerFixture, "who hangs up is told from who has no key", "[tls]") {
+  tcp::acceptor leaving(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  leaving.async_accept([](const auto&, tcp::socket socket) {
+    const auto held = std::make_shared<tcp::socket>(std::move(socket));
+    // All that has come is taken first: what is left unread would be a reset.
+    const auto hello = std::make_shared<std::string>(4096, '\0');
+    held->async_read_some(asio::buffer(*hello), [held, hello](const auto&, std::size_t) {});
+  });
+  connect({to_address(leaving.local_endpoint())});
+  run_until([&] { return connected.has_value(); });
+  CHECK(connected == std::error_code(Errc::closed));
 }
 
 TEST_CASE_METHOD(StrangerFixture, "a hello offers the key with a fresh exchange, and nothing else",
