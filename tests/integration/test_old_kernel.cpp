@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <chrono>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -37,6 +38,25 @@ TEST_CASE("without memfd_create the ranks share memory all the same", "[kernel]"
   CHECK(result.exit_code == 0);
   CHECK(result.err.empty());
   CHECK(run({.args = {"ls", "-A", "/dev/shm"}}).out == before.out);
+}
+
+// Its pages are made at the first touch, and one that cannot be made then kills with SIGBUS.
+TEST_CASE("a /dev/shm that is too small for the ranks is an error that says so", "[kernel]") {
+  const std::string shm = "mount -t tmpfs -o size=1m shm /dev/shm";
+  if (geteuid() != 0 || run({.args = {"unshare", "--mount", "sh", "-c", shm}}).exit_code != 0) {
+    WARN("no file system can be mounted here");
+    return;
+  }
+  const RunResult result = run(
+      {.args = {"unshare", "--mount", "sh", "-c", shm + " && exec \"$@\"", "sh",
+                build_path("tests/integration/deny_syscall"), "memfd_create", std::to_string(EPERM),
+                build_path("hvdrun"), "-np", "4", worker_probe(), "collectives"}});
+  INFO(result.err);
+  CHECK(result.exit_code == 9);
+  CHECK(result.err.find("hvd::init(): shared memory: no room for ") != std::string::npos);
+  CHECK(result.err.find("in /dev/shm, which stands in for memfd_create here; make it larger "
+                        "(docker run --shm-size): No space left on device") != std::string::npos);
+  CHECK(result.err.find("SIGBUS") == std::string::npos);
 }
 
 TEST_CASE("without close_range no descriptor gets into a rank", "[kernel]") {

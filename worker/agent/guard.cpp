@@ -133,6 +133,7 @@ void end_all(pid_t agent, UniqueFd& to_agent) {
 int run_guard() {
   ::prctl(PR_SET_NAME, "hvd-guard", 0, 0, 0);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // ulimit -f counts shared memory too; too much of it is an error
   if (!become_subreaper()) {
     std::fprintf(stderr, "hvd-agent: this kernel has no sub-reapers (Linux 3.4 or newer)\n");
     return 1;

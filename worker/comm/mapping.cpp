@@ -1,19 +1,58 @@
 #include "worker/comm/mapping.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include <hvd/hvd.h>
+
+#include "common/unique_fd.h"
 
 namespace hvdrun {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) {
   throw hvd::Error(hvd::ErrorCode::unavailable, "shared memory: " + what);
+}
+
+// Why pages of this file may be missing when they are first touched, which would be SIGBUS; null:
+// they cannot be. A memfd (we seal ours) is of a file system of the kernel's own that has no limit,
+// and where a cgroup has no memory left its OOM killer comes, as for any page; only strict
+// accounting counts its pages one by one. A file of /dev/shm (worker/agent/segments.cpp) has what
+// is mounted there, 64 MiB in a container.
+const char* why_pages_may_be_missing(int fd) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return "in /dev/shm, which stands in for memfd_create here; make it larger (docker run "
+           "--shm-size)";
+  static const bool is_strict = [] {
+    const UniqueFd file(::open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC));
+    char mode = '0';
+    return file && ::read(file.get(), &mode, 1) == 1 && mode == '2';
+  }();
+  return is_strict ? "by this machine's limit on memory (vm.overcommit_memory is 2)" : nullptr;
+}
+
+// What is there already stays as it is. In pieces, as a signal makes the kernel begin one anew.
+void take_pages(int fd, std::size_t bytes) {
+  constexpr std::size_t kPiece = 16U << 20;
+  const char* const why = why_pages_may_be_missing(fd);
+  if (why == nullptr) return;
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t piece = std::min(kPiece, bytes - at);
+    if (::fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(piece)) == 0) {
+      at += piece;
+    } else if (const int error = errno; error != EINTR) {
+      fail("no room for " + std::to_string(bytes) + " bytes " + why + ": " +
+           std::system_category().message(error));
+    }
+  }
 }
 
 }  // namespace
@@ -39,9 +78,11 @@ Mapping Mapping::of_file(int fd, std::size_t bytes) {
     fail("the segment has " + std::to_string(status.st_size) + " bytes, " + std::to_string(bytes) +
          " are needed");
   }
+  take_pages(fd, bytes);
   return {MAP_SHARED, fd, bytes};
 }
 
+// Strict accounting counts all of it here, so its pages are there when they are touched.
 Mapping Mapping::anonymous(std::size_t bytes) { return {MAP_SHARED | MAP_ANONYMOUS, -1, bytes}; }
 
 Mapping::Mapping(Mapping&& other) noexcept

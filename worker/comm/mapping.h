@@ -7,7 +7,8 @@ namespace hvdrun {
 
 class Mapping {
  public:
-  // Maps the first `bytes` of the file; throws Error(unavailable) when it is shorter.
+  // Maps the first `bytes` of the file; throws Error(unavailable) when it is shorter, or when not
+  // all of its pages could be had later: to touch one that cannot is SIGBUS.
   static Mapping of_file(int fd, std::size_t bytes);
   // Zeroed memory that only this process and its later children share.
   static Mapping anonymous(std::size_t bytes);
