@@ -1,29 +1,11 @@
 // The pipeline's threads where memory ends while they are made.
-#include <cstddef>
-#include <cstdlib>
 #include <memory>
 #include <new>
 
 #include <catch2/catch.hpp>
 
+#include "tests/failing_memory.h"
 #include "worker/data/input_pipeline.h"
-
-namespace {
-
-// How many allocations of this thread still succeed; below zero: all.
-thread_local int allocations_left = -1;
-
-}  // namespace
-
-// Of the whole test program; they count only where a test asks for it.
-void* operator new(std::size_t size) {
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace hvdrun {
 namespace {
@@ -36,25 +18,25 @@ class NoImages final : public ImageSource {
   std::optional<EncodedImage> read(std::size_t, std::string&) const override { return {}; }
 };
 
-// A pipeline whose memory ends after so many allocations: made, or an error.
-bool makes_pipeline(int allocations) {
+// Whether a pipeline is made although this allocation fails.
+bool makes_pipeline(int allocation) {
   std::shared_ptr<const ImageSource> source = std::make_shared<NoImages>();
   PipelineOptions options;
   options.threads = 3;
   std::unique_ptr<InputPipeline> pipeline;
-  allocations_left = allocations;
+  test::failing_allocation = allocation;
   try {
     pipeline = std::make_unique<InputPipeline>(std::move(source), options);
   } catch (const std::bad_alloc&) {
   }
-  allocations_left = -1;
+  test::failing_allocation = -1;
   return pipeline != nullptr;
 }
 
 TEST_CASE("where memory ends while threads are made, those that there are end too", "[pipeline]") {
   int made = 0;
-  for (int allocations = 0; allocations < 20; ++allocations)
-    made += makes_pipeline(allocations) ? 1 : 0;
+  for (int allocation = 0; allocation < 20; ++allocation)
+    made += makes_pipeline(allocation) ? 1 : 0;
   // With one thread, two, and all three at least; without memory for the first it is an error.
   CHECK(made > 3);
   CHECK(made < 20);
