@@ -167,6 +167,7 @@ TEST_CASE("what is captured has no time to be done by, however long the capture 
     NcclCommunicator& own = ranks.at(rank);
     const GpuDevice& device = *ranks.devices[static_cast<std::size_t>(rank)];
     float& value = values[static_cast<std::size_t>(rank)];
+    const CurrentDevice current(device);
     GpuStream user(device);
     const auto events = std::make_shared<GpuEvents>(device);
     graphs.begin(user.get());
