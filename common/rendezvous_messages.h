@@ -162,6 +162,9 @@ struct WorkerTopology {
   std::uint16_t last_port = 0;
   std::uint64_t stall_warning = 0;   // ms that an operation waits before it is told; 0: never
   std::uint64_t stall_shutdown = 0;  // ms before that ends the job; 0: never
+  // How often all ranks have met by now (fences that opened): the same for all that meet next, in
+  // whatever process they are and whatever has failed there. Names what they share.
+  std::uint32_t generation = 0;
   template <class V>
   void visit(V& v) {
     v(rank);
@@ -179,6 +182,7 @@ struct WorkerTopology {
     v(last_port);
     v(stall_warning);
     v(stall_shutdown);
+    v(generation);
   }
 };
 

@@ -77,6 +77,7 @@ const LocalRank& WorkerServer::place(std::uint32_t rank) const {
 
 void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) {
   WorkerJoin message;
+  // Of whatever epoch: the process may be older than the assignment, which the answer names.
   if (frame.type != MessageType::worker_join || decode(frame.payload, message))
     return refuse(channel, Errc::malformed, "a join was expected");
   const auto line = lines_.find(message.rank);
@@ -94,9 +95,16 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
     return refuse(channel, Errc::unexpected_message,
                   name + " has joined already: " +
                       (line->second.pid > 0 ? process_text(line->second.pid) : "another process"));
+  // The others' hvd::init has failed for it. What that meeting has left behind, in shared memory,
+  // the store and the other hosts, must not be taken for the next one's.
+  if (line->second.broken_off == fence_)
+    return refuse(channel, Errc::aborted,
+                  name + " has left hvd::init() before all ranks had met, which has ended it for all "
+                         "of them; it cannot join any more");
   greeting_.erase(channel);
   line->second = {};
   line->second.channel = channel;
+  line->second.meeting = fence_;
   line->second.pid = peer;
   const std::uint32_t rank = message.rank;
   channel->set_callbacks([this, rank](const Frame& next) { on_frame(rank, next); },
@@ -119,6 +127,7 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
   topology.last_port = options_.ports.last;
   topology.stall_warning = options_.stall_warning;
   topology.stall_shutdown = options_.stall_shutdown;
+  topology.generation = fence_;
   for (const LocalRank& other : options_.ranks) topology.local_ranks.push_back(other.rank);
   channel->send(Welcome{}, options_.epoch);
   channel->send(topology, options_.epoch);
@@ -126,8 +135,9 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
 }
 
 void WorkerServer::on_frame(std::uint32_t rank, const Frame& frame) {
-  if (frame.type == MessageType::worker_leave) return lose(rank, true, "");
-  const Errc fault = frame.epoch == options_.epoch ? dispatch(rank, frame) : Errc::wrong_epoch;
+  const bool is_current = frame.epoch == options_.epoch;
+  if (is_current && frame.type == MessageType::worker_leave) return lose(rank, true, "");
+  const Errc fault = is_current ? dispatch(rank, frame) : Errc::wrong_epoch;
   if (fault != Errc::ok) {
     down(rank, Refuse{fault, make_error_code(fault).message()});
     lose(rank, false, "it sent what the agent does not understand");
@@ -341,6 +351,7 @@ void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reaso
   line.channel->close_when_sent();
   line.channel.reset();
   line.in_fence = line.fence_is_up = false;
+  if (!clean && line.meeting == fence_) line.broken_off = fence_;
   stall_desk_.gone(rank);
   serve_stall_desk();
   // Answers to what it asked must not reach its successor.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -90,6 +91,9 @@ class WorkerServer {
     std::uint32_t fence = 0;   // its own number for it: it counts from 0 on every line
     std::string blob;
     std::function<void()> heard_out;  // to be called at the end of the line
+    // The meeting (the fence to come) that it joined for, and one that it left before all had met.
+    std::uint32_t meeting = 0;
+    std::optional<std::uint32_t> broken_off = std::nullopt;
   };
   struct Relay {
     std::uint32_t rank = 0;

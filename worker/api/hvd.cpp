@@ -25,7 +25,6 @@ using hvdrun::OpKind;
 // goodbye would hide that the program ended without hvd::shutdown(). The end of the process closes
 // the line.
 std::atomic<Job*> g_job{nullptr};
-std::uint32_t g_generation = 0;  // guarded by g_init
 hvdrun::Mutex g_init;
 
 // Why there is no job, while there is none. A constant text.
@@ -196,8 +195,7 @@ void init(const InitOptions& options) {
   if (registered != 0) throw Error(ErrorCode::internal, "pthread_atfork failed");
   g_no_job.store("hvd::init() has failed in this process, or is not done yet",
                  std::memory_order_release);
-  auto made = std::make_unique<Job>(hvdrun::process_environment, options, g_generation);
-  ++g_generation;
+  auto made = std::make_unique<Job>(hvdrun::process_environment, options);
   g_job.store(made.release(), std::memory_order_release);
 }
 

@@ -43,22 +43,25 @@ class AgentSegments final : public SegmentSource {
   AgentLine& line_;
 };
 
-[[noreturn]] void give_up(AgentLine& line, const hvd::Error& error) {
+// With all ranks met this one leaves as by shutdown(): a rank that is lost is lost to those, too,
+// that have come back for the next init() already.
+[[noreturn]] void give_up(AgentLine& line, const hvd::Error& error, bool have_met) {
   const hvd::Error named(error.code(), std::string("hvd::init(): ") + error.what());
   line.report(named);
+  if (have_met) line.leave();
   throw named;
 }
 
 }  // namespace
 
-Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options, std::uint32_t generation)
+Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options)
     : init_timeout_(read_timeout(lookup, "HVD_INIT_TIMEOUT", options.init_timeout)),
       collective_timeout_(
           read_timeout(lookup, "HVD_COLLECTIVE_TIMEOUT", options.collective_timeout)),
       fusion_bytes_(read_fusion_threshold(lookup, EngineOptions().fusion_bytes)) {
   const std::optional<WorkerEnvironment> environment = read_worker_environment(lookup);
   if (environment) {
-    join(*environment, std::chrono::steady_clock::now() + init_timeout_, generation, lookup);
+    join(*environment, std::chrono::steady_clock::now() + init_timeout_, lookup);
   } else {
     if (const std::optional<std::string> warning = foreign_launcher_warning(lookup))
       std::fprintf(stderr, "%s\n", warning->c_str());
@@ -69,7 +72,11 @@ Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options, std::
   } catch (const hvd::Error& error) {
     if (!line_) throw;
     line_->set_events({});
-    give_up(*line_, error);
+    give_up(*line_, error, true);
+  } catch (...) {
+    // The line's thread must not call what is gone before the line is.
+    if (line_) line_->set_events({});
+    throw;
   }
 }
 
@@ -181,10 +188,11 @@ void Job::stay_alone(const EnvironmentLookup& lookup) {
 }
 
 void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
-               std::uint32_t generation, const EnvironmentLookup& lookup) {
+               const EnvironmentLookup& lookup) {
   line_ = std::make_unique<AgentLine>(environment, deadline);
   AgentLine& line = *line_;
   const WorkerTopology& topology = line.topology();
+  const std::uint32_t generation = topology.generation;
   place_ = place_of(topology);
   GpuChoice gpu = choose_gpu(lookup, place_.local_rank, place_.local_size);
   const CoreShare share{topology.usable_cores, topology.local_size, compute_threads(lookup)};
@@ -192,12 +200,14 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   std::unique_ptr<Communicator> communicator;
   std::optional<nccl::UniqueId> gpu_id;
   std::vector<PeerLost> early;  // touched by one event at a time, until there are none any more
+  bool have_met = false;
   try {
     communicator = connect(line, generation, share, deadline);
     // Who does not come is told by the fence, so what the ranks agree on comes after it. Who dies
     // meanwhile must not be waited for.
     gpu_id =
         world_id_of(line.fence(make_world_id(gpu, place_.rank, place_.size, lookup), deadline));
+    have_met = true;
     line.set_events(
         {[&early, agreeing = communicator.get()](const PeerLost& lost) {
            if (!lost.clean) agreeing->abort(peer_lost_error(lost));
@@ -211,7 +221,10 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     line.set_events({});
   } catch (const hvd::Error& error) {
     line.set_events({});
-    give_up(line, error);
+    give_up(line, error, have_met);
+  } catch (...) {
+    line.set_events({});  // they speak of what is on this stack
+    throw;
   }
   EngineOptions world_options = engine_options(share, 0);
   world_options.gpu_id = gpu_id;

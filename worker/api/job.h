@@ -32,9 +32,8 @@ struct JobPlace {
 
 class Job {
  public:
-  // Joins the launcher's job, or makes a job of one rank. `generation` counts the init() calls of
-  // this process: every rank's n-th call meets the others' n-th.
-  Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options, std::uint32_t generation);
+  // Joins the launcher's job, or makes a job of one rank.
+  Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options);
   // Finishes what was submitted and says goodbye.
   ~Job();
   Job(const Job&) = delete;
@@ -57,7 +56,7 @@ class Job {
 
  private:
   void join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
-            std::uint32_t generation, const EnvironmentLookup& lookup);
+            const EnvironmentLookup& lookup);
   void stay_alone(const EnvironmentLookup& lookup);
   void take_gpu(GpuChoice choice, const EnvironmentLookup& lookup);
   // `set`: the id of the process set.

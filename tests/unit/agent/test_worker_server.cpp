@@ -231,6 +231,42 @@ TEST_CASE_METHOD(WorkersFixture, "one fence frame goes up for the whole host", "
   CHECK(b.last<FenceRelease>()->fence == 1);
 }
 
+// Of how often all have met the coordinator tells the agents, so ranks that meet have one number,
+// in whatever process and after whatever has failed there.
+TEST_CASE_METHOD(WorkersFixture, "who joins is told how often all ranks have met", "[workers]") {
+  join(a, 4);
+  CHECK(a.last<WorkerTopology>()->generation == 0);
+  server->fence_release({0, ""});
+  a.channel->close();  // after the meeting: its process may have been replaced
+  settle(200ms);
+  join(b, 4);
+  CHECK(b.last<WorkerTopology>()->generation == 1);
+  b.channel->send(WorkerLeave{}, 1);
+  settle();
+  join(c, 4);
+  CHECK(c.last<WorkerTopology>()->generation == 1);
+}
+
+TEST_CASE_METHOD(WorkersFixture, "who has left a meeting before it came about joins no more",
+                 "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  a.channel->send(FenceEnter{0, {4}, ""}, 1);
+  a.channel->close();  // its hvd::init has failed
+  settle(200ms);
+  CHECK(b.last<PeerLost>()->rank == 4);
+  join(c, 4);
+  REQUIRE(c.last<Refuse>());
+  CHECK(c.last<Refuse>()->code == Errc::aborted);
+  CHECK(c.last<Refuse>()->reason.starts_with("rank 4 has left hvd::init() before all ranks had"));
+  // It had entered, and the release was on its way: then it may come to the next meeting.
+  server->fence_release({0, ""});
+  Worker d;
+  join(d, 4);
+  REQUIRE(d.last<WorkerTopology>());
+  CHECK(d.last<WorkerTopology>()->generation == 1);
+}
+
 TEST_CASE_METHOD(WorkersFixture, "a fence does not wait for a rank that has ended", "[workers]") {
   join(a, 4);
   up.clear();
@@ -306,6 +342,7 @@ TEST_CASE_METHOD(WorkersFixture, "a worker that speaks nonsense is let go", "[wo
   join(a, 4);
   join(b, 5);
   SECTION("another epoch") { a.channel->send(FenceEnter{0, {4}, ""}, 2); }
+  SECTION("a goodbye of another epoch") { a.channel->send(WorkerLeave{}, 2); }
   SECTION("another's rank") { a.channel->send(FenceEnter{0, {5}, ""}, 1); }
   SECTION("too many operations") {
     WorkerStall stall;
@@ -324,6 +361,7 @@ TEST_CASE_METHOD(WorkersFixture, "a worker that speaks nonsense is let go", "[wo
   settle();
   CHECK(a.closed);
   CHECK(b.last<PeerLost>()->rank == 4);
+  CHECK_FALSE(b.last<PeerLost>()->clean);
 }
 
 TEST_CASE_METHOD(WorkersFixture, "a rank tells its own timeline", "[workers]") {

@@ -235,6 +235,7 @@ class MiniJob {
       connection.rank = take<WorkerJoin>(frame).rank;
       connection.joined = true;
       WorkerTopology topology = one_host(connection.rank, static_cast<std::uint32_t>(size_));
+      topology.generation = static_cast<std::uint32_t>(blobs.size());
       if (hosts > 1) {
         topology.local_rank = 0;
         topology.local_size = 1;

@@ -175,6 +175,26 @@ TEST_CASE("who did its part may leave: the slow rank's last collective succeeds"
   }));
 }
 
+TEST_CASE("an init that fails once all have met leaves nothing to the next one", "[api]") {
+  MiniJob job(3);
+  job.environment["HVD_COLLECTIVE_TIMEOUT"] = "5";
+  check_all_ok(job.run([](int rank) {
+    hvd::InitOptions wrong;
+    wrong.process_sets = {{"wrong", {0, rank == 1 ? 2 : 1}}};
+    for (int life = 0; life < 3; ++life) {
+      expect(contains(error_of([&] { hvd::init(wrong); }), "hvd::init(): "), "no error");
+      expect(!hvd::is_initialized(), "initialized all the same");
+      hvd::init();
+      allreduce_ones(3);
+      allreduce_ones(200'000);
+      hvd::barrier();
+      hvd::shutdown();
+    }
+    return std::string();
+  }));
+  CHECK(job.blobs.size() == 6);
+}
+
 TEST_CASE("who exits right after the last collective harms nobody", "[api]") {
   for (int round = 0; round < 10; ++round) {
     check_all_ok(MiniJob(3).run([](int rank) {

@@ -88,7 +88,9 @@ struct InitOptions {
 
 // Joins the job of the launcher that started this process; returns when all ranks have. Without a
 // launcher this is rank 0 of 1; a line on stderr warns when the environment shows another
-// launcher's ranks. A second call without shutdown() between does nothing.
+// launcher's ranks. A second call without shutdown() between does nothing. One that throws while
+// ranks meet has failed for all of them, and each later one throws Error(unavailable); one that
+// throws once all have met, for the process sets say, may be repeated by all.
 HVD_EXPORT void init(const InitOptions& options = {});
 
 // Finishes what was submitted and leaves the job. The other ranks' later collectives fail. May be
