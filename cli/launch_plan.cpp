@@ -180,7 +180,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   if (options.timeout) spec.timeout = *options.timeout;
   const StallTimes stall = stall_times(spec.env);
   // The ranks themselves give up after that time; a moment later it is said here who was missing.
-  spec.init_timeout = stall.init + std::chrono::seconds(5);
+  spec.init_timeout = stall.init + JobSpec::kAfterInitTimeout;
   spec.stall_warning = stall.warning;
   spec.stall_shutdown = stall.shutdown;
   spec.events = !options.events_file.empty();

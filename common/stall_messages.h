@@ -33,6 +33,9 @@ struct StallReport {
   std::string last_submitted;          // empty: nothing yet
   std::uint64_t submitted = 0;
   bool joined = false;  // waits in hvd::join, and is missing from no operation of all ranks
+  // Waits in hvd::init for the others, and there for connections to these ranks, if to any.
+  bool meeting = false;
+  std::vector<std::uint32_t> unconnected{};
   template <class V>
   void visit(V& v) {
     v(pending);
@@ -40,6 +43,8 @@ struct StallReport {
     v(last_submitted);
     v(submitted);
     v(joined);
+    v(meeting);
+    v(unconnected);
   }
 };
 
@@ -51,6 +56,7 @@ inline std::size_t ranks_in(const StallReport& report) {
 
 inline bool within_limits(const StallReport& report) {
   return ranks_in(report) <= limits::kMaxPendingRanks &&
+         report.unconnected.size() <= limits::kMaxPendingRanks &&
          report.pending.size() <= limits::kMaxPendingTensors &&
          report.pending.size() <= report.pending_count &&
          report.last_submitted.size() <= limits::kMaxTensorName &&

@@ -1,6 +1,7 @@
 #include "coordinator/first_cause.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 // How long a rank whose line has ended may take to end itself, before another is blamed.
 constexpr std::chrono::milliseconds kPatience{1'000};
+// How long until all hosts have told who holds an init up; another question may be under way.
+constexpr std::chrono::milliseconds kExplanation = 2 * limits::kSurveyAnswer;
 
 bool is_success(ExitKind kind, std::uint32_t value) {
   return kind == ExitKind::exited && value == 0;
@@ -38,6 +41,7 @@ std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value) {
 }
 
 std::string who_never_joined(const InitWatch& init) {
+  assert(!init.missing().empty());
   return "rank " + rank_ranges(init.missing(), limits::kMaxNamedRanges) + " never reached " +
          init.call();
 }
@@ -54,7 +58,28 @@ void FirstCause::trouble(std::uint32_t rank, Errc code, std::string text, const 
   if (!ranks_[rank].trouble.empty()) return;  // what came later came of it
   ranks_[rank].code = code;
   ranks_[rank].trouble = std::move(text);
-  if (init != nullptr && code == Errc::timeout) ranks_[rank].missing = who_never_joined(*init);
+  if (init == nullptr) return;
+  // Once one has given up, its connections end, and others fail for that.
+  if (init->missing().empty() && (code == Errc::timeout || wants_explanation())) {
+    ranks_[rank].unexplained = true;
+    ++unexplained_;
+  } else if (code == Errc::timeout && !init->missing().empty()) {
+    ranks_[rank].missing = who_never_joined(*init);
+  }
+}
+
+std::optional<JobEnded> FirstCause::init_explained(const std::string& who) {
+  if (std::exchange(unexplained_, 0) == 0) return std::nullopt;
+  for (Rank& rank : ranks_)
+    if (std::exchange(rank.unexplained, false)) rank.missing = who;
+  if (!suspicion_ || ranks_[suspicion_->rank].missing.empty()) return std::nullopt;
+  suspicion_.reset();
+  return never_joined(who);
+}
+
+void FirstCause::init_opened() {
+  if (std::exchange(unexplained_, 0) == 0) return;
+  for (Rank& rank : ranks_) rank.unexplained = false;
 }
 
 void FirstCause::ended(const RankExited& end) {
@@ -108,10 +133,18 @@ std::optional<JobEnded> FirstCause::judge(std::uint32_t rank, const Membership& 
     return verdict;
   }
   if (!end.missing.empty()) return never_joined(end.missing);
+  const bool is_asked = suspicion_ && ranks_[suspicion_->rank].unexplained;
+  if (end.unexplained) {
+    if (is_asked) return std::nullopt;
+    suspicion_ = blame(rank, members);
+    decide_at_ = now + kExplanation;
+    return std::nullopt;
+  }
   if (end.code != Errc::peer_lost) {
     suspicion_.reset();
     return blame(rank, members);
   }
+  if (is_asked) return std::nullopt;
   // It failed for lack of another. Who ended with 0 before it is that other.
   if (first_well_) {
     JobEnded verdict = blame(*first_well_, members);
@@ -144,6 +177,7 @@ std::optional<TimePoint> FirstCause::next_deadline() const {
 
 JobEnded FirstCause::missed_in_init(std::uint32_t rank, const Membership& members,
                                     const InitWatch& init) const {
+  assert(!init.waiting().empty());
   JobEnded verdict = blame(rank, members);
   verdict.cause = EndCause::early_exit;
   verdict.exit_code = exit_code::kEarlyExit;

@@ -20,8 +20,15 @@ class FirstCause {
   FirstCause() = default;
   explicit FirstCause(std::uint32_t ranks) : ranks_(ranks) {}
 
-  // A collective of the rank failed, or the init that is watched, where others are missing.
+  // A collective of the rank failed, or the init that is watched. Where that has no missing ranks,
+  // and the rank's time is over, who holds it up is not known yet: init_explained() tells.
   void trouble(std::uint32_t rank, Errc code, std::string text, const InitWatch* init = nullptr);
+  // True: somebody wants to know it.
+  bool wants_explanation() const { return unexplained_ > 0; }
+  // "rank 2 hangs in hvd::init": the verdict, where a rank has ended for that.
+  std::optional<JobEnded> init_explained(const std::string& who);
+  // An init after that one has ended well: nobody wants to know it any more.
+  void init_opened();
   const std::string& trouble_of(std::uint32_t rank) const { return ranks_[rank].trouble; }
   // The rank's process is gone; to be called once for each, in the order of their ends.
   void ended(const RankExited& end);
@@ -56,12 +63,14 @@ class FirstCause {
     std::string detail;
     Errc code{};  // of its trouble
     std::string trouble;
-    std::string missing;  // who was, in its init, at that moment
+    std::string missing;       // who was, in its init, at that moment
+    bool unexplained = false;  // it gave up in an init, and nobody was missing
   };
 
   JobEnded blame(std::uint32_t rank, const Membership& members) const;
 
   std::vector<Rank> ranks_;
+  std::uint32_t unexplained_ = 0;            // how many of them are
   std::optional<std::uint32_t> first_well_;  // the first rank that ended with 0
   std::optional<JobEnded> suspicion_;        // unless somebody better turns up
   TimePoint decide_at_{};
@@ -69,7 +78,7 @@ class FirstCause {
 
 // The verdict on ranks for which others wait in vain.
 JobEnded never_joined(std::string who);
-// Those that are missing now: "rank 2 never reached hvd::init".
+// Those that are missing now, and there are some: "rank 2 never reached hvd::init".
 std::string who_never_joined(const InitWatch& init);
 
 // What hvdrun returns for a rank that ended so.

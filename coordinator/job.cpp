@@ -27,7 +27,8 @@ Job::Job(JobSpec spec, TimePoint now)
       membership_(spec_.hosts),
       hosts_(spec_.hosts.size()),
       init_watch_("hvd::init", earlier_limit(spec_.init_timeout, spec_.stall_shutdown),
-                  spec_.stall_warning),
+                  spec_.stall_warning,
+                  std::max(spec_.init_timeout - JobSpec::kAfterInitTimeout, {})),
       // Horovod's members have a time-out of their own, which the user sets.
       horovod_watch_("hvd.init", spec_.stall_shutdown, spec_.stall_warning),
       stall_inspector_(spec_.stall_warning, spec_.stall_shutdown),
@@ -38,6 +39,7 @@ Job::Job(JobSpec spec, TimePoint now)
       deadline_(now + spec_.start_timeout) {
   membership_.assign(spec_.np);
   fence_ = Fence(membership_.size());
+  meeting_ = InitMeeting(membership_.size());
   for (const std::uint32_t host : membership_.hosts_used()) hosts_[host].needed = true;
 }
 
@@ -64,7 +66,7 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
     case MessageType::rank_exited:
       return on_rank_exited(host, frame, now);
     case MessageType::ranks_joined:
-      return on_ranks_joined(host, frame);
+      return on_ranks_joined(host, frame, now);
     case MessageType::rank_left:
       return on_rank_left(host, frame, now);
     case MessageType::rank_trouble:
@@ -101,12 +103,15 @@ Errc Job::on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now) 
   if (membership_.ranks()[message.rank].state == RankState::exited) return Errc::malformed;
   causes_.ended(message);
   set_state(message.rank, RankState::exited);
+  fence_.withdraw(message.rank);
+  meeting_.left(message.rank);
+  watch_init(now);
   if (state_ == JobState::running && !message.after_kill)
     if (auto verdict = causes_.judge(message.rank, membership_, now))
       fail(std::move(*verdict), now);
-  fail_fence_if_hopeless(now);
+  fail_init_if_hopeless(now);
   fail_gathering_if_hopeless(now);
-  end_if_done();
+  end_if_done(now);
   return Errc::ok;
 }
 
@@ -135,17 +140,24 @@ Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now)
   if (message.text.size() > limits::kMaxTrouble) message.text.resize(limits::kMaxTrouble);
   if (message.gives_up) tell_peers_given_up(message);
   causes_.trouble(message.rank, message.code, std::move(message.text), init_of(message.rank, now));
+  if (causes_.wants_explanation()) {
+    doubt_.cause = true;
+    look_into_stalls(now);
+  }
   return Errc::ok;
 }
 
-Errc Job::on_ranks_joined(std::uint32_t host, const Frame& frame) {
+Errc Job::on_ranks_joined(std::uint32_t host, const Frame& frame, TimePoint now) {
   RanksJoined message;
   if (decode(frame.payload, message)) return Errc::malformed;
   for (const std::uint32_t rank : message.ranks) {
     if (!membership_.owns(host, rank)) return Errc::malformed;
     given_up_.clear();  // of a job within the job, which has ended
     set_state(rank, RankState::joined);
+    meeting_.came(rank);
   }
+  watch_init(now);
+  if (state_ == JobState::running) fail_init_if_hopeless(now);
   if (membership_.joined() == membership_.size()) send_progress();
   return Errc::ok;
 }
@@ -156,7 +168,8 @@ Errc Job::on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now) {
     return Errc::malformed;
   set_state(message.rank, RankState::left);
   fence_.withdraw(message.rank);
-  watch_fence(now);
+  meeting_.left(message.rank);
+  watch_init(now);
   // Clean leaves stay on their host: told to everybody they would cost ranks x hosts messages.
   if (!message.clean && state_ == JobState::running)
     tell_peers_lost(message.rank, "its process is gone");
@@ -179,39 +192,6 @@ void Job::tell_peers_given_up(const RankTrouble& trouble) {
   const std::uint32_t own_host = membership_.ranks()[trouble.rank].place.host;
   for (std::uint32_t host = 0; host < hosts_.size(); ++host)
     if (host != own_host && hosts_[host].ready && !hosts_[host].lost) to_agent(host, message);
-}
-
-Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) {
-  FenceEnter message;
-  if (decode(frame.payload, message)) return Errc::malformed;
-  for (const std::uint32_t rank : message.ranks)
-    if (!membership_.owns(host, rank)) return Errc::malformed;
-  Errc fault = Errc::ok;
-  const auto release = fence_.enter(message, fault);
-  if (fault != Errc::ok) return fault;
-  if (release) {
-    to_agents(*release);
-  } else {
-    fail_fence_if_hopeless(now);
-  }
-  watch_fence(now);
-  return Errc::ok;
-}
-
-void Job::fail_fence_if_hopeless(TimePoint now) {
-  if (fence_.count() == 0 || membership_.exited() == 0 || state_ == JobState::ended) return;
-  const auto& ranks = membership_.ranks();
-  const auto gone = std::find_if(ranks.begin(), ranks.end(), [this](const RankRecord& record) {
-    return record.state == RankState::exited && !fence_.is_inside(record.place.rank);
-  });
-  if (gone == ranks.end()) return;
-  // Who fails exits with an error; who just ends is as much to blame, and nobody would say so.
-  if (state_ == JobState::running && causes_.ended_well(gone->place.rank))
-    fail(causes_.missed_in_init(gone->place.rank, membership_, init_watch(now)), now);
-  to_agents(FenceFailed{fence_.number(), "rank " + std::to_string(gone->place.rank) +
-                                             " ended before it called hvd::init()"});
-  fence_.withdraw_all();
-  watch_fence(now);
 }
 
 Errc Job::on_store_put(std::uint32_t host, const Frame& frame) {
@@ -263,7 +243,7 @@ void Job::agent_lost(std::uint32_t host, const std::string& why, TimePoint now) 
     causes_.lost(rank);
     if (membership_.ranks()[rank].state != RankState::exited) set_state(rank, RankState::exited);
   }
-  end_if_done();
+  end_if_done(now);
 }
 
 Errc Job::driver_frame(const Frame& frame, TimePoint now) {
@@ -302,26 +282,29 @@ void Job::abort(std::uint32_t signal, TimePoint now) {
   verdict.exit_code = exit_code::kSignalBase + signal;
   verdict.value = signal;
   fail(std::move(verdict), now);
-  end_if_done();
+  end_if_done(now);
 }
 
 void Job::fail(JobEnded verdict, TimePoint now) {
   if (state_ == JobState::ending || state_ == JobState::ended) return;
   verdict_ = std::move(verdict);
-  verdict_.after_ms = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(now - launched_at_).count());
+  verdict_.after_ms = ms_since_launch(now);
   state_ = JobState::ending;
   deadline_ = now + std::chrono::milliseconds(total_wait_ms(spec_.ladder)) + kEndingSlack;
   if (launched_) to_agents(KillRanks{spec_.ladder});
 }
 
-void Job::end_if_done() {
+void Job::end_if_done(TimePoint now) {
   if (state_ == JobState::waiting || state_ == JobState::ended) return;
   if (launched_ && membership_.exited() < membership_.size()) return;
   if (state_ == JobState::running) {
     // With nobody left to wait for, a suspicion is a verdict.
-    if (auto verdict = causes_.tick(TimePoint::max())) {
+    std::optional<JobEnded> verdict;
+    if (!known_links_.empty()) verdict = causes_.init_explained(known_links_);
+    if (!verdict) verdict = causes_.tick(TimePoint::max());
+    if (verdict) {
       verdict_ = std::move(*verdict);
+      verdict_.after_ms = ms_since_launch(now);
     } else {
       verdict_.cause = EndCause::success;
     }
@@ -346,6 +329,7 @@ std::optional<TimePoint> Job::next_deadline() const {
     if (starts_ranks()) earlier(deadline_);
     earlier(causes_.next_deadline());
     earlier(init_watch_.next_deadline());
+    if (membership_.exited() > 0) earlier(meeting_.next_deadline());
     earlier(horovod_watch_.next_deadline());
     earlier(survey_.is_open() ? survey_.next_deadline() : stall_inspector_.next_deadline());
     if (spec_.timeout.count() > 0) earlier(launched_at_ + spec_.timeout);
@@ -386,6 +370,7 @@ void Job::tick(TimePoint now) {
   send_answers(answers);
   if (state_ == JobState::running) {
     if (auto verdict = causes_.tick(now)) fail(std::move(*verdict), now);
+    fail_init_if_hopeless(now);
     tick_init_watch(init_watch(now), now);
     tick_init_watch(horovod_watch_, now);
     look_into_stalls(now);
@@ -397,7 +382,7 @@ void Job::tick(TimePoint now) {
       verdict.exit_code = exit_code::kTimeout;
       fail(std::move(verdict), now);
     }
-    return end_if_done();
+    return end_if_done(now);
   }
   if (now < deadline_) return;
   if (state_ == JobState::waiting) {
@@ -409,7 +394,7 @@ void Job::tick(TimePoint now) {
       membership_.set_state(record.place.rank, RankState::exited);
     }
   }
-  end_if_done();
+  end_if_done(now);
 }
 
 }  // namespace hvdrun

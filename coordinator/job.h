@@ -20,6 +20,7 @@
 #include "coordinator/fence.h"
 #include "coordinator/first_cause.h"
 #include "coordinator/host_checks.h"
+#include "coordinator/init_meeting.h"
 #include "coordinator/init_watch.h"
 #include "coordinator/job_spec.h"
 #include "coordinator/membership.h"
@@ -90,7 +91,7 @@ class Job {
   Errc on_launch_checked(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_started(std::uint32_t host, const Frame& frame);
   Errc on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now);
-  Errc on_ranks_joined(std::uint32_t host, const Frame& frame);
+  Errc on_ranks_joined(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_stalled(std::uint32_t host, const Frame& frame, TimePoint now);
@@ -108,19 +109,25 @@ class Job {
   void fail(JobEnded verdict, TimePoint now);
   void fail_start(TimePoint now);
   void abort(std::uint32_t signal, TimePoint now);
-  void end_if_done();
-  void fail_fence_if_hopeless(TimePoint now);
+  void end_if_done(TimePoint now);
+  std::uint64_t ms_since_launch(TimePoint now) const {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - launched_at_).count());
+  }
+  void fail_init_if_hopeless(TimePoint now);
   void fail_gathering_if_hopeless(TimePoint now);
-  void watch_fence(TimePoint now);
+  void watch_init(TimePoint now);
   InitWatch& init_watch(TimePoint now);
   void tick_init_watch(InitWatch& watch, TimePoint now);
   const InitWatch* init_of(std::uint32_t rank, TimePoint now);
-  // Asks the hosts what their ranks do; `init` waits for some of them, or (none) operations do.
-  void open_survey(const InitWatch* init, TimePoint now);
+  // Asks the hosts what their ranks do, and why that is asked.
+  enum class SurveyFor : std::uint8_t { stall, missing_in_init, hang_in_init };
+  void open_survey(SurveyFor reason, TimePoint now);
   // Says what a survey has found, and begins the next.
   void look_into_stalls(TimePoint now);
   void judge_stall(const SurveyedRanks& ranks, TimePoint now);
   void describe_missing(const InitWatch& init, const SurveyedRanks& ranks, TimePoint now);
+  void judge_init(const SurveyedRanks& ranks, TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
   // An agent may wait for a file system that does not answer, and say no word more.
   bool starts_ranks() const { return membership_.count(RankState::assigned) > 0; }
@@ -150,6 +157,7 @@ class Job {
   Membership membership_;
   Store store_;
   Fence fence_;
+  InitMeeting meeting_;  // of which the fence is the end
   std::vector<Host> hosts_;
   std::size_t hosts_ready_ = 0;
   std::vector<Action> actions_;
@@ -158,8 +166,18 @@ class Job {
   InitWatch horovod_watch_;
   StallInspector stall_inspector_;
   RankSurvey survey_;
-  const InitWatch* surveyed_init_ = nullptr;  // what the survey is for; none: operations that wait
-  std::string own_address_ = "127.0.0.1";     // until somebody has come from elsewhere
+  SurveyFor survey_for_ = SurveyFor::stall;
+  const InitWatch* surveyed_init_ = nullptr;  // whose missing ranks it is for
+  struct InitDoubt {
+    std::optional<TimePoint> warning;  // since when one is to be said
+    bool ahead = false;                // ranks whose own time will be over
+    bool cause = false;                // ranks whose own time was over
+    bool end = false;                  // the time is over
+    bool any() const { return warning || ahead || cause || end; }
+  };
+  InitDoubt doubt_;                        // all have come to hvd::init, which does not get on
+  std::string known_links_;                // that this init lacked when somebody last looked
+  std::string own_address_ = "127.0.0.1";  // until somebody has come from elsewhere
   JobState state_ = JobState::waiting;
   bool launched_ = false;
   std::set<std::uint32_t> given_up_;  // process sets; the hosts have been told

@@ -42,7 +42,7 @@ Errc Job::on_launch_checked(std::uint32_t host, const Frame& frame, TimePoint no
   if (state_ != JobState::waiting || !checks_.all_answered()) return Errc::ok;
   if (auto verdict = checks_.verdict(membership_.hosts())) {
     fail(std::move(*verdict), now);
-    end_if_done();
+    end_if_done(now);
   } else {
     launch(now);
   }

@@ -29,8 +29,11 @@ struct JobSpec {
   std::chrono::milliseconds start_timeout{};
   KillSteps ladder;
   std::chrono::milliseconds lease{};
-  std::chrono::milliseconds timeout{};         // of the whole job; 0: none
-  std::chrono::milliseconds init_timeout{};    // some ranks in hvd::init, others not; 0: none
+  std::chrono::milliseconds timeout{};  // of the whole job; 0: none
+  // How long some ranks may be in hvd::init and others not: the ranks' own time, which is over
+  // before, and this. 0: no limit.
+  static constexpr std::chrono::milliseconds kAfterInitTimeout{5'000};
+  std::chrono::milliseconds init_timeout{};
   std::chrono::milliseconds stall_warning{};   // of operations that wait for ranks; 0: never
   std::chrono::milliseconds stall_shutdown{};  // when that, or an init, ends the job; 0: never
   bool events = false;                         // tell the driver every change of a rank's state

@@ -9,11 +9,6 @@
 namespace hvdrun {
 namespace {
 
-std::string rank_on_host(std::uint32_t rank, const Membership& members) {
-  return "rank " + std::to_string(rank) + " on " +
-         members.hosts()[members.ranks()[rank].place.host].name;
-}
-
 std::string seconds_of(const Stall& stall) { return std::to_string(stall.age_ms / 1000) + " s"; }
 
 const RankPicture* picture_of(std::uint32_t rank, const SurveyedRanks& ranks) {
@@ -124,6 +119,11 @@ std::vector<std::string> stall_lines(const Stall& stall, const SurveyedRanks& ra
 }
 
 }  // namespace
+
+std::string rank_on_host(std::uint32_t rank, const Membership& members) {
+  return "rank " + std::to_string(rank) + " on " +
+         members.hosts()[members.ranks()[rank].place.host].name;
+}
 
 std::vector<std::string> missing_lines(const std::vector<std::uint32_t>& missing,
                                        const SurveyedRanks& ranks, const Membership& members) {

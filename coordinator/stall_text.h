@@ -14,6 +14,8 @@ namespace hvdrun {
 // A text names so many ranks; the others are counted.
 inline constexpr std::size_t kNamedRanks = 8;
 
+std::string rank_on_host(std::uint32_t rank, const Membership& members);
+
 // "  rank 3 on gpu2 (pid 4711, python3): stopped in do_signal_stop": what the processes of the
 // first of them do, a line for the kernel's stack where it is shown, and how many there are
 // besides.

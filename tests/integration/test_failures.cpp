@@ -1,3 +1,4 @@
+#include <regex>
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -86,7 +87,9 @@ TEST_CASE("a rank that ends before hvd::init is named, and nobody waits for it",
   CHECK(result.exit_code == 81);
   CHECK(result.err.find("rank 1 on localhost (pid ") != std::string::npos);
   CHECK(result.err.find("but others still needed it") != std::string::npos);
-  CHECK(result.err.find("waited for in hvd::init by rank ") != std::string::npos);
+  // On a slow machine one of them may come too late to be told of.
+  CHECK(std::regex_search(result.err,
+                          std::regex("because waited for in hvd::init by rank (0|2|0, 2)\n")));
   CHECK(result.time < 5s);
 }
 
@@ -99,7 +102,8 @@ TEST_CASE("a rank that leaves while others need it is an error for them", "[fail
     REQUIRE(result.exit_code == 81);
     CHECK(result.err.find("hvdrun: rank 1 on localhost (pid ") != std::string::npos);
     CHECK(result.err.find("exited with code 0 after ") != std::string::npos);
-    CHECK(result.err.find("because rank ") != std::string::npos);
+    // With what that rank said.
+    CHECK(std::regex_search(result.err, std::regex("because rank [02]: \\S.*rank 1 ")));
     CHECK(result.time < 5s);
   }
 }

@@ -141,6 +141,9 @@ void cut_pictures(std::vector<RankPicture>& ranks, std::size_t bytes) {
   const std::size_t share = bytes / ranks.size() / 2;
   for (RankPicture& rank : ranks) {
     if (rank.stack.size() > share) rank.stack.resize(share);
+    auto& unconnected = rank.report.unconnected;
+    if (unconnected.size() > share / sizeof unconnected[0])
+      unconnected.resize(share / sizeof unconnected[0]);
     auto& pending = rank.report.pending;
     const auto size_of = [](const PendingTensor& tensor) {
       return tensor.name.size() + tensor.ranks.size() * sizeof(std::uint32_t);

@@ -22,9 +22,9 @@ std::string piece_key(std::uint32_t generation, std::size_t piece) {
 }
 
 [[noreturn]] void has_not_come(std::size_t host, std::size_t hosts) {
-  throw hvd::Error(ErrorCode::timeout, "the ranks of host " + std::to_string(host) + " of " +
+  throw hvd::Error(ErrorCode::timeout, "not all ranks of host " + std::to_string(host) + " of " +
                                            std::to_string(hosts) +
-                                           " (counted from 0) have not called hvd::init()");
+                                           " (counted from 0) arrived in time");
 }
 
 AddressBook collect(BookStore& store, std::uint32_t generation, std::size_t hosts,
@@ -50,8 +50,8 @@ AddressBook fetch(BookStore& store, std::uint32_t generation, std::size_t hosts)
   std::optional<std::string> text = store.get(piece_key(generation, 0), true);
   if (!text) {
     if (!store.get(key_of(generation, 0), false)) has_not_come(0, hosts);
-    throw hvd::Error(ErrorCode::timeout, "not all of the " + std::to_string(hosts) +
-                                             " hosts' ranks have called hvd::init()");
+    throw hvd::Error(ErrorCode::timeout,
+                     "not all ranks of the " + std::to_string(hosts) + " hosts arrived in time");
   }
   std::size_t pieces = 0;
   std::from_chars(text->data(), text->data() + text->size(), pieces);

@@ -191,6 +191,9 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
                const EnvironmentLookup& lookup) {
   line_ = std::make_unique<AgentLine>(environment, deadline);
   AgentLine& line = *line_;
+  const auto progress = std::make_shared<InitProgress>();
+  const auto tell_progress = [progress] { return progress->report(); };
+  line.set_events({{}, {}, tell_progress});
   const WorkerTopology& topology = line.topology();
   const std::uint32_t generation = topology.generation;
   place_ = place_of(topology);
@@ -202,18 +205,20 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   std::vector<PeerLost> early;  // touched by one event at a time, until there are none any more
   bool have_met = false;
   try {
-    communicator = connect(line, generation, share, deadline);
+    communicator = connect(line, generation, share, deadline, *progress);
     // Who does not come is told by the fence, so what the ranks agree on comes after it. Who dies
     // meanwhile must not be waited for.
-    gpu_id =
-        world_id_of(line.fence(make_world_id(gpu, place_.rank, place_.size, lookup), deadline));
+    std::string id = make_world_id(gpu, place_.rank, place_.size, lookup);
+    progress->waits();
+    gpu_id = world_id_of(line.fence(std::move(id), deadline));
     have_met = true;
     line.set_events(
         {[&early, agreeing = communicator.get()](const PeerLost& lost) {
            if (!lost.clean) agreeing->abort(peer_lost_error(lost));
            early.push_back(lost);
          },
-         [agreeing = communicator.get()](const hvd::Error& error) { agreeing->abort(error); }});
+         [agreeing = communicator.get()](const hvd::Error& error) { agreeing->abort(error); },
+         tell_progress});
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentLine::Deadline::clock::now());
     agree_on_gpus(gpu, *communicator, std::max(left, std::chrono::milliseconds(0)));
@@ -270,7 +275,8 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
 
 // That of this host's ranks, and with it that of all.
 std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t generation,
-                                           const CoreShare& share, AgentLine::Deadline deadline) {
+                                           const CoreShare& share, AgentLine::Deadline deadline,
+                                           InitProgress& progress) {
   const WorkerTopology& topology = line.topology();
   host_counts_ = {static_cast<std::size_t>(place_.size)};
   if (place_.size == 1) return make_self_communicator();
@@ -296,7 +302,11 @@ std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t genera
         std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), shm);
   }
   if (place_.local_size == place_.size) return local;
-  return join_hosts(line, std::move(local), generation, deadline, host_counts_);
+  progress.waits();
+  auto all =
+      join_hosts(line, std::move(local), generation, deadline, host_counts_, progress.links());
+  progress.works();
+  return all;
 }
 
 bool Job::is_homogeneous() const {

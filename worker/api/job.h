@@ -10,6 +10,7 @@
 #include <hvd/hvd.h>
 
 #include "worker/api/connect_set.h"
+#include "worker/api/init_progress.h"
 #include "worker/api/process_sets.h"
 #include "worker/api/select_gpu.h"
 #include "worker/client/agent_line.h"
@@ -64,7 +65,8 @@ class Job {
   void record_timeline(const EnvironmentLookup& lookup, std::uint32_t generation);
   StallReport stall_report();
   std::unique_ptr<Communicator> connect(AgentLine& line, std::uint32_t generation,
-                                        const CoreShare& share, AgentLine::Deadline deadline);
+                                        const CoreShare& share, AgentLine::Deadline deadline,
+                                        InitProgress& progress);
 
   JobPlace place_;
   bool may_start_timeline_ = false;

@@ -123,7 +123,8 @@ class Finder {
 
 std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCommunicator> local,
                                          std::uint32_t generation, AgentLine::Deadline deadline,
-                                         std::vector<std::size_t>& host_counts) {
+                                         std::vector<std::size_t>& host_counts,
+                                         std::shared_ptr<AwaitedLinks> awaited) {
   const WorkerTopology& place = line.topology();
   if (place.address.empty())
     throw hvd::Error(ErrorCode::unavailable,
@@ -132,7 +133,9 @@ std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCo
                                                           place.data_key,
                                                           place.address,
                                                           {place.first_port, place.last_port},
-                                                          place.encrypt_data});
+                                                          place.encrypt_data,
+                                                          {},
+                                                          std::move(awaited)});
   const Places places = Finder(line, *local, generation, deadline).find(links->endpoint());
   host_counts = places.counts;
   HostLayout layout(places.counts);

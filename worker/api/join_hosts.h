@@ -7,15 +7,17 @@
 #include <vector>
 
 #include "worker/client/agent_line.h"
+#include "worker/comm/awaited_links.h"
 #include "worker/comm/communicator.h"
 
 namespace hvdrun {
 
 // Every rank listens; the first of each host tells its ranks' addresses by the job's store, and
 // reads those of all (address_book.h). `local` is that of this host's ranks. `host_counts` becomes
-// how many ranks each host has. Throws hvd::Error.
+// how many ranks each host has; `awaited` has what connections are waited for. Throws hvd::Error.
 std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCommunicator> local,
                                          std::uint32_t generation, AgentLine::Deadline deadline,
-                                         std::vector<std::size_t>& host_counts);
+                                         std::vector<std::size_t>& host_counts,
+                                         std::shared_ptr<AwaitedLinks> awaited);
 
 }  // namespace hvdrun

@@ -98,6 +98,8 @@ void Session::stall(std::uint64_t request, StallReport report) {
     report.pending.front().ranks.clear();
   while (ranks_in(report) > limits::kMaxPendingRanks) report.pending.pop_back();
   cut(report.last_submitted);
+  if (report.unconnected.size() > limits::kMaxPendingRanks)
+    report.unconnected.resize(limits::kMaxPendingRanks);
   send(WorkerStall{request, std::move(report)});
 }
 

@@ -100,6 +100,8 @@ void LinkSet::connect(const std::vector<std::size_t>& ranks) {
   if (!misses(ranks)) return;
   connecting_to_ = ranks;
   for (const std::size_t rank : ranks)
+    if (!links_[rank] && options_.awaited) options_.awaited->add(rank);
+  for (const std::size_t rank : ranks)
     if (!links_[rank] && rank > options_.identity.rank) start_connecting(rank);
   while (misses(ranks)) {
     accept_all();
@@ -239,6 +241,7 @@ void LinkSet::adopt(Pending& pending) {
   if (!channel) channel = std::make_unique<LinkChannel>(std::move(pending.socket));
   links_[rank] = std::make_unique<Link>(std::move(channel), rank);
   connected_.push_back(links_[rank].get());
+  if (options_.awaited) options_.awaited->made(rank);
 }
 
 }  // namespace hvdrun

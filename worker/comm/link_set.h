@@ -20,6 +20,7 @@
 #include "common/mutex.h"
 #include "common/port_range.h"
 #include "common/unique_fd.h"
+#include "worker/comm/awaited_links.h"
 #include "worker/comm/communicator.h"
 #include "worker/comm/host_layout.h"
 #include "worker/comm/link.h"
@@ -39,6 +40,7 @@ class LinkSet {
     bool encrypt = false;
     // What words call the ranks; none: 0, 1, 2 and so on.
     std::vector<std::size_t> names{};
+    std::shared_ptr<AwaitedLinks> awaited{};  // is told, if there
   };
 
   // Listens at a port of its own. Throws hvd::Error(unavailable).

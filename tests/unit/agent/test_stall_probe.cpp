@@ -48,17 +48,20 @@ TEST_CASE("pictures are cut to what a frame takes, each rank alike", "[stall]") 
     rank.stack = std::string(100, 's');
     for (int i = 0; i < 10; ++i) rank.report.pending.push_back({std::string(10, 't'), 1});
     rank.report.pending_count = 10;
+    rank.report.unconnected.resize(20);
   }
   auto enough = ranks;
   cut_pictures(enough, 4 * 200);
   CHECK(enough[3].stack.size() == 100);
   CHECK(enough[3].report.pending.size() == 10);
+  CHECK(enough[3].report.unconnected.size() == 20);
   auto half = ranks;
   cut_pictures(half, 4 * 100);
   for (const RankPicture& rank : half) {
     CHECK(rank.stack.size() == 50);
     CHECK(rank.report.pending.size() == 5);
     CHECK(rank.report.pending_count == 10);
+    CHECK(rank.report.unconnected.size() == 50 / sizeof(std::uint32_t));
   }
   cut_pictures(ranks, 1);
   CHECK(ranks[0].stack.empty());

@@ -109,6 +109,8 @@ TEST_CASE("what the engine waits for is cut to the limits", "[client]") {
   report.pending_count = 3;  // fewer than there are
   report.last_submitted = std::string(1000, 'l');
   report.submitted = 9;
+  report.meeting = true;
+  report.unconnected.resize(limits::kMaxPendingRanks + 1, 4);
   session.stall(0, report);
   const auto told = only<WorkerStall>(session.take_output());
   CHECK(told.request == 0);
@@ -119,6 +121,8 @@ TEST_CASE("what the engine waits for is cut to the limits", "[client]") {
   CHECK(told.report.pending_count == limits::kMaxPendingTensors + 4);
   CHECK(told.report.last_submitted == std::string(limits::kMaxTensorName, 'l'));
   CHECK(told.report.submitted == 9);
+  CHECK(told.report.meeting);
+  CHECK(told.report.unconnected == std::vector<std::uint32_t>(limits::kMaxPendingRanks, 4));
 }
 
 TEST_CASE("a process set of any size can wait", "[client]") {

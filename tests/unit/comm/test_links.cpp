@@ -393,6 +393,33 @@ TEST_CASE("a rank that cannot be reached is named with its address", "[links]") 
   CHECK(error->text.find("no connection to rank 1 at " + endpoint + ": Connection refused") == 0);
 }
 
+TEST_CASE("who asks meanwhile hears which connections are waited for", "[links]") {
+  const auto awaited = std::make_shared<AwaitedLinks>();
+  LinkSet set(LinkSet::Options{{1, 0, 0}, kKey, "127.0.0.1", {}, false, {}, awaited});
+  LinkSet third(LinkSet::Options{{1, 0, 2}, kKey, "127.0.0.1", {}, false});
+  // The kernel takes a connection to this one, and nobody answers.
+  const LinkSet deaf(LinkSet::Options{{1, 0, 1}, kKey, "127.0.0.1", {}, false});
+  const std::vector<std::string> endpoints{set.endpoint(), deaf.endpoint(), third.endpoint()};
+  set.set_peers(HostLayout({1, 1, 1}), endpoints);
+  third.set_peers(HostLayout({1, 1, 1}), endpoints);
+  CHECK(awaited->ranks().empty());
+  std::optional<RankError> error;
+  std::thread connecting([&] {
+    set.begin(0, {.timeout = milliseconds(20'000)});
+    error = error_of([&] { set.connect({1, 2}); });
+  });
+  while (awaited->ranks().size() < 2) std::this_thread::yield();
+  CHECK(awaited->ranks() == std::vector<std::uint32_t>{1, 2});
+  third.begin(0, {.timeout = milliseconds(20'000)});
+  third.connect({0});
+  while (awaited->ranks().size() > 1) std::this_thread::yield();
+  CHECK(awaited->ranks() == std::vector<std::uint32_t>{1});
+  set.abort({hvd::ErrorCode::unavailable, "the test is over"});
+  connecting.join();
+  REQUIRE(error.has_value());
+  CHECK(error->text == "the test is over");
+}
+
 TEST_CASE("addresses are numeric, of either family", "[links]") {
   CHECK(SocketAddress::parse("10.1.2.3:4711").text() == "10.1.2.3:4711");
   CHECK(SocketAddress::parse("[fd00::1]:4711").text() == "[fd00::1]:4711");

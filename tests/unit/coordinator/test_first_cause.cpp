@@ -111,6 +111,62 @@ TEST_CASE_METHOD(CauseFixture, "a rank that gave up waiting in init names the mi
   CHECK(verdict->exit_code == 80);
 }
 
+TEST_CASE_METHOD(CauseFixture, "who gave up in init while all were there waits to hear why",
+                 "[cause]") {
+  InitWatch init("hvd::init", std::chrono::seconds(60));
+  init.update({0, 1, 2, 3}, {}, now);
+  CHECK_FALSE(causes.wants_explanation());
+  causes.trouble(0, Errc::timeout, "hvd::init(): waited 60 s for rank 3", &init);
+  causes.trouble(1, Errc::aborted, "hvd::init(): no connection to rank 0", &init);
+  CHECK(causes.wants_explanation());
+  CHECK_FALSE(end(0, ExitKind::exited, 9));
+  causes.trouble(2, Errc::peer_lost, "hvd::init(): rank 0 is lost");
+  CHECK_FALSE(end(2, ExitKind::exited, 9));
+  SECTION("it is known who holds it up") {
+    const auto verdict = causes.init_explained("rank 3 hangs in hvd::init");
+    REQUIRE(verdict);
+    CHECK(verdict->cause == EndCause::never_joined);
+    CHECK(verdict->text == "rank 3 hangs in hvd::init");
+    CHECK_FALSE(causes.wants_explanation());
+    CHECK_FALSE(causes.next_deadline());
+    CHECK(end(1, ExitKind::exited, 9)->text == "rank 3 hangs in hvd::init");
+  }
+  SECTION("it stays unknown") {
+    REQUIRE(causes.next_deadline());
+    const auto verdict = causes.tick(*causes.next_deadline());
+    REQUIRE(verdict);
+    CHECK(verdict->cause == EndCause::rank_failed);
+    CHECK(verdict->rank == 0);
+    CHECK(verdict->text == "hvd::init(): waited 60 s for rank 3");
+  }
+  SECTION("one is killed: that is a cause of its own") {
+    const auto verdict = end(3, ExitKind::signaled, SIGKILL);
+    REQUIRE(verdict);
+    CHECK(verdict->rank == 3);
+  }
+}
+
+TEST_CASE_METHOD(CauseFixture, "who gave up in an init and is through the next waits for no reason",
+                 "[cause]") {
+  InitWatch init("hvd::init", std::chrono::seconds(60));
+  init.update({0, 1, 2, 3}, {}, now);
+  causes.trouble(0, Errc::timeout, "hvd::init(): waited 60 s for rank 3", &init);
+  causes.init_opened();
+  CHECK_FALSE(causes.wants_explanation());
+  const auto verdict = end(0, ExitKind::exited, 9);
+  REQUIRE(verdict);
+  CHECK(verdict->rank == 0);
+}
+
+TEST_CASE_METHOD(CauseFixture, "it may be known who holds init up before a rank has ended",
+                 "[cause]") {
+  InitWatch init("hvd::init", std::chrono::seconds(60));
+  init.update({0, 1, 2, 3}, {}, now);
+  causes.trouble(0, Errc::timeout, "hvd::init(): waited 60 s for rank 3", &init);
+  CHECK_FALSE(causes.init_explained("rank 3 hangs in hvd::init"));
+  CHECK(end(0, ExitKind::exited, 9)->text == "rank 3 hangs in hvd::init");
+}
+
 TEST_CASE_METHOD(CauseFixture, "victims that ended alike stand together", "[cause]") {
   end(0, ExitKind::signaled, SIGTERM);
   end(1, ExitKind::exited, 3);

@@ -24,6 +24,8 @@ struct StallJobFixture : JobFixture {
     run();
     CHECK(from_agent(0, RanksJoined{{0, 1}}) == Errc::ok);
     CHECK(from_agent(1, RanksJoined{{2}}) == Errc::ok);
+    CHECK(from_agent(0, FenceEnter{0, {0, 1}, ""}) == Errc::ok);
+    CHECK(from_agent(1, FenceEnter{0, {2}, ""}) == Errc::ok);
     take();
   }
   static RankPicture picture(std::uint32_t rank, const std::vector<PendingTensor>& pending) {
@@ -153,7 +155,7 @@ TEST_CASE_METHOD(StallJobFixture, "who comes to init while the hosts are asked i
   answer(request, 1);
   const auto lines = take_all<Log>(Target::driver);
   REQUIRE(lines.size() == 1);
-  CHECK_THAT(lines[0].second.text, Catch::StartsWith("  rank 2 on b"));
+  CHECK(lines[0].second.text == "  rank 2 on b (pid 1002): sleeping");
 }
 
 TEST_CASE_METHOD(StallJobFixture, "only hosts with a rank alive are asked", "[job]") {
