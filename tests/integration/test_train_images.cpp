@@ -113,7 +113,8 @@ TEST_CASE("resnet50 takes folders of class folders, which must have the same cla
   const RunResult fewer = train_images("2", arguments);
   CHECK(fewer.exit_code == 66);
   CHECK_THAT(fewer.err,
-             Catch::Contains("/val: its folders are not those of ") && !Catch::Contains("what():"));
+             Catch::Contains("/val: its folders are not those of " + data.path() + "/train") &&
+                 !Catch::Contains("what():"));
 }
 
 TEST_CASE("artists-resnet learns who painted it", "[train][images]") {

@@ -32,7 +32,9 @@ TEST_CASE("a rank that does not come is a time-out, and NCCL is aborted", "[gpu]
   CHECK(errors[0] ==
         "rank 0 on GPU 0 (Fake): NCCL's communicator of 3 ranks: not ready after "
         "0.15 s; another rank did not take part");
-  CHECK_THAT(errors[1], StartsWith("rank 1 on GPU 1 (Fake): "));
+  CHECK(errors[1] ==
+        "rank 1 on GPU 1 (Fake): NCCL's communicator of 3 ranks: not ready after "
+        "0.15 s; another rank did not take part");
   CHECK(fake().aborts == 2);
   CHECK(fake().misuses == 0);
 }
