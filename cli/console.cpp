@@ -1,6 +1,7 @@
 #include "cli/console.h"
 
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -19,6 +20,7 @@ Console::Console(boost::asio::io_context& io, int fd, std::function<void()> on_p
       fd_(io, fd, SharedFd::Use::write),
       on_progress_(std::move(on_progress)),
       on_broken_(std::move(on_broken)),
+      patience_timer_(io),
       // Started with the descriptor closed: nobody wants the output.
       broken_(!fd_.is_open()) {}
 
@@ -46,8 +48,35 @@ void Console::schedule() {
   boost::asio::post(io_, [this] { pump(); });
 }
 
-void Console::pump() {
-  for (std::size_t total = 0; done_ < buffer_.size() && total < kBytesPerTurn;) {
+void Console::flush() {
+  write_some(std::numeric_limits<std::size_t>::max());
+  if (waiting() > 0) schedule();
+}
+
+void Console::end_with(std::string_view text) {
+  if (broken_) return;
+  buffer_ = (mid_line_ ? "\n" : "") + std::string(text);
+  done_ = 0;
+  flush();
+}
+
+void Console::hurry(std::chrono::milliseconds patience) {
+  if (patience >= patience_) return;
+  patience_ = patience;
+  watch_progress();
+}
+
+void Console::watch_progress() {
+  patience_timer_.expires_after(patience_);
+  patience_timer_.async_wait([this, before = written_](const auto& ec) {
+    if (ec) return;
+    if (waiting() > 0 && written_ == before) return abandon();
+    watch_progress();
+  });
+}
+
+void Console::write_some(std::size_t limit) {
+  for (std::size_t total = 0; done_ < buffer_.size() && total < limit;) {
     const ssize_t sent = fd_.write(std::string_view(buffer_).substr(done_));
     if (sent < 0 && errno == EAGAIN) break;
     if (sent < 0) {
@@ -59,11 +88,16 @@ void Console::pump() {
     done_ += static_cast<std::size_t>(sent);
     total += static_cast<std::size_t>(sent);
     written_ += static_cast<std::uint64_t>(sent);
+    if (sent > 0) mid_line_ = buffer_[done_ - 1] != '\n';
   }
   if (done_ == buffer_.size()) {
     buffer_.clear();
     done_ = 0;
   }
+}
+
+void Console::pump() {
+  write_some(kBytesPerTurn);
   scheduled_ = false;
   on_progress_();
   if (waiting() == 0 || scheduled_) return;

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 #include <utility>
@@ -47,7 +46,8 @@ constexpr std::chrono::milliseconds kOneSignal{100};
 
 class Driver {
  public:
-  Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started);
+  Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started,
+         HeldLog& log);
   int run();
 
  private:
@@ -108,11 +108,11 @@ class Driver {
   bool said_joined_ = false;
   bool interrupted_ = false;
   std::chrono::steady_clock::time_point interrupted_at_;
-  std::string last_words_;  // for stderr, when the viewer shows nothing any more
   bool leaving_ = false;
 };
 
-Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started)
+Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started,
+               HeldLog& log)
     : plan_(std::move(plan)),
       opened_(std::move(opened)),
       started_(started),
@@ -126,6 +126,7 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
                           [this](const std::string& text) {
                             fail(exit_code::kInternal, text + "; the job was ended");
                           }}) {
+  log.pass_to([this](const std::string& text) { viewer_.say(text); });
   for (const HandledSignal& row : kSignalTable) {
     struct sigaction now {};
     if (::sigaction(row.signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
@@ -165,10 +166,6 @@ int Driver::run() {
   opener_.leave(kLeaveStep);
   // What is still there after all this time has been asked often enough.
   kill_descendants_and_wait();
-  // Only if it takes them at once: whoever interrupts twice does not want to wait for a reader.
-  pollfd err{STDERR_FILENO, POLLOUT, 0};
-  if (!last_words_.empty() && ::poll(&err, 1, 0) > 0 && (err.revents & POLLOUT) != 0)
-    (void)!::write(STDERR_FILENO, last_words_.data(), last_words_.size());
   return exit_code_.value_or(exit_code::kInternal);
 }
 
@@ -198,7 +195,7 @@ HostOpener::Callbacks Driver::opener_callbacks() {
   callbacks.failed = [this](const std::vector<HostOpener::Refusal>& refusals) {
     if (exit_code_) return;
     for (const HostOpener::Refusal& refusal : refusals)
-      for (const std::string& line : refusal.lines) viewer_.say(line);
+      viewer_.say(refusal.lines, Viewer::Kind::verdict);
     JobEnded verdict;
     verdict.cause = EndCause::host_lost;
     verdict.exit_code = exit_code::kHost;
@@ -292,8 +289,8 @@ void Driver::on_signal(int signal) {
   if (exit_code_) return first ? void() : end_now();
   if (std::exchange(interrupted_, true)) {
     exit_code_ = exit_code::kSignalBase + signal;
-    last_words_ =
-        "hvdrun: signal " + std::to_string(signal) + " again: killing everything at once\n";
+    // Whoever interrupts twice does not want to wait for a reader.
+    viewer_.end_with("signal " + std::to_string(signal) + " again: killing everything at once");
     return end_now();
   }
   log_line(LogLevel::info, "signal " + std::to_string(signal) + ": ending the job");
@@ -329,11 +326,11 @@ void Driver::on_output(const Output& output) {
 
 void Driver::on_status(const JobStatus& status) {
   const auto last_line = [this](std::uint32_t rank) { return last_lines_.of(rank); };
-  for (const std::string& line : describe_status(status, last_line)) viewer_.say(line);
+  viewer_.say(describe_status(status, last_line));
 }
 
 void Driver::on_stall(const StallWarning& warning) {
-  for (const std::string& line : warning.lines) log_line(LogLevel::warn, line);
+  viewer_.say(warning.lines);
   events_.stall(warning, plan_.spec.hosts);
   watch_event_log();
 }
@@ -402,7 +399,7 @@ void Driver::on_verdict(JobEnded verdict) {
   if (output_lost_ && verdict.exit_code == exit_code::kOk) verdict.exit_code = exit_code::kOutput;
   exit_code_ = static_cast<int>(verdict.exit_code);
   if (verdict.cause == EndCause::start_timeout)
-    for (const std::string& line : opener_.not_opened()) viewer_.say(line);
+    viewer_.say(opener_.not_opened(), Viewer::Kind::verdict);
   opener_.end_unconnected();
   if (verdict.cause == EndCause::success) {
     events_.job_ended(verdict);
@@ -451,13 +448,13 @@ void Driver::show_summary() {
       verdict->cause == EndCause::rank_failed || verdict->cause == EndCause::early_exit;
   const auto last_lines =
       names_rank ? stderr_tail_.lines(verdict->rank) : std::vector<std::string>();
-  for (const std::string& line : describe_failure(*verdict, last_lines)) viewer_.say(line);
+  viewer_.say(describe_failure(*verdict, last_lines), Viewer::Kind::verdict);
 }
 
 void Driver::fail(int exit_code, const std::string& text) {
   if (exit_code_) return;
   exit_code_ = exit_code;
-  viewer_.say(text);
+  viewer_.say(text, Viewer::Kind::verdict);
   end_hosts();
   finish_if_done();
 }
@@ -507,9 +504,10 @@ int run_job(LaunchPlan plan) {
   become_subreaper();
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write
+  HeldLog log;
   OpenedJob opened = open_job(plan);
   opened.descriptor_limit = raise_descriptor_limit();  // after the forks: each raises its own
-  Driver driver(std::move(plan), std::move(opened), started);
+  Driver driver(std::move(plan), std::move(opened), started, log);
   return driver.run();
 }
 

@@ -1,6 +1,8 @@
 #include "cli/log.h"
 
+#include <cassert>
 #include <memory>
+#include <utility>
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -9,6 +11,7 @@ namespace hvdrun {
 namespace {
 
 bool verbose_log = false;
+HeldLog* held_log = nullptr;
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
@@ -44,7 +47,29 @@ bool is_logged(LogLevel level) {
 }
 
 void log_line(LogLevel level, std::string_view text) {
-  if (is_logged(level)) logger().log(to_spdlog(level), "{}", text);
+  if (!is_logged(level)) return;
+  if (held_log == nullptr) {
+    logger().log(to_spdlog(level), "{}", text);
+  } else if (held_log->say_) {
+    held_log->say_(std::string(text));
+  } else {
+    held_log->lines_.emplace_back(text);
+  }
+}
+
+HeldLog::HeldLog() {
+  assert(held_log == nullptr);
+  held_log = this;
+}
+
+HeldLog::~HeldLog() {
+  held_log = nullptr;
+  for (const std::string& line : lines_) log_line(LogLevel::warn, line);
+}
+
+void HeldLog::pass_to(Say say) {
+  say_ = std::move(say);
+  for (const std::string& line : std::exchange(lines_, {})) say_(line);
 }
 
 }  // namespace hvdrun

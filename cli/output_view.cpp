@@ -12,7 +12,13 @@ namespace {
 
 // What may be on its way to the console before the next item is taken.
 constexpr std::size_t kConsoleRoom = 64U << 10;
-constexpr std::chrono::milliseconds kPatience{1'000};
+// Of hvdrun's own lines: as much as a rank may be ahead.
+constexpr std::size_t kOwnRoom = limits::kOutputCredit;
+
+std::string left_out(std::uint64_t count) {
+  return "hvdrun: " + std::to_string(count) + (count == 1 ? " line" : " lines") +
+         " of hvdrun's own left out\n";
+}
 
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): one thread
@@ -33,8 +39,8 @@ OutputView::OutputView(boost::asio::io_context& io, int fd, const OutputOptions&
           io, fd, [this] { pump(); }, [this](int error) { events_.on_broken(error); }),
       formatter_(OutputTag(options.tag, options.timestamps,
                            wants_color(options.color, console_.is_terminal()), table)),
+      own_lines_(kOwnRoom, left_out),
       timer_(io),
-      patience_(io),
       events_(std::move(events)) {
   if (options.fold) fold_.emplace(static_cast<std::uint32_t>(table->ranks.size()));
 }
@@ -45,8 +51,14 @@ void OutputView::end(std::uint32_t rank, OutputStream stream) {
   push({OutputItem::Kind::closed, {rank, stream, false, {}}});
 }
 
-void OutputView::say(const std::string& line) {
-  push({OutputItem::Kind::notice, {0, OutputStream::err, false, line}});
+void OutputView::say(std::string_view lines, OwnLines::Kind kind) {
+  push_own(own_lines_.offer(lines, kind));
+  pump();
+}
+
+void OutputView::push_own(std::string lines) {
+  if (!lines.empty())
+    queue_.push({OutputItem::Kind::notice, {0, OutputStream::err, false, std::move(lines)}});
 }
 
 void OutputView::push(OutputItem item) {
@@ -57,15 +69,6 @@ void OutputView::push(OutputItem item) {
 void OutputView::finish() {
   finished_ = true;
   pump();
-}
-
-void OutputView::hurry() {
-  patience_.expires_after(kPatience);
-  patience_.async_wait([this, before = console_.written()](const auto& ec) {
-    if (ec) return;
-    if (console_.waiting() > 0 && console_.written() == before) return console_.abandon();
-    hurry();
-  });
 }
 
 bool OutputView::idle() const {
@@ -100,7 +103,8 @@ void OutputView::take(const OutputItem& item) {
       return console_.write(formatter_.format_end(message.rank, message.stream));
     case OutputItem::Kind::notice:
       if (fold_) show_folded(true);
-      return console_.write(formatter_.format_notice(message.bytes));
+      console_.write(formatter_.format_notice(message.bytes));
+      return push_own(own_lines_.gone(message.bytes.size()));
   }
 }
 

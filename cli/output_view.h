@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -18,6 +19,7 @@
 #include "cli/output_fold.h"
 #include "cli/output_formatter.h"
 #include "cli/output_queue.h"
+#include "cli/own_lines.h"
 
 namespace hvdrun {
 
@@ -35,13 +37,16 @@ class OutputView {
 
   void show(Output message);
   void end(std::uint32_t rank, OutputStream stream);
-  void say(const std::string& line);  // one of hvdrun's own; with its end
+  // Whole lines of hvdrun's own, after all output that has come before them.
+  void say(std::string_view lines, OwnLines::Kind kind);
+  // The very last ones: as Console's end_with.
+  void end_with(std::string_view lines) { console_.end_with(lines); }
 
   // No more output will come, so nothing needs to wait for its like.
   void finish();
   // Somebody wants to leave: from now on a console that takes nothing for a second is given up.
   // What waits for it is dropped then, and all that comes.
-  void hurry();
+  void hurry() { console_.hurry(Console::kPatience); }
 
   bool idle() const;
   bool is_held_back() const { return console_.waiting() > 0; }
@@ -51,15 +56,16 @@ class OutputView {
   void push(OutputItem item);
   void pump();
   void take(const OutputItem& item);
+  void push_own(std::string lines);
   void show_folded(bool all);
   void arm_timer();
 
   Console console_;
   OutputFormatter formatter_;
   OutputQueue queue_;
+  OwnLines own_lines_;
   std::optional<OutputFold> fold_;
   boost::asio::steady_timer timer_;
-  boost::asio::steady_timer patience_;
   Events events_;
   bool timer_set_ = false;
   bool finished_ = false;

@@ -191,7 +191,11 @@ bool Viewer::hurry() {
   return true;
 }
 
-void Viewer::say(const std::string& text) { err_->say("hvdrun: " + text + "\n"); }
+void Viewer::say(const std::vector<std::string>& lines, Kind kind) {
+  std::string text;
+  for (const std::string& line : lines) text.append("hvdrun: ").append(line).append("\n");
+  if (!text.empty()) err_->say(text, kind);
+}
 
 void Viewer::notify() {
   if (on_all_closed && all_shown()) on_all_closed();

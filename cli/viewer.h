@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
@@ -62,8 +63,12 @@ class Viewer {
   std::function<void(const TimelineBatch&)> on_timeline_batch;
   std::function<void(const TimelineControl&)> on_timeline_control;
 
-  // A line of hvdrun's own, on stderr.
-  void say(const std::string& text);
+  // Lines of hvdrun's own, on stderr, which stay together.
+  using Kind = OwnLines::Kind;
+  void say(const std::string& text, Kind kind = Kind::news) { say(std::vector{text}, kind); }
+  void say(const std::vector<std::string>& lines, Kind kind = Kind::news);
+  // The very last one, instead of all that waits for stderr; only if it is taken at once.
+  void end_with(const std::string& text) { err_->end_with("hvdrun: " + text + "\n"); }
   bool stderr_is_terminal() const { return err_->is_terminal(); }
 
  private:

@@ -12,6 +12,7 @@
 #include <spawn.h>
 #include <sstream>
 #include <stdexcept>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,6 +175,27 @@ std::string Background::wait_for_output(const std::string& text, std::chrono::se
   return text_;
 }
 
+std::size_t Background::unread() const {
+  int size = 0;
+  if (ioctl(output_, FIONREAD, &size) != 0) throw std::runtime_error("FIONREAD");
+  return static_cast<std::size_t>(size);
+}
+
+bool Background::has_ended() {
+  int status = 0;
+  if (!reaped_ && waitpid(pid_, &status, WNOHANG) == pid_) {
+    reaped_ = true;
+    exit_code_ = exit_code_of_status(status);
+  }
+  return reaped_;
+}
+
+int Background::wait_unread(std::chrono::milliseconds limit) {
+  for (const auto deadline = Clock::now() + limit; !has_ended(); usleep(500))
+    if (Clock::now() > deadline) return -1;
+  return exit_code_;
+}
+
 int Background::wait(std::chrono::milliseconds limit) {
   const auto deadline = Clock::now() + limit;
   fcntl(output_, F_SETFL, O_NONBLOCK);
@@ -184,10 +206,7 @@ int Background::wait(std::chrono::milliseconds limit) {
   };
   while (!reaped_) {
     read_all();
-    int status = 0;
-    if (waitpid(pid_, &status, WNOHANG) == pid_) {
-      reaped_ = true;
-      exit_code_ = exit_code_of_status(status);
+    if (has_ended()) {
       read_all();
     } else if (Clock::now() > deadline) {
       return -1;

@@ -43,10 +43,16 @@ class Background {
   std::string wait_for_output(const std::string& text, std::chrono::seconds limit);
   // What has been read of it.
   const std::string& output() const { return text_; }
+  // How much of it waits in the pipe, which nobody reads but the functions here.
+  std::size_t unread() const;
   // Its exit code as above; -1 when it is still running after the limit.
   int wait(std::chrono::milliseconds limit);
+  // The same, and its outputs are not read.
+  int wait_unread(std::chrono::milliseconds limit);
 
  private:
+  bool has_ended();
+
   pid_t pid_ = -1;
   int output_ = -1;
   std::string text_;

@@ -95,12 +95,12 @@ TEST_CASE("a host that does not come is named", "[addresses]") {
   {
     Shared shared;
     const auto found = exchange(shared, 4, 2);
-    CHECK(found[0] == "the ranks of host 2 of 4 (counted from 0) have not called hvd::init()");
-    CHECK(found[1] == "not all of the 4 hosts' ranks have called hvd::init()");
+    CHECK(found[0] == "not all ranks of host 2 of 4 (counted from 0) arrived in time");
+    CHECK(found[1] == "not all ranks of the 4 hosts arrived in time");
   }
   Shared shared;
   const auto found = exchange(shared, 4, 0);
-  CHECK(found[3] == "the ranks of host 0 of 4 (counted from 0) have not called hvd::init()");
+  CHECK(found[3] == "not all ranks of host 0 of 4 (counted from 0) arrived in time");
 }
 
 TEST_CASE("a book comes in pieces where it is too long for a value", "[addresses]") {

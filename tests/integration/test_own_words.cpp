@@ -1,0 +1,126 @@
+// What hvdrun itself says while nobody reads it: it waits behind the output of the ranks, within a
+// bound, and nothing of the job waits for it.
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <signal.h>
+#include <sstream>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/integration/run_program.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+template <class Done>
+bool wait_until(Done done) {
+  for (const auto deadline = Clock::now() + 20s; !done(); usleep(1000))
+    if (Clock::now() > deadline) return false;
+  return true;
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool wait_for_text(const std::string& path, const std::string& text) {
+  return wait_until([&] { return contents(path).find(text) != std::string::npos; });
+}
+
+// A signal that comes while the last one is pending is none.
+bool send_and_see_taken(pid_t pid, int signal) {
+  kill(pid, signal);
+  const std::string status = "/proc/" + std::to_string(pid) + "/status";
+  return wait_until(
+      [&] { return contents(status).find("ShdPnd:\t0000000000000000") != std::string::npos; });
+}
+
+constexpr std::size_t kStuffed = 60'000;  // bytes; the pages of a full pipe need not all be full
+
+TEST_CASE("a pipe that nobody reads stops nothing, and own lines are bounded", "[own_words]") {
+  const TempFolder folder;
+  const std::string events = folder.path() + "/events";
+  const std::string probe = build_path("tests/integration/stall_probe");
+  // Rank 0 floods; rank 2 leaves a line open that is too long to be kept together. Ranks 0 and 1
+  // wait for rank 2 then.
+  const std::string program = "trap 'touch " + folder.path() +
+                              "/$HVD_RANK' USR1; trap '[ $HVD_RANK != 1 ] || exit 3' USR2; "
+                              "case $HVD_RANK in 0) yes flood & ;; "
+                              "2) head -c 70000 /dev/zero | tr '\\0' y ;; esac; "
+                              "(trap '' USR1 USR2; exec " +
+                              probe + " read) & while :; do wait; done";
+  Background job(
+      {.args = {build_path("hvdrun"), "--events", events, "--stall-check-warning-time-seconds", "1",
+                "-np", "3", "sh", "-c", program, "sh", std::string(100'000, 'a')}});
+  REQUIRE(wait_until([&] { return job.unread() >= kStuffed; }));
+  REQUIRE(wait_for_text(events, "\"event\":\"stall\""));
+  // Each answer has the program's arguments, 100 kB.
+  constexpr int kAsked = 8;
+  for (int i = 0; i < kAsked; ++i) REQUIRE(send_and_see_taken(job.pid(), SIGQUIT));
+  REQUIRE(send_and_see_taken(job.pid(), SIGUSR1));
+  for (const char* rank : {"0", "1", "2"})
+    REQUIRE(wait_until([&] { return access((folder.path() + "/" + rank).c_str(), F_OK) == 0; }));
+  kill(job.pid(), SIGUSR2);
+  REQUIRE(wait_for_text(events, "\"state\":\"exited\""));
+
+  CHECK(job.wait(20s) == 3);
+  const std::string& all = job.output();
+  std::istringstream lines(all);
+  int answers = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto own = line.find("hvdrun: ");
+    const auto tag = line.find("]<stdout>:");
+    const bool whole = own == 0 || (own == std::string::npos && tag == 2);
+    if (!whole) FAIL_CHECK("torn: " << line.substr(0, 200));
+    if (own == 0 && line.find(" ranks of sh -c ") != std::string::npos) ++answers;
+  }
+  CHECK(answers >= 2);
+  CHECK(answers < kAsked);
+  CHECK(std::regex_search(all, std::regex("\nhvdrun: \\d+ lines of hvdrun's own left out\n")));
+  CHECK(all.find("\nhvdrun: tensor 'grad.7' waits since ") > kStuffed);
+  CHECK(all.find("\nhvdrun: rank 1 on localhost (pid ") != std::string::npos);
+  CHECK(all.find(") exited with code 3 after ") != std::string::npos);
+}
+
+TEST_CASE("the coordinator's warnings wait for a reader, the job's end does not", "[own_words]") {
+  const TempFolder folder;
+  const std::string events = folder.path() + "/events";
+  const std::string probe = build_path("tests/integration/stall_probe");
+  Background job({.args = {build_path("hvdrun"), "--verbose", "--events", events,
+                           "--stall-check-warning-time-seconds", "1",
+                           "--stall-check-shutdown-time-seconds", "2", "-np", "2", "sh", "-c",
+                           "[ $HVD_RANK = 1 ] || yes flood & exec " + probe + " absent"}});
+  REQUIRE(wait_until([&] { return job.unread() >= kStuffed; }));
+  REQUIRE(wait_for_text(events, "\"state\":\"exited\""));
+  CHECK(job.wait(20s) == 80);
+  const std::string& all = job.output();
+  const auto steps = all.find("hvdrun: coordinator is process ");
+  const auto warning = all.find("\nhvdrun: 1 rank waits in hvd::init since ");
+  const auto summary = all.find("\nhvdrun: rank 1 never reached hvd::init");
+  CHECK(steps < warning);
+  CHECK(warning < summary);
+  CHECK(summary != std::string::npos);
+}
+
+TEST_CASE("one signal is enough where nobody reads the output", "[own_words]") {
+  const TempFolder folder;
+  Background job({.args = {build_path("hvdrun"), "--verbose", "-np", "2", "sh", "-c",
+                           "trap 'touch " + folder.path() +
+                               "/$HVD_RANK' USR1; (trap '' USR1; exec yes flood) & "
+                               "while :; do wait; done"}});
+  REQUIRE(wait_until([&] { return job.unread() >= kStuffed; }));
+  REQUIRE(send_and_see_taken(job.pid(), SIGUSR1));
+  for (const char* rank : {"0", "1"})
+    REQUIRE(wait_until([&] { return access((folder.path() + "/" + rank).c_str(), F_OK) == 0; }));
+  kill(job.pid(), SIGTERM);
+  CHECK(job.wait_unread(20s) == 143);
+}
+
+}  // namespace
+}  // namespace hvdrun::test
