@@ -13,6 +13,7 @@
 
 #include "cli/coordinator_watch.h"
 #include "cli/event_log.h"
+#include "cli/guard_words.h"
 #include "cli/host_opener.h"
 #include "cli/job_report.h"
 #include "cli/last_lines.h"
@@ -55,6 +56,7 @@ class Driver {
     std::uint32_t index = 0;
     OpenHost open;
     std::optional<asio::posix::stream_descriptor> exit;  // on the guard's pidfd
+    std::unique_ptr<GuardWords> words;
     bool gone = false;
   };
 
@@ -231,6 +233,8 @@ void Driver::watch_hosts() {
 }
 
 void Driver::watch_guard(Host& host, const Process& guard) {
+  host.words = std::make_unique<GuardWords>(
+      io_, std::move(host.open.words), [this](const std::string& line) { viewer_.pass_on(line); });
   host.exit.emplace(io_, ::dup(guard.pidfd.get()));
   host.exit->async_wait(host.exit->wait_read, [this, &host, &guard](const auto& ec) {
     if (ec) return;
@@ -238,6 +242,7 @@ void Driver::watch_guard(Host& host, const Process& guard) {
     try_reap(guard, status);
     host.gone = true;
     host.exit.reset();
+    host.words->drain();
     viewer_.forget_unless_connected(host.index);
     on_guard_ended(host, status);
     finish_if_done();

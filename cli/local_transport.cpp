@@ -38,7 +38,7 @@ using Handover = std::vector<std::pair<int, int>>;
   constexpr int kAbove = kOutputFd + 1;
   std::vector<std::pair<int, int>> moved;
   for (const auto& [from, to] : fds) moved.emplace_back(::fcntl(from, F_DUPFD, kAbove), to);
-  std::vector<unsigned> keep{1, 2};
+  std::vector<unsigned> keep{1};
   for (const auto& [from, to] : moved) {
     if (::dup2(from, to) < 0) ::_exit(1);
     keep.push_back(static_cast<unsigned>(to));
@@ -86,7 +86,11 @@ std::error_code open_local_host(const std::string& program, Bootstrap bootstrap,
   if (::pipe2(lease, O_CLOEXEC) != 0) return {errno, std::system_category()};
   const UniqueFd read_end(lease[0]);
   host.lease.reset(lease[1]);
-  Handover fds{{read_end.get(), 0}};
+  int words[2];
+  if (::pipe2(words, O_CLOEXEC) != 0) return {errno, std::system_category()};
+  const UniqueFd words_end(words[1]);
+  host.words.reset(words[0]);
+  Handover fds{{read_end.get(), 0}, {words_end.get(), 2}};
   if (connections.control) {
     fds.emplace_back(connections.control.get(), kControlFd);
     bootstrap.control.fd = kControlFd;

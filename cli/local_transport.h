@@ -13,6 +13,7 @@ namespace hvdrun {
 struct OpenHost {
   Process guard;
   UniqueFd lease;  // closing it ends everything on the host
+  UniqueFd words;  // what guard and agent say on stderr
 };
 
 struct LocalConnections {

@@ -67,6 +67,8 @@ class Viewer {
   using Kind = OwnLines::Kind;
   void say(const std::string& text, Kind kind = Kind::news) { say(std::vector{text}, kind); }
   void say(const std::vector<std::string>& lines, Kind kind = Kind::news);
+  // Lines that have their "hvdrun: " or "hvd-agent: " already.
+  void pass_on(const std::string& line) { err_->say(line + "\n", Kind::news); }
   // The very last one, instead of all that waits for stderr; only if it is taken at once.
   void end_with(const std::string& text) { err_->end_with("hvdrun: " + text + "\n"); }
   bool stderr_is_terminal() const { return err_->is_terminal(); }

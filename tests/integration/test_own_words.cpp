@@ -5,6 +5,7 @@
 #include <regex>
 #include <signal.h>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -120,6 +121,17 @@ TEST_CASE("one signal is enough where nobody reads the output", "[own_words]") {
     REQUIRE(wait_until([&] { return access((folder.path() + "/" + rank).c_str(), F_OK) == 0; }));
   kill(job.pid(), SIGTERM);
   CHECK(job.wait_unread(20s) == 143);
+}
+
+TEST_CASE("a guard's words are lines among the others", "[own_words]") {
+  const TempFolder folder;
+  const std::string agent =
+      folder.file("agent", "#!/bin/sh\nprintf 'hvd-agent: first\\nhvd-agent: last' >&2; exit 1\n");
+  REQUIRE(chmod(agent.c_str(), 0700) == 0);
+  const RunResult result = hvdrun({"-np", "1", "true"}, {.env = {{"HVDRUN_AGENT", agent}}});
+  CHECK(result.exit_code == 69);
+  CHECK_THAT(result.err, Catch::StartsWith("hvd-agent: first\nhvd-agent: last\nhvdrun: host "
+                                           "localhost was lost"));
 }
 
 }  // namespace
