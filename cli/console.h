@@ -39,6 +39,8 @@ class Console {
   // Bytes handed to the kernel so far.
   std::uint64_t written() const { return written_; }
   std::size_t waiting() const { return buffer_.size() - done_; }
+  // Abandoned, or nobody can read any more.
+  bool is_broken() const { return broken_; }
   bool is_terminal() const { return fd_.is_terminal(); }
 
  private:

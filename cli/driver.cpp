@@ -44,6 +44,8 @@ constexpr std::chrono::milliseconds kLeaveStep{1'000};
 // Before hvdrun stops itself, for the word to reach the ranks.
 constexpr std::chrono::milliseconds kStopDelay{50};
 constexpr std::chrono::milliseconds kOneSignal{100};
+// The last events wait so long for the reader of a pipe when all else is over.
+constexpr std::chrono::milliseconds kLastEvents{10'000};
 
 class Driver {
  public:
@@ -136,6 +138,10 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
   }
   watch_signals();
   events_ = std::move(opened_.events);
+  events_.start(io_, [this] {
+    watch_event_log();
+    finish_if_done();
+  });
   std::vector<std::string> names;
   for (const HostSlots& host : plan_.spec.hosts) names.push_back(host.name);
   events_.job_started(plan_.spec.np, names, plan_.spec.argv);
@@ -291,6 +297,7 @@ void Driver::on_signal(int signal) {
   if (interrupted_ && now - interrupted_at_ < kOneSignal) return;
   interrupted_at_ = now;
   const bool first = viewer_.hurry();
+  events_.hurry(Console::kPatience);
   if (exit_code_) return first ? void() : end_now();
   if (std::exchange(interrupted_, true)) {
     exit_code_ = exit_code::kSignalBase + signal;
@@ -341,9 +348,8 @@ void Driver::on_stall(const StallWarning& warning) {
 }
 
 void Driver::watch_event_log() {
-  if (const int error = events_.take_fault())
-    viewer_.say("--events " + plan_.events_file + ": " + std::system_category().message(error) +
-                "; no more events are written");
+  if (const std::string why = events_.take_fault(); !why.empty())
+    viewer_.say("--events " + plan_.events_file + ": " + why + "; no more events are written");
 }
 
 void Driver::on_coordinator(const Frame& frame) {
@@ -476,7 +482,10 @@ void Driver::finish_if_done() {
       std::all_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->gone; });
   if (guards_gone && viewer_.all_shown()) {
     opened_.timeline->finish();
-    if (!verdict_ && viewer_.all_shown()) return io_.stop();
+    if (!verdict_ && viewer_.all_shown()) {
+      if (events_.is_written()) return io_.stop();
+      return events_.hurry(kLastEvents);
+    }
     show_summary();  // which calls back once it is written, as does what the timeline says
     return;
   }

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 
 #include <time.h>
@@ -12,6 +11,7 @@
 #include "cli/job_report.h"
 #include "cli/json_text.h"
 #include "cli/options.h"
+#include "common/limits.h"
 #include "common/rank_ranges.h"
 
 namespace hvdrun {
@@ -99,15 +99,46 @@ EventLog::EventLog(const std::string& path, std::string job_id)
                      std::error_code(errno, std::system_category()).message());
 }
 
-void EventLog::write(const std::string& event, const std::string& fields) {
+void EventLog::start(boost::asio::io_context& io, std::function<void()> on_progress) {
   if (!file_) return;
-  const std::string line = "{\"time\":\"" + now_text() + "\",\"job\":" + json_quoted(job_id_) +
-                           ",\"event\":\"" + event + "\"" + fields + "}\n";
-  // One write for a line: whoever follows the file never sees half of one.
-  const ssize_t sent = ::write(file_.get(), line.data(), line.size());
-  if (sent == static_cast<ssize_t>(line.size())) return;
-  fault_ = sent < 0 ? errno : ENOSPC;
+  lines_ = std::make_unique<OwnLines>(limits::kMaxEventsWaiting, [this](std::uint64_t count) {
+    return line("left_out", field("lines", count));
+  });
+  console_ = std::make_unique<Console>(
+      io, file_.get(),
+      [this, on_progress = std::move(on_progress)] {
+        count_written();
+        if (console_->is_broken()) fail("nobody reads it");
+        on_progress();
+      },
+      [this](int error) { fail(std::system_category().message(error)); });
   file_.reset();
+}
+
+void EventLog::hurry(std::chrono::milliseconds patience) {
+  if (console_) console_->hurry(patience);
+}
+
+void EventLog::fail(const std::string& why) {
+  if (!std::exchange(failed_, true)) fault_ = why;
+}
+
+std::string EventLog::line(const std::string& event, const std::string& fields) const {
+  return "{\"time\":\"" + now_text() + "\",\"job\":" + json_quoted(job_id_) + ",\"event\":\"" +
+         event + "\"" + fields + "}\n";
+}
+
+void EventLog::write(const std::string& event, const std::string& fields, OwnLines::Kind kind) {
+  if (!console_ || ended_) return;
+  console_->write(lines_->offer(line(event, fields), kind));
+  // One write for a line: whoever follows the file never sees half of one.
+  console_->flush();
+  count_written();
+}
+
+void EventLog::count_written() {
+  const std::uint64_t before = std::exchange(counted_, console_->written());
+  console_->write(lines_->gone(counted_ - before));
 }
 
 void EventLog::job_started(std::uint32_t size, const std::vector<std::string>& hosts,
@@ -162,10 +193,8 @@ void EventLog::job_ended(const JobEnded& verdict) {
             (is_programs || verdict.exit_code == 0 ? "program" : "hvdrun") + "\"";
   if (verdict.cause != EndCause::success) fields += field("text", describe_cause(verdict));
   if (verdict.out_of_memory) fields += ",\"out_of_memory\":true";
-  write("job_ended", fields);
-  file_.reset();  // the last line: ranks that end afterwards are no news
+  write("job_ended", fields, OwnLines::Kind::verdict);
+  ended_ = true;  // the last line: ranks that end afterwards are no news
 }
-
-int EventLog::take_fault() { return std::exchange(fault_, 0); }
 
 }  // namespace hvdrun

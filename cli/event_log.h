@@ -1,11 +1,20 @@
 // --events FILE: every change of state of the job and its ranks as a line of JSON, written when it
-// happens. docs/events.md has the schema.
+// happens. docs/events.md has the schema. A file has a line at once; what a pipe does not take
+// waits here, within a bound, and nothing else waits for it but, for a while, the end of hvdrun.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <boost/asio/io_context.hpp>
+
+#include "cli/console.h"
+#include "cli/own_lines.h"
 #include "common/messages.h"
 #include "common/topology.h"
 #include "common/unique_fd.h"
@@ -16,25 +25,42 @@ class EventLog {
  public:
   // Writes nothing.
   EventLog() = default;
-  // Appends to the file. Throws std::system_error that names it.
+  // Appends to the file. Throws UsageError that names it, also for a pipe without a reader.
   EventLog(const std::string& path, std::string job_id);
 
-  bool is_open() const { return static_cast<bool>(file_); }
+  // Before the first event, and it must not be moved any more. `on_progress` is called, not from
+  // in here, when is_written() may have become true.
+  void start(boost::asio::io_context& io, std::function<void()> on_progress);
+
+  // Nothing waits for the reader of a pipe.
+  bool is_written() const { return !console_ || console_->waiting() == 0; }
+  // As Console's.
+  void hurry(std::chrono::milliseconds patience);
+
   void job_started(std::uint32_t size, const std::vector<std::string>& hosts,
                    const std::vector<std::string>& argv);
   void rank(const RankEvent& event, const std::string& host);
   // `hosts` are the names, by index.
   void stall(const StallWarning& warning, const std::vector<HostSlots>& hosts);
   void job_ended(const JobEnded& verdict);
-  // errno of the first write that failed, once; 0 otherwise. Nothing is written after it.
-  int take_fault();
+  // Why nothing more is written, once; empty otherwise.
+  std::string take_fault() { return std::exchange(fault_, {}); }
 
  private:
-  void write(const std::string& event, const std::string& fields);
+  std::string line(const std::string& event, const std::string& fields) const;
+  void write(const std::string& event, const std::string& fields,
+             OwnLines::Kind kind = OwnLines::Kind::news);
+  void count_written();
+  void fail(const std::string& why);
 
   UniqueFd file_;
   std::string job_id_;
-  int fault_ = 0;
+  std::unique_ptr<OwnLines> lines_;
+  std::unique_ptr<Console> console_;
+  std::uint64_t counted_ = 0;  // of the bytes that the console has written
+  bool ended_ = false;
+  bool failed_ = false;
+  std::string fault_;
 };
 
 }  // namespace hvdrun

@@ -62,6 +62,8 @@ inline constexpr std::size_t kMaxTimelinePath = 4096;         // bytes
 inline constexpr std::size_t kMaxTimelineHeld = 4U << 20;     // bytes an agent keeps
 inline constexpr std::size_t kMaxTimelineQueue =
     4U << 20;  // bytes queued for the viewer before an agent keeps its ranks' events
+inline constexpr std::size_t kMaxEventsWaiting =
+    16U << 20;  // bytes of events for a pipe that nobody reads; then they are left out and counted
 inline constexpr std::size_t kMaxPendingHandshakes =
     256;  // connections that have not said hello yet
 

@@ -1,7 +1,10 @@
 // What hvdrun itself says while nobody reads it: it waits behind the output of the ranks, within a
 // bound, and nothing of the job waits for it.
+#include <algorithm>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
+#include <poll.h>
 #include <regex>
 #include <signal.h>
 #include <sstream>
@@ -43,6 +46,34 @@ bool send_and_see_taken(pid_t pid, int signal) {
 }
 
 constexpr std::size_t kStuffed = 60'000;  // bytes; the pages of a full pipe need not all be full
+
+// A pipe of its own with no room left in it.
+class StuffedFifo {
+ public:
+  explicit StuffedFifo(const std::string& path) {
+    if (mkfifo(path.c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
+    fd_ = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    const std::string line = std::string(4095, '#') + "\n";
+    while (write(fd_, line.data(), line.size()) > 0) {
+    }
+  }
+  ~StuffedFifo() { close(fd_); }
+  StuffedFifo(const StuffedFifo&) = delete;
+  StuffedFifo& operator=(const StuffedFifo&) = delete;
+
+  std::string read_until(const std::string& text) {
+    std::string all;
+    pollfd wait{fd_, POLLIN, 0};
+    char buffer[65536];
+    while (all.find(text) == std::string::npos && poll(&wait, 1, 20'000) == 1)
+      all.append(buffer,
+                 static_cast<std::size_t>(std::max<ssize_t>(0, read(fd_, buffer, sizeof buffer))));
+    return all;
+  }
+
+ private:
+  int fd_ = -1;
+};
 
 TEST_CASE("a pipe that nobody reads stops nothing, and own lines are bounded", "[own_words]") {
   const TempFolder folder;
@@ -109,9 +140,11 @@ TEST_CASE("the coordinator's warnings wait for a reader, the job's end does not"
   CHECK(summary != std::string::npos);
 }
 
-TEST_CASE("one signal is enough where nobody reads the output", "[own_words]") {
+TEST_CASE("one signal is enough where nobody reads the output or the events", "[own_words]") {
   const TempFolder folder;
-  Background job({.args = {build_path("hvdrun"), "--verbose", "-np", "2", "sh", "-c",
+  StuffedFifo fifo(folder.path() + "/events");
+  Background job({.args = {build_path("hvdrun"), "--verbose", "--events", folder.path() + "/events",
+                           "-np", "2", "sh", "-c",
                            "trap 'touch " + folder.path() +
                                "/$HVD_RANK' USR1; (trap '' USR1; exec yes flood) & "
                                "while :; do wait; done"}});
@@ -121,6 +154,41 @@ TEST_CASE("one signal is enough where nobody reads the output", "[own_words]") {
     REQUIRE(wait_until([&] { return access((folder.path() + "/" + rank).c_str(), F_OK) == 0; }));
   kill(job.pid(), SIGTERM);
   CHECK(job.wait_unread(20s) == 143);
+}
+
+TEST_CASE("events for a pipe wait for its reader, and the job does not", "[own_words]") {
+  const TempFolder folder;
+  StuffedFifo fifo(folder.path() + "/events");
+  Background job({.args = {build_path("hvdrun"), "--events", folder.path() + "/events", "-np", "2",
+                           "echo", "hi"}});
+  for (const char* rank : {"0", "1"})
+    job.wait_for_output("[" + std::string(rank) + "]<stdout>:hi\n", 20s);
+  const std::string end =
+      "\"event\":\"job_ended\",\"cause\":\"success\",\"exit_code\":0,"
+      "\"exit_code_of\":\"program\"}\n";
+  std::istringstream events(fifo.read_until(end));
+  int told = 0;
+  for (std::string line; std::getline(events, line);) {
+    if (line.starts_with('#')) continue;
+    CHECK(line.starts_with("{\"time\":\""));
+    CHECK(line.ends_with("}"));
+    ++told;
+  }
+  CHECK(told == 6);  // the job's begin and end, and two of each rank
+  CHECK(job.wait(20s) == 0);
+}
+
+TEST_CASE("events for a pipe that nobody reads are given up after a signal", "[own_words]") {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/events";
+  StuffedFifo fifo(path);
+  Background job({.args = {build_path("hvdrun"), "--events", path, "-np", "1", "sh", "-c",
+                           "echo hi; exec sleep 300"}});
+  job.wait_for_output("[0]<stdout>:hi\n", 20s);
+  kill(job.pid(), SIGTERM);
+  CHECK(job.wait(20s) == 143);
+  CHECK(job.output().find("\nhvdrun: --events " + path +
+                          ": nobody reads it; no more events are written\n") != std::string::npos);
 }
 
 TEST_CASE("a guard's words are lines among the others", "[own_words]") {
