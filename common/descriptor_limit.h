@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "common/unique_fd.h"
+
 namespace hvdrun {
 
 // Raises the soft limit to the hard one: the usual 1024 is little for one that serves many ranks,
@@ -10,5 +12,10 @@ namespace hvdrun {
 // the user, which may rely on it (select()). One that cannot be raised is no fault: whoever opens
 // a file too many says so.
 std::uint64_t raise_descriptor_limit();
+
+// For a library in a program of the user's, which may rely on select() for files of its own: that
+// knows the first 1024 numbers only. Once three quarters of them are used, ours get higher ones,
+// and the limit is raised for it. Where that is impossible the number stays.
+UniqueFd leave_low_numbers(UniqueFd fd);
 
 }  // namespace hvdrun

@@ -27,7 +27,8 @@ WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
       late_timer_(io),
       stall_timer_(io),
       listener_(io, options_.name, [this](std::unique_ptr<ByteStream> stream, pid_t peer) {
-        if (greeting_.size() < limits::kMaxPendingHandshakes)
+        // All ranks of this host may come at once.
+        if (greeting_.size() < lines_.size() + limits::kMaxPendingHandshakes)
           greet(std::make_shared<FrameChannel>(std::move(stream)), peer);
       }) {
   for (const LocalRank& local : options_.ranks) lines_[local.rank] = {};

@@ -8,17 +8,13 @@
 #include <system_error>
 #include <utility>
 
+#include "common/descriptor_limit.h"
 #include "worker/comm/link_set.h"
 
 namespace hvdrun {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr int kBacklog = 1024;
-// Strangers that connect and say nothing: so many, so long.
-constexpr std::size_t kMaxPending = 1024;
-constexpr milliseconds kHandshakeTime{10'000};
+constexpr int kBacklog = 1 << 16;  // the kernel's own limit holds: net.core.somaxconn
 
 std::string error_text(int error) { return std::system_category().message(error); }
 
@@ -33,13 +29,34 @@ std::string nonce() {
   return bytes;
 }
 
-UniqueFd new_socket(const SocketAddress& endpoint) {
-  UniqueFd socket(
-      ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) unavailable("cannot make a socket: " + error_text(errno));
+// A rank with many peers needs more than the usual soft limit.
+bool got_more_descriptors() {
+  const std::uint64_t before = raise_descriptor_limit();
+  return raise_descriptor_limit() > before;
+}
+
+std::string shortage(int error) {
+  if (error != EMFILE) return error_text(error);
+  return "all " + std::to_string(raise_descriptor_limit()) +
+         " descriptors of this process are in use, and each rank of another host takes one "
+         "(ulimit -Hn)";
+}
+
+UniqueFd prepared(int fd) {
+  UniqueFd socket = leave_low_numbers(UniqueFd(fd));
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return socket;
+}
+
+UniqueFd new_socket(const SocketAddress& endpoint) {
+  const auto make = [&] {
+    return ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  };
+  int fd = make();
+  if (fd < 0 && errno == EMFILE && got_more_descriptors()) fd = make();
+  if (fd < 0) unavailable("cannot make a socket: " + shortage(errno));
+  return prepared(fd);
 }
 
 const sockaddr* raw(const SocketAddress& endpoint) {
@@ -99,11 +116,20 @@ bool LinkSet::misses(const std::vector<std::size_t>& ranks) const {
 void LinkSet::connect(const std::vector<std::size_t>& ranks) {
   if (!misses(ranks)) return;
   connecting_to_ = ranks;
+  // Who came early was not looked after since: the time that this took is not theirs.
+  for (const auto& pending : pendings_) {
+    pending->begun = Clock::now();
+    pending->is_ready = true;
+  }
+  room_.widen();
   for (const std::size_t rank : ranks)
     if (!links_[rank] && options_.awaited) options_.awaited->add(rank);
+  std::vector<std::size_t> higher;
   for (const std::size_t rank : ranks)
-    if (!links_[rank] && rank > options_.identity.rank) start_connecting(rank);
+    if (!links_[rank] && rank > options_.identity.rank) higher.push_back(rank);
+  dials_ = DialQueue(std::move(higher));
   while (misses(ranks)) {
+    dial_some();
     accept_all();
     step_pendings();
     progress();
@@ -119,6 +145,10 @@ void LinkSet::cannot_connect(std::size_t rank, const std::string& why) const {
               why + " (ranks on different hosts must reach each other's ports)");
 }
 
+void LinkSet::dial_some() {
+  while (const auto rank = dials_.next(Clock::now())) start_connecting(*rank);
+}
+
 void LinkSet::start_connecting(std::size_t rank) {
   const SocketAddress target = SocketAddress::parse(endpoints_[rank]);
   auto pending = std::make_unique<Pending>(
@@ -127,46 +157,77 @@ void LinkSet::start_connecting(std::size_t rank) {
                                         static_cast<std::uint32_t>(rank), nonce()),
               rank,
               false,
+              false,
               {},
               {},
-              Clock::now(),
-              nullptr,
-              false});
+              Clock::now()});
   if (::connect(pending->socket.get(), raw(target), target.bytes) != 0 && errno != EINPROGRESS)
     cannot_connect(rank, error_text(errno));
   pendings_.push_back(std::move(pending));
 }
 
 void LinkSet::accept_all() {
-  while (true) {
-    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) {
-      if (errno == EMFILE || errno == ENFILE)
-        unavailable("cannot accept a connection from another host: " + error_text(errno));
+  while (room_.has_place()) {
+    const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      // The connection's own trouble: it is gone, the next one is not.
+      if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) continue;
+      if (can_accept_later(errno)) continue;
       return;
     }
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (pendings_.size() >= kMaxPending) continue;
+    room_.enter();
     pendings_.push_back(std::make_unique<Pending>(
-        Pending{std::move(socket),
+        Pending{prepared(fd),
                 LinkHandshake::accepting(options_.key, options_.identity, nonce()),
                 std::nullopt,
                 true,
+                false,
                 {},
                 {},
-                Clock::now(),
-                nullptr,
-                false}));
+                Clock::now()}));
   }
 }
 
+// Whether accept() is to be tried again when it has failed so. Where somebody is inside who may
+// turn out to be a stranger, what there is no room for now waits until he goes.
+bool LinkSet::can_accept_later(int error) {
+  if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return false;
+  if (error == EMFILE && got_more_descriptors()) return true;
+  if (room_.is_empty())
+    unavailable("cannot accept a connection from another host: " + shortage(error));
+  room_.shrink();
+  return true;
+}
+
 void LinkSet::step_pendings() {
+  const auto now = Clock::now();
+  for (const auto& pending : pendings_)
+    if (!pending->target && room_.leaves_at(pending->begun, pending->has_spoken) <= now)
+      pending->is_ready = true;
   for (auto at = pendings_.begin(); at != pendings_.end();) {
-    const Outcome outcome = step(**at);
-    if (outcome == Outcome::ready) adopt(**at);
-    at = outcome == Outcome::busy ? at + 1 : pendings_.erase(at);
+    Pending& pending = **at;
+    if (!std::exchange(pending.is_ready, false)) {
+      ++at;
+      continue;
+    }
+    const Outcome outcome = step(pending);
+    if (outcome == Outcome::ready && pending.target) dials_.done(*pending.target);
+    if (outcome == Outcome::ready) adopt(pending);
+    if (outcome == Outcome::busy) {
+      ++at;
+      continue;
+    }
+    if (!pending.target) room_.leave();
+    at = pendings_.erase(at);
   }
+}
+
+// When one of them must go, or another be dialed, if nothing else happens.
+LinkSet::Clock::time_point LinkSet::pendings_wake_at() const {
+  auto at = dials_.wakes_at().value_or(Clock::time_point::max());
+  for (const auto& pending : pendings_)
+    if (!pending->target) at = std::min(at, room_.leaves_at(pending->begun, pending->has_spoken));
+  return at;
 }
 
 LinkSet::Outcome LinkSet::drop(const Pending& pending, const std::string& why) const {
@@ -174,10 +235,20 @@ LinkSet::Outcome LinkSet::drop(const Pending& pending, const std::string& why) c
   return Outcome::dropped;
 }
 
+// Before its first word the other rank may just have had no room.
+LinkSet::Outcome LinkSet::hung_up(const Pending& pending, int error) {
+  const bool is_hung_up = error == 0 || error == ECONNRESET || error == EPIPE;
+  if (is_hung_up && pending.target && !pending.has_spoken &&
+      dials_.again(*pending.target, Clock::now()))
+    return Outcome::dropped;
+  return drop(pending, error == 0 ? "the connection was closed" : error_text(error));
+}
+
 // A stranger has only so much time.
 LinkSet::Outcome LinkSet::wait_on(const Pending& pending) const {
-  return !pending.target && Clock::now() - pending.begun > kHandshakeTime ? Outcome::dropped
-                                                                          : Outcome::busy;
+  return !pending.target && room_.leaves_at(pending.begun, pending.has_spoken) <= Clock::now()
+             ? Outcome::dropped
+             : Outcome::busy;
 }
 
 LinkSet::Outcome LinkSet::step(Pending& pending) {
@@ -187,7 +258,7 @@ LinkSet::Outcome LinkSet::step(Pending& pending) {
     int error = 0;
     socklen_t bytes = sizeof error;
     ::getsockopt(pending.socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
-    if (error != 0) return drop(pending, error_text(error));
+    if (error != 0) return hung_up(pending, error);
     pending.connected = true;
   }
   const Outcome outcome = pending.tls ? Outcome::ready : prove(pending);
@@ -200,7 +271,7 @@ LinkSet::Outcome LinkSet::prove(Pending& pending) {
     if (!pending.output.empty()) {
       const ssize_t sent = ::send(pending.socket.get(), pending.output.data(),
                                   pending.output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0 && errno != EAGAIN) return drop(pending, error_text(errno));
+      if (sent < 0 && errno != EAGAIN) return hung_up(pending, errno);
       if (sent > 0) pending.output.erase(0, static_cast<std::size_t>(sent));
       if (!pending.output.empty()) return Outcome::busy;
     }
@@ -208,11 +279,12 @@ LinkSet::Outcome LinkSet::prove(Pending& pending) {
     const std::size_t wanted = pending.handshake.wanted();
     std::string part(wanted - pending.input.size(), '\0');
     const ssize_t got = ::recv(pending.socket.get(), part.data(), part.size(), MSG_DONTWAIT);
-    if (got == 0) return drop(pending, "the connection was closed");
-    if (got < 0 && errno != EAGAIN) return drop(pending, error_text(errno));
+    if (got == 0) return hung_up(pending, 0);
+    if (got < 0 && errno != EAGAIN) return hung_up(pending, errno);
     if (got < 0) return wait_on(pending);
     pending.input.append(part, 0, static_cast<std::size_t>(got));
     if (pending.input.size() < wanted) continue;
+    pending.has_spoken = true;
     pending.handshake.feed(std::exchange(pending.input, {}));
     if (pending.handshake.state() == LinkHandshake::State::refused)
       return drop(pending, "what answers there is no rank of this job");

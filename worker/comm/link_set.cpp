@@ -140,14 +140,17 @@ void LinkSet::block() {
     const int events = (link->wants_input() ? POLLIN : 0) | (link->wants_output() ? POLLOUT : 0);
     if (events != 0) polled.push_back({link->fd(), static_cast<short>(events), 0});
   }
+  auto until = std::min(deadline_, slow_at_);
+  std::size_t first_pending = polled.size();
   if (!connecting_to_.empty()) {
-    polled.push_back({listener_.get(), POLLIN, 0});
+    until = std::min(until, pendings_wake_at());
+    if (room_.has_place()) polled.push_back({listener_.get(), POLLIN, 0});
+    first_pending = polled.size();
     for (const auto& pending : pendings_) {
       const int events = pending->wants_output() ? POLLOUT : POLLIN;
       polled.push_back({pending->fd(), static_cast<short>(events), 0});
     }
   }
-  auto until = std::min(deadline_, slow_at_);
   if (lost_since_) until = std::min(until, *lost_since_ + patience_);
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
   constexpr std::int64_t kLongest = 60'000;
@@ -157,6 +160,8 @@ void LinkSet::block() {
     eventfd_t count = 0;
     ::eventfd_read(wake_.get(), &count);
   }
+  for (std::size_t i = first_pending; i < polled.size(); ++i)
+    if (polled[i].revents != 0) pendings_[i - first_pending]->is_ready = true;
 }
 
 // Throws when this wait cannot end well.

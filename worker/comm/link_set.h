@@ -20,8 +20,10 @@
 #include "common/mutex.h"
 #include "common/port_range.h"
 #include "common/unique_fd.h"
+#include "worker/comm/accept_room.h"
 #include "worker/comm/awaited_links.h"
 #include "worker/comm/communicator.h"
+#include "worker/comm/dial_queue.h"
 #include "worker/comm/host_layout.h"
 #include "worker/comm/link.h"
 #include "worker/comm/link_handshake.h"
@@ -88,12 +90,14 @@ class LinkSet {
     LinkHandshake handshake;
     std::optional<std::size_t> target;  // whom this rank connects to
     bool connected = false;
+    bool has_spoken = false;  // the other end
     std::string input;
     std::string output;
     Clock::time_point begun;
     // With encryption, once the other end has proved itself.
     std::unique_ptr<LinkTls::Channel> tls{};
     bool tls_writes = false;
+    bool is_ready = true;  // something of it may be waiting
 
     int fd() const { return tls ? tls->fd() : socket.get(); }
     bool wants_output() const { return !connected || !output.empty() || tls_writes; }
@@ -116,14 +120,18 @@ class LinkSet {
   std::string awaited() const;
   std::string name_of(std::size_t rank) const;
 
+  void dial_some();
   void start_connecting(std::size_t rank);
   void accept_all();
+  bool can_accept_later(int error);
   void step_pendings();
+  Clock::time_point pendings_wake_at() const;
   Outcome step(Pending& pending);
   Outcome prove(Pending& pending);
   Outcome secure(Pending& pending);
   Outcome wait_on(const Pending& pending) const;
   Outcome drop(const Pending& pending, const std::string& why) const;
+  Outcome hung_up(const Pending& pending, int error);
   void listen();
   void adopt(Pending& pending);
   [[noreturn]] void cannot_connect(std::size_t rank, const std::string& why) const;
@@ -139,6 +147,8 @@ class LinkSet {
   std::vector<std::unique_ptr<Link>> links_;  // by rank
   std::vector<Link*> connected_;
   std::vector<std::unique_ptr<Pending>> pendings_;
+  DialQueue dials_;
+  AcceptRoom room_;
   std::vector<std::size_t> connecting_to_;  // what connect() waits for
 
   std::uint32_t sequence_ = 0;
