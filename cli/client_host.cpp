@@ -111,6 +111,13 @@ void ClientHost::close_lease() {
   if (!shell_runs()) signal_client(SIGTERM);
 }
 
+// What the client has left behind may hold its pipes.
+void ClientHost::release() {
+  boost::system::error_code ignored;
+  for (asio::posix::stream_descriptor* const end : {&stdin_, &stdout_, &stderr_})
+    if (end->is_open()) end->close(ignored);
+}
+
 void ClientHost::give_up() { signal_client(SIGKILL); }
 
 void ClientHost::signal_client(int signal) {

@@ -23,6 +23,7 @@ class ClientHost : public RemoteHost {
   void send(std::string bytes, std::function<void()> done) override;
   void close_lease() override;
   void give_up() override;
+  void release() override;
 
  protected:
   ClientHost(boost::asio::io_context& io, ClientCommand command, Request request,

@@ -10,6 +10,7 @@
 #include "cli/srun_host.h"
 #include "cli/ssh_host.h"
 #include "cli/ssh_surroundings.h"
+#include "cli/ssh_words.h"
 
 namespace hvdrun {
 namespace {
@@ -18,11 +19,9 @@ namespace {
 constexpr std::ptrdiff_t kAtOnce = 32;
 constexpr std::chrono::seconds kReport{3};
 constexpr std::size_t kNamed = 8;
-// sshd turns away some of many that have not logged in (MaxStartups). Each that was pauses, twice
-// as long each time, and keeps its place among those that are being opened, so that they become
-// fewer.
-constexpr int kTries = 7;
-constexpr std::chrono::milliseconds kPause{100};
+// One try of a host that may not be there yet. A machine that boots drops what comes, and the
+// kernel would repeat it later each time.
+constexpr std::chrono::milliseconds kOneTry{10'000};
 
 }  // namespace
 
@@ -46,8 +45,7 @@ const char* HostOpener::stage(const Host& host) const {
 
 void HostOpener::add(std::uint32_t host, const std::string& name, const HostLogin& login,
                      std::shared_ptr<const AgentImage> agent, std::string job) {
-  auto entry = std::make_unique<Host>();
-  entry->index = host;
+  auto entry = std::make_unique<Host>(host, options_.waits_for_hosts);
   entry->name = name;
   entry->options = with_login(options_, login);
   entry->script = remote_script(*agent);
@@ -75,9 +73,17 @@ void HostOpener::open_next() {
 
 void HostOpener::open(Host& host) {
   if (options_.transport == SshTransport::srun) return open_by_srun(host);
-  if (options_.transport == SshTransport::client) return open_by_client(host, "--ssh names it");
-  if (!options_.arguments.empty()) return open_by_client(host, "--ssh-args are its options");
-  ask(host);
+  const std::string why = client_reason();
+  // How long one try of it may take is known from its configuration, which a program in place of
+  // ssh may not have.
+  const bool is_asked = why.empty() || (options_.waits_for_hosts &&
+                                        options_.program == std::vector<std::string>{"ssh"});
+  is_asked ? ask(host) : open_by_client(host, why);
+}
+
+const char* HostOpener::client_reason() const {
+  if (options_.transport == SshTransport::client) return "--ssh names it";
+  return options_.arguments.empty() ? "" : "--ssh-args are its options";
 }
 
 void HostOpener::ask(Host& host) {
@@ -85,7 +91,7 @@ void HostOpener::ask(Host& host) {
   if (!no_client_) {
     host.query = std::make_unique<SshQuery>(io_);
     const std::error_code ec = host.query->start(
-        ssh_query_command(host.options, host.name, limit_),
+        ssh_query_command(host.options, host.name),
         [this, &host](const std::optional<std::string>& config) { choose(host, config); });
     if (!ec) return;
     // Out of processes, say: which the client would meet as well.
@@ -99,8 +105,13 @@ void HostOpener::ask(Host& host) {
 
 void HostOpener::choose(Host& host, const std::optional<std::string>& config) {
   if (ending_) return;
-  if (!config) return open_by_client(host, "ssh -G failed");
-  open_with(host, SshConfig(*config));
+  const std::string why = client_reason();
+  if (!config) return open_by_client(host, why.empty() ? "ssh -G failed" : why);
+  const SshConfig known(*config);
+  host.client_limit.reset();
+  if (options_.waits_for_hosts && !ssh_connect_timeout(known))
+    host.client_limit = std::min(kOneTry, limit_);
+  why.empty() ? open_with(host, known) : open_by_client(host, why);
 }
 
 void HostOpener::open_with(Host& host, const SshConfig& config) {
@@ -111,11 +122,13 @@ void HostOpener::open_with(Host& host, const SshConfig& config) {
   RemoteHost::End end;
   end.why = "libssh2 cannot open it: " + choice.not_libssh2;
   host.state = Host::State::ended;
-  refuse(host, end);
+  refuse(host, stage(host), end);
   open_next();
 }
 
 void HostOpener::open_by_libssh2(Host& host, Libssh2Target target) {
+  if (!target.connect_timeout && options_.waits_for_hosts)
+    target.connect_timeout = std::min(kOneTry, limit_);
   log_line(LogLevel::debug, host.name + ": opened by libssh2, as " + target.user + "@" +
                                 target.host + " port " + std::to_string(target.port));
   host.by_libssh2 = true;
@@ -127,9 +140,9 @@ void HostOpener::open_by_client(Host& host, const std::string& why) {
   log_line(LogLevel::debug,
            host.name + ": opened by " + options_.program.front() + ", because " + why);
   host.by_libssh2 = false;
-  start(host,
-        std::make_unique<SshHost>(io_, ssh_command(host.options, host.name, limit_, host.script),
-                                  !is_template(options_), host.request, callbacks_of(host)));
+  start(host, std::make_unique<SshHost>(
+                  io_, ssh_command(host.options, host.name, host.client_limit, host.script),
+                  !is_template(options_), host.request, callbacks_of(host)));
 }
 
 void HostOpener::open_by_srun(Host& host) {
@@ -156,7 +169,10 @@ RemoteHost::Callbacks HostOpener::callbacks_of(Host& host) {
     host.tries.back()->close_lease();
   };
   host.relay = std::make_unique<HostRelay>(io_, relay_ports_, std::move(relay));
-  return {[this] { open_next(); },
+  return {[this, &host] {
+            host.absence.reset();  // its shell has answered
+            open_next();
+          },
           [this, &host](const std::string& line) { callbacks_.say(host.name + ": " + line); },
           [&host](std::string_view bytes) {
             bytes.empty() ? host.relay->end() : host.relay->feed(bytes);
@@ -166,7 +182,9 @@ RemoteHost::Callbacks HostOpener::callbacks_of(Host& host) {
 
 void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
   const bool had_started = host.tries.back()->started();
-  if (end.worth_another_try && !ending_ && ++host.hung_up_on < kTries) return try_later(host);
+  if (!ending_)
+    if (const auto again = host.retry.failed({end.worth_another_try, end.not_there_yet}))
+      return try_later(host, end, *again);
   const bool again = end.worth_another_client && !ending_ && !no_client_ &&
                      options_.transport == SshTransport::automatic;
   if (again)
@@ -177,26 +195,38 @@ void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
     callbacks_.ended(host.index, end.why.empty() ? std::nullopt : std::optional(end.why));
     return;
   }
-  refuse(host, end);
+  refuse(host, stage(host), end);
   open_next();
   callbacks_.ended(host.index, std::nullopt);
 }
 
-void HostOpener::try_later(Host& host) {
+void HostOpener::try_later(Host& host, const RemoteHost::End& end,
+                           const OpeningRetry::Again& again) {
+  if (!again.keeps_place) host.absence = {stage(host), end.why};
+  if (again.is_news)
+    callbacks_.say(host.name + ": " + end.why + "; tried again until it answers, for " +
+                   std::to_string((limit_.count() + 999) / 1000) + " s (--start-timeout)");
   host.state = Host::State::pausing;
-  // Not all at once again.
-  const auto pause = kPause * (1 << host.hung_up_on);
-  const auto spread = pause * static_cast<int>(host.index % 16) / 16;
-  host.pause = std::make_unique<boost::asio::steady_timer>(io_, pause / 2 + spread);
+  for (const auto& over : host.tries) over->release();
+  host.pause = std::make_unique<boost::asio::steady_timer>(io_, again.pause);
   host.pause->async_wait([this, &host](const auto& ec) {
-    if (!ec && !ending_) open(host);
+    if (!ec && !ending_) try_again(host);
   });
+  open_next();
 }
 
-void HostOpener::refuse(Host& host, const RemoteHost::End& end) {
+// Those that were not tried yet go before one that was not there.
+void HostOpener::try_again(Host& host) {
+  host.tries.clear();
+  if (!host.absence) return open(host);
+  host.state = Host::State::waiting;
+  waiting_.push_back(&host);
+  open_next();
+}
+
+void HostOpener::refuse(Host& host, const std::string& at, const RemoteHost::End& end) {
   callbacks_.gone(host.index);
   if (ending_) return;  // as it was told to
-  const std::string at = stage(host);
   Refusal refusal;
   refusal.host = host.name;
   refusal.why = at + ": " + end.why;
@@ -211,11 +241,14 @@ void HostOpener::refuse(Host& host, const RemoteHost::End& end) {
   refusals_.push_back(std::move(refusal));
 }
 
-// The user wants to know of all hosts that cannot be used, not of one after the other.
+// The user wants to know of all hosts that cannot be used, not of one after the other. One that is
+// not there yet was tried: it would only put off what is known.
 void HostOpener::tell_if_all_tried() {
-  if (refusals_.empty() || ending_ || !waiting_.empty()) return;
-  if (std::any_of(hosts_.begin(), hosts_.end(),
-                  [](const auto& entry) { return entry.second->opening(); }))
+  if (refusals_.empty() || ending_) return;
+  if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& entry) {
+        const Host& host = *entry.second;
+        return !host.absence && (host.opening() || host.state == Host::State::waiting);
+      }))
     return;
   callbacks_.failed(std::exchange(refusals_, {}));
 }
@@ -226,7 +259,8 @@ std::vector<std::string> HostOpener::not_opened() {
     const std::string words = cause(index);
     RemoteHost::End end;
     end.why = "no answer in time" + (words.empty() ? "" : ": " + words);
-    refuse(*host, end);
+    if (host->absence) end.why = host->absence->why + " (tried until the end)";
+    refuse(*host, host->absence ? host->absence->stage : stage(*host), end);
   }
   std::vector<std::string> lines;
   for (const Refusal& refusal : std::exchange(refusals_, {}))
@@ -241,7 +275,9 @@ void HostOpener::report() {
     std::string names;
     std::size_t count = 0;
     for (const auto& [index, host] : hosts_) {
-      if (host->state == Host::State::ended || callbacks_.is_connected(index)) continue;
+      // Of one that is not there yet it was said.
+      if (host->state == Host::State::ended || host->absence || callbacks_.is_connected(index))
+        continue;
       if (++count <= kNamed)
         names += (count > 1 ? ", " : "") + host->name + " (" + stage(*host) + ")";
     }

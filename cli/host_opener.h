@@ -1,5 +1,6 @@
 // Opens the hosts that are other machines, many at once, and says what becomes of it: which are
-// waited for, and all that cannot be used, together. Chooses for each what opens it.
+// waited for, and all that cannot be used, together. Chooses for each what opens it. With
+// SshOptions::waits_for_hosts those that are not there yet are tried until the job ends.
 #pragma once
 
 #include <chrono>
@@ -17,6 +18,7 @@
 
 #include "cli/host_relay.h"
 #include "cli/name_resolver.h"
+#include "cli/opening_retry.h"
 #include "cli/remote_host.h"
 #include "cli/ssh_command.h"
 #include "cli/ssh_query.h"
@@ -69,6 +71,8 @@ class HostOpener {
 
  private:
   struct Host {
+    Host(std::uint32_t number, bool waits) : index(number), retry(waits, number) {}
+
     std::uint32_t index;
     std::string name;
     SshOptions options;
@@ -78,12 +82,19 @@ class HostOpener {
     std::vector<std::unique_ptr<RemoteHost>> tries;  // the last one is under way
     std::unique_ptr<HostRelay> relay;                // of the last one
     bool by_libssh2 = false;
-    int hung_up_on = 0;                                // times
+    std::optional<std::chrono::milliseconds> client_limit;  // of one try of the client
+    OpeningRetry retry;
     std::unique_ptr<boost::asio::steady_timer> pause;  // before it is tried again
+    // It is not there yet, as it was found last, and is tried again and again.
+    struct Absence {
+      std::string stage;
+      std::string why;
+    };
+    std::optional<Absence> absence;
     enum class State { waiting, asking, running, pausing, ended } state = State::waiting;
 
     bool opening() const {
-      return state == State::asking || state == State::pausing ||
+      return state == State::asking || (state == State::pausing && !absence) ||
              (state == State::running && !tries.back()->started());
     }
   };
@@ -92,6 +103,8 @@ class HostOpener {
 
   void open_next();
   void open(Host& host);
+  // Why the client is to open every host; empty: it is not.
+  const char* client_reason() const;
   void ask(Host& host);
   void choose(Host& host, const std::optional<std::string>& config);
   void open_with(Host& host, const SshConfig& config);
@@ -101,8 +114,9 @@ class HostOpener {
   void start(Host& host, std::unique_ptr<RemoteHost> way);
   RemoteHost::Callbacks callbacks_of(Host& host);
   void on_ended(Host& host, const RemoteHost::End& end);
-  void try_later(Host& host);
-  void refuse(Host& host, const RemoteHost::End& end);
+  void try_later(Host& host, const RemoteHost::End& end, const OpeningRetry::Again& again);
+  void try_again(Host& host);
+  void refuse(Host& host, const std::string& at, const RemoteHost::End& end);
   void tell_if_all_tried();
   void report();
   void end_unopened();

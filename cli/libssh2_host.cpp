@@ -36,7 +36,8 @@ Libssh2Host::Libssh2Host(boost::asio::io_context& io, NameResolver& resolver, Li
       command_(std::move(command)),
       limit_(limit),
       deadline_(io),
-      socket_(io) {}
+      socket_(io),
+      dialer_(io, socket_) {}
 
 // A session says its farewell on a socket that is closed for that: it must not wait.
 Libssh2Host::~Libssh2Host() {
@@ -68,11 +69,29 @@ const char* Libssh2Host::stage() const {
 
 void Libssh2Host::enter(Step step) {
   step_ = step;
-  deadline_.expires_after(limit_);
-  deadline_.async_wait([this](const auto& ec) {
-    const bool waits = step_ < Step::talk || (step_ == Step::talk && !shell_runs());
-    if (!ec && waits) fail("no answer for " + seconds(limit_));
+  // As the client does: the server's first words belong to the connecting.
+  wait_for(step == Step::agree ? target_.connect_timeout.value_or(limit_) : limit_);
+}
+
+void Libssh2Host::wait_for(std::chrono::milliseconds time) {
+  deadline_.expires_after(time);
+  deadline_.async_wait([this, time](const auto& ec) {
+    if (!ec) on_deadline(time);
   });
+}
+
+void Libssh2Host::on_deadline(std::chrono::milliseconds time) {
+  const bool waits = step_ < Step::talk || (step_ == Step::talk && !shell_runs());
+  if (!waits || step_ == Step::connect) return;
+  const std::string why = "no answer for " + seconds(time);
+  const bool is_agreeing = step_ == Step::agree;
+  if (step_ == Step::resolve || (is_agreeing && !has_greeted())) return fail_for_now(why);
+  if (is_agreeing && time < limit_) return wait_for(limit_ - time);
+  fail(why);
+}
+
+bool Libssh2Host::has_greeted() const {
+  return session_ && ::libssh2_session_banner_get(session_.get()) != nullptr;
 }
 
 void Libssh2Host::start() {
@@ -90,47 +109,32 @@ void Libssh2Host::resolve() {
   boost::system::error_code not_numeric;
   const auto address = boost::asio::ip::make_address(target_.host, not_numeric);
   if (!not_numeric) {
-    endpoints_ = {tcp::endpoint(address, target_.port)};
-    enter(Step::connect);
-    return connect();
+    return connect({tcp::endpoint(address, target_.port)});
   }
   const int family = target_.family == Libssh2Target::Family::v4   ? AF_INET
                      : target_.family == Libssh2Target::Family::v6 ? AF_INET6
                                                                    : AF_UNSPEC;
-  resolver_.resolve(
-      target_.host, target_.port, family,
-      [this](const std::string& fault, NameResolver::Endpoints endpoints) {
-        if (step_ == Step::over) return;
-        if (!fault.empty())
-          return fail("could not resolve hostname " + printable(target_.host) + ": " + fault);
-        endpoints_ = std::move(endpoints);
-        enter(Step::connect);
-        connect();
-      });
+  resolver_.resolve(target_.host, target_.port, family,
+                    [this, self = std::weak_ptr(self_)](const NameResolver::Fault& fault,
+                                                        NameResolver::Endpoints endpoints) {
+                      if (self.expired() || step_ == Step::over) return;
+                      if (fault.text.empty()) return connect(std::move(endpoints));
+                      std::string why = "could not resolve hostname " + printable(target_.host) +
+                                        ": " + fault.text;
+                      fault.may_pass ? fail_for_now(std::move(why)) : fail(std::move(why));
+                    });
 }
 
-// One address after the other; each has its share of the time.
-void Libssh2Host::connect() {
-  const tcp::endpoint& endpoint = endpoints_[next_endpoint_++];
-  const bool last = next_endpoint_ == endpoints_.size();
-  boost::system::error_code ignored;
-  if (socket_.is_open()) socket_.close(ignored);
-  auto give_up = std::make_shared<boost::asio::steady_timer>(io_);
-  if (!last) {
-    give_up->expires_after(limit_ / static_cast<int>(endpoints_.size()));
-    give_up->async_wait([this](const auto& ec) {
-      boost::system::error_code closed;
-      if (!ec && step_ == Step::connect) socket_.cancel(closed);
-    });
-  }
-  socket_.async_connect(endpoint, [this, last, give_up, endpoint](const auto& ec) {
-    give_up->cancel();
-    if (step_ != Step::connect) return;
-    if (!ec) return on_connected();
-    if (!last) return connect();
-    fail("connect to " + endpoint.address().to_string() + " port " +
-         std::to_string(endpoint.port()) + ": " + ec.message());
-  });
+void Libssh2Host::connect(NameResolver::Endpoints endpoints) {
+  step_ = Step::connect;
+  deadline_.cancel();  // the dialer has one for each attempt
+  dialer_.dial(std::move(endpoints), target_.connect_timeout.value_or(limit_), target_.attempts,
+               [this](const auto& ec, const tcp::endpoint& endpoint) {
+                 if (!ec) return on_connected();
+                 std::string why = "connect to " + endpoint.address().to_string() + " port " +
+                                   std::to_string(endpoint.port()) + ": " + ec.message();
+                 may_pass(ec) ? fail_for_now(std::move(why)) : fail(std::move(why));
+               });
 }
 
 void Libssh2Host::on_connected() {
@@ -381,6 +385,7 @@ void Libssh2Host::fail_to_agree(int rc) {
   ended.worth_another_client = true;
   ended.worth_another_try = rc == LIBSSH2_ERROR_SOCKET_DISCONNECT ||
                             rc == LIBSSH2_ERROR_SOCKET_RECV || rc == LIBSSH2_ERROR_BANNER_RECV;
+  ended.not_there_yet = ended.worth_another_try && !has_greeted();
   end(std::move(ended));
 }
 
@@ -392,12 +397,20 @@ void Libssh2Host::fail(std::string why, bool worth_another_client, std::string a
   end(std::move(ended));
 }
 
+void Libssh2Host::fail_for_now(std::string why) {
+  End ended;
+  ended.why = std::move(why);
+  ended.not_there_yet = true;
+  end(std::move(ended));
+}
+
 // The session goes later: libssh2 may be calling. The stage that it ended in remains to be told.
 void Libssh2Host::end(End ended) {
   if (step_ == Step::over) return;
   stage_at_end_ = stage();
   step_ = Step::over;
   deadline_.cancel();
+  dialer_.stop();
   if (login_) login_->stop();
   if (socket_.is_open()) ::shutdown(socket_.native_handle(), SHUT_RDWR);
   boost::asio::post(io_, [this, ended = std::move(ended)] {

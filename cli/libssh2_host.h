@@ -18,13 +18,15 @@
 #include "cli/libssh2_login.h"
 #include "cli/name_resolver.h"
 #include "cli/remote_host.h"
+#include "cli/tcp_dialer.h"
 #include "cli/transport_choice.h"
 
 namespace hvdrun {
 
 class Libssh2Host : public RemoteHost {
  public:
-  // `command` for the user's shell there; `limit` of each step. The resolver must outlive this.
+  // `command` for the user's shell there; `limit` of each step, but of connecting where the target
+  // has its own. The resolver must outlive this.
   Libssh2Host(boost::asio::io_context& io, NameResolver& resolver, Libssh2Target target,
               std::string command, std::chrono::milliseconds limit, Request request,
               Callbacks callbacks);
@@ -46,9 +48,12 @@ class Libssh2Host : public RemoteHost {
   };
 
   void enter(Step step);
+  void wait_for(std::chrono::milliseconds time);
   void resolve();
-  void connect();
+  void connect(NameResolver::Endpoints endpoints);
   void on_connected();
+  void on_deadline(std::chrono::milliseconds time);
+  bool has_greeted() const;
   // Goes on with the present step until it must wait.
   void proceed();
   void wait_for_socket();
@@ -61,6 +66,7 @@ class Libssh2Host : public RemoteHost {
   void on_closed();
   void fail_to_agree(int rc);
   void fail(std::string why, bool worth_another_client = false, std::string advice = "");
+  void fail_for_now(std::string why);
   void end(End end);
   std::string session_error() const;
 
@@ -71,13 +77,14 @@ class Libssh2Host : public RemoteHost {
   const std::chrono::milliseconds limit_;
   boost::asio::steady_timer deadline_;
   boost::asio::ip::tcp::socket socket_;
+  TcpDialer dialer_;
   std::unique_ptr<Libssh2Login> login_;
   std::unique_ptr<LIBSSH2_SESSION, SessionCloser> session_;
   LIBSSH2_CHANNEL* channel_ = nullptr;  // the session's
   Step step_ = Step::resolve;
   const char* stage_at_end_ = "";
-  NameResolver::Endpoints endpoints_;
-  std::size_t next_endpoint_ = 0;
+  // A look-up cannot be called off, and may outlive this.
+  const std::shared_ptr<Libssh2Host*> self_ = std::make_shared<Libssh2Host*>(this);
   bool waiting_to_read_ = false;
   bool waiting_to_write_ = false;
 

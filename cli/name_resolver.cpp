@@ -28,9 +28,14 @@ struct Question {
 
 struct Answer {
   std::uint64_t id = 0;
-  std::string fault;
+  NameResolver::Fault fault;
   NameResolver::Endpoints endpoints;
 };
+
+// A name that a server does not know yet, or a server that does not answer yet.
+bool is_of_now(int fault) {
+  return fault == EAI_NONAME || fault == EAI_AGAIN || fault == EAI_NODATA || fault == EAI_FAIL;
+}
 
 Answer look_up(const Question& question) {
   Answer answer;
@@ -41,7 +46,7 @@ Answer look_up(const Question& question) {
   addrinfo* found = nullptr;
   const int rc = ::getaddrinfo(question.host.c_str(), nullptr, &hints, &found);
   if (rc != 0) {
-    answer.fault = ::gai_strerror(rc);
+    answer.fault = {::gai_strerror(rc), is_of_now(rc)};
     return answer;
   }
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
@@ -53,7 +58,7 @@ Answer look_up(const Question& question) {
     answer.endpoints.push_back(endpoint);
   }
   ::freeaddrinfo(found);
-  if (answer.endpoints.empty()) answer.fault = "the name has no address";
+  if (answer.endpoints.empty()) answer.fault = {"the name has no address", true};
   return answer;
 }
 

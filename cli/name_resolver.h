@@ -17,9 +17,12 @@ namespace hvdrun {
 class NameResolver {
  public:
   using Endpoints = std::vector<boost::asio::ip::tcp::endpoint>;
-  // `fault` as the resolver says it; empty: there is at least one address. Never called from within
-  // resolve(), nor after destruction.
-  using Handler = std::function<void(const std::string& fault, Endpoints)>;
+  struct Fault {
+    std::string text;       // as the resolver says it; empty: there is at least one address
+    bool may_pass = false;  // the name may be known later
+  };
+  // Never called from within resolve(), nor after destruction.
+  using Handler = std::function<void(const Fault& fault, Endpoints)>;
 
   explicit NameResolver(boost::asio::io_context& io);
   ~NameResolver();

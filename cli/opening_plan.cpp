@@ -88,6 +88,7 @@ void plan_srun(const Options& options, const Surroundings& here, LaunchPlan& pla
 
 void plan_opening(const Options& options, const Surroundings& here, LaunchPlan& plan) {
   plan.ssh = options.ssh;
+  plan.ssh.waits_for_hosts = options.start_timeout_given;
   if (const std::string fault = ssh_options_fault(plan.ssh); !fault.empty())
     throw UsageError(fault);
   if (std::find(plan.remote.begin(), plan.remote.end(), true) == plan.remote.end()) return;

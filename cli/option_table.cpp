@@ -101,8 +101,11 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        if (o.timeout->count() == 0) throw bad_value(use, "more than 0 seconds are needed");
      }},
     {"start-timeout", "--start-timeout", "SECONDS", Page::front, Topic::ending,
-     "how long all hosts may take to come up (30)",
-     [](O& o, const Use& use) { o.start_timeout = to_duration(use); }},
+     "hosts' time to come up (30); if given, retries",
+     [](O& o, const Use& use) {
+       o.start_timeout = to_duration(use);
+       o.start_timeout_given = true;
+     }},
     {"lease", "--lease", "SECONDS", Page::topic, Topic::ending,
      "how long silent hosts are waited for (15)",
      [](O& o, const Use& use) {

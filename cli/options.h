@@ -72,6 +72,7 @@ struct Options {
   ControlTransport control = ControlTransport::unix_socket;
   bool every_host_local = false;  // --transport local
   std::chrono::milliseconds start_timeout = limits::kStartTimeout;
+  bool start_timeout_given = false;  // then hosts that are not there yet are waited for
   std::chrono::milliseconds grace = limits::kGrace;  // with a ladder: its waits together
   std::vector<LadderStep> ladder;                    // empty: TERM, `grace`, KILL; ends with KILL
   std::chrono::milliseconds lease = limits::kLease;

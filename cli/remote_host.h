@@ -25,6 +25,8 @@ class RemoteHost {
     bool worth_another_client = false;  // it ended before the shell, in what another ssh may know
     // The server hung up before it knew who calls, as sshd does when many call at once.
     bool worth_another_try = false;
+    // Nobody answered who could have refused: a machine that still boots, a name that comes.
+    bool not_there_yet = false;
   };
   struct Callbacks {
     std::function<void()> stage;                   // another one has begun
@@ -50,6 +52,8 @@ class RemoteHost {
   // The loop runs no more, and soon nothing below hvdrun does. Begins to end what would stay behind
   // on the host then. A descriptor that can be read when that is done; -1: it is.
   virtual int leave() { return -1; }
+  // It has ended and will be destroyed once the loop has run: nothing waits any more.
+  virtual void release() {}
   // For the user: "connecting".
   virtual const char* stage() const { return describe(remote_.stage()); }
   // Why it does not come up, or goes, as far as what carries it has said so; empty: nothing.

@@ -43,16 +43,13 @@ std::vector<std::string> fill_template(const SshOptions& options, const std::str
 }
 
 // Without a host.
-std::vector<std::string> client_words(const SshOptions& options,
-                                      std::chrono::milliseconds connect_timeout) {
+std::vector<std::string> client_words(const SshOptions& options) {
   std::vector<std::string> argv = options.program;
-  const auto seconds = std::max<std::int64_t>(1, (connect_timeout.count() + 999) / 1000);
   // A session of ours carries a job's life: it needs no terminal, and no other session's
   // connection, whose end would be its own. It speaks, for routers that forget who is quiet, but
   // when a silent host is lost is for the lease to say.
   argv.insert(argv.end(), {"-T", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "-o",
                            "ControlMaster=no", "-o", "ControlPath=none", "-o",
-                           "ConnectTimeout=" + std::to_string(seconds), "-o",
                            "ServerAliveInterval=30", "-o", "ServerAliveCountMax=1000"});
   add_destination(options, argv);
   return argv;
@@ -94,30 +91,23 @@ SshOptions with_login(SshOptions options, const HostLogin& login) {
 }
 
 std::vector<std::string> ssh_command(const SshOptions& options, const std::string& host,
-                                     std::chrono::milliseconds connect_timeout,
+                                     std::optional<std::chrono::milliseconds> connect_timeout,
                                      const std::string& remote) {
   if (is_template(options)) return fill_template(options, host, remote);
-  std::vector<std::string> argv = client_words(options, connect_timeout);
+  std::vector<std::string> argv = client_words(options);
+  // Behind the user's arguments: of two, the client takes the first.
+  if (connect_timeout) {
+    const auto seconds = std::max<std::int64_t>(1, (connect_timeout->count() + 999) / 1000);
+    argv.insert(argv.end(), {"-o", "ConnectTimeout=" + std::to_string(seconds)});
+  }
   argv.insert(argv.end(), {"--", host, remote});
   return argv;
 }
 
-std::vector<std::string> ssh_query_command(const SshOptions& options, const std::string& host,
-                                           std::chrono::milliseconds connect_timeout) {
-  std::vector<std::string> argv = client_words(options, connect_timeout);
+std::vector<std::string> ssh_query_command(const SshOptions& options, const std::string& host) {
+  std::vector<std::string> argv = client_words(options);
   argv.insert(argv.end(), {"-G", "--", host});
   return argv;
-}
-
-bool is_unknown_host_key(const std::string& words) {
-  return words.find("Host key verification failed") != std::string::npos &&
-         words.find("has changed") == std::string::npos;
-}
-
-bool server_hung_up(const std::string& words) {
-  return words.find("kex_exchange_identification: ") != std::string::npos &&
-         (words.find("Connection closed by") != std::string::npos ||
-          words.find("Connection reset by") != std::string::npos);
 }
 
 std::string ssh_by_hand(const SshOptions& options, const std::string& host) {

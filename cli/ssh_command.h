@@ -23,6 +23,7 @@ struct SshOptions {
   std::string identity_file;
   std::vector<std::string> arguments;  // the user's
   bool accept_new_host_keys = false;
+  bool waits_for_hosts = false;  // that are not there yet, until the start timeout
 };
 
 // Whether the program is no ssh client but a template with {host}, as in "kubectl exec -i {host}
@@ -44,8 +45,9 @@ SshOptions with_login(SshOptions options, const HostLogin& login);
 
 // To run `remote` on `host`, never asking anything. The user's own arguments and configuration come
 // last, so that they cannot be overridden but for what a launch without a terminal needs.
+// `connect_timeout`: where the user names none, of one try; none: what the configuration says.
 std::vector<std::string> ssh_command(const SshOptions& options, const std::string& host,
-                                     std::chrono::milliseconds connect_timeout,
+                                     std::optional<std::chrono::milliseconds> connect_timeout,
                                      const std::string& remote);
 
 // With a template: its words with the host in place of {host}, and its login in those of {user} and
@@ -54,15 +56,7 @@ std::vector<std::string> ssh_command(const SshOptions& options, const std::strin
 // shell.
 
 // To have the client say (-G) how it would connect.
-std::vector<std::string> ssh_query_command(const SshOptions& options, const std::string& host,
-                                           std::chrono::milliseconds connect_timeout);
-
-// What the client says of a host whose key is in no known_hosts file; another key than the known
-// one is something else.
-bool is_unknown_host_key(const std::string& words);
-
-// What the client says when the server ends the connection before anything else is said.
-bool server_hung_up(const std::string& words);
+std::vector<std::string> ssh_query_command(const SshOptions& options, const std::string& host);
 
 // What the user can type to see what ssh does.
 std::string ssh_by_hand(const SshOptions& options, const std::string& host);

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "cli/ssh_command.h"
-
 namespace hvdrun {
 namespace {
 
@@ -24,6 +22,8 @@ RemoteHost::End SshHost::end_of(const ExitStatus& status) const {
     const std::string words = last_words();
     end.why = words.empty() ? program() + " " + how : words;
     end.worth_another_try = is_ssh_ && !shell_runs() && server_hung_up(words);
+    end.not_there_yet = is_ssh_ && !shell_runs() && !status.signaled &&
+                        status.value == kSshFailed && words_.is_not_there_yet();
   } else if (status.signaled) {
     end.why = "its " + program() + " " + how;
   } else if (is_ssh_ && status.value == kSshFailed) {
@@ -32,6 +32,11 @@ RemoteHost::End SshHost::end_of(const ExitStatus& status) const {
     end.why = "its guard " + how;
   }
   return end;
+}
+
+bool SshHost::hear(const std::string& line) {
+  words_.hear(line);
+  return true;
 }
 
 }  // namespace hvdrun

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/client_host.h"
+#include "cli/ssh_words.h"
 
 namespace hvdrun {
 
@@ -16,9 +17,11 @@ class SshHost : public ClientHost {
 
  protected:
   End end_of(const ExitStatus& status) const override;
+  bool hear(const std::string& line) override;
 
  private:
   const bool is_ssh_;
+  SshWords words_;
 };
 
 }  // namespace hvdrun

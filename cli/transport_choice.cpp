@@ -91,6 +91,16 @@ std::string expanded(const std::string& path, const std::string& home) {
   return path.starts_with("~/") ? home + path.substr(1) : path;
 }
 
+// A whole number of at least 1; nothing: "none", or none at all.
+std::optional<std::uint32_t> number_of(const SshConfig& config, std::string_view keyword) {
+  constexpr std::uint32_t kMost = 1'000'000;
+  const std::string_view text = config.value(keyword);
+  std::uint32_t number = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (ec != std::errc() || end != text.data() + text.size() || number == 0) return std::nullopt;
+  return std::min(number, kMost);
+}
+
 // Fills `target`, or names the configuration's word that libssh2 cannot honour.
 std::string read_connection(const SshConfig& config, Libssh2Target& target) {
   for (const Feature& feature : kFeatures)
@@ -110,6 +120,8 @@ std::string read_connection(const SshConfig& config, Libssh2Target& target) {
   target.family = family == "inet"    ? Libssh2Target::Family::v4
                   : family == "inet6" ? Libssh2Target::Family::v6
                                       : Libssh2Target::Family::any;
+  target.connect_timeout = ssh_connect_timeout(config);
+  target.attempts = static_cast<int>(number_of(config, "connectionattempts").value_or(1));
   target.kex = joined(common_words(config, "kexalgorithms", known_kex()));
   target.ciphers = joined(common_words(config, "ciphers", known_ciphers()));
   target.macs = joined(common_words(config, "macs", known_macs()));
@@ -187,6 +199,12 @@ std::string read_identities(const SshConfig& config, const SshSurroundings& here
 }
 
 }  // namespace
+
+std::optional<std::chrono::milliseconds> ssh_connect_timeout(const SshConfig& config) {
+  const auto seconds = number_of(config, "connecttimeout");
+  if (!seconds) return std::nullopt;
+  return std::chrono::seconds(*seconds);
+}
 
 TransportChoice choose_transport(const SshConfig& config, const SshSurroundings& here) {
   TransportChoice choice;

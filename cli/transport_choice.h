@@ -2,6 +2,7 @@
 // libssh2 1.10 cannot do. Sans-I/O.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,8 @@ struct Libssh2Target {
   std::string host;  // a name or an address
   std::uint16_t port = 22;
   Family family = Family::any;
+  std::optional<std::chrono::milliseconds> connect_timeout;  // of one attempt
+  int attempts = 1;
   KnownHostName known_as;
   std::shared_ptr<const KnownHosts> known_hosts;
   std::string record_in;  // the file that takes new hosts
@@ -55,6 +58,9 @@ struct TransportChoice {
   std::string not_libssh2;  // the reason why the client must do it; empty: libssh2 can
   Libssh2Target target;
 };
+
+// ConnectTimeout; nothing: the configuration has none.
+std::optional<std::chrono::milliseconds> ssh_connect_timeout(const SshConfig& config);
 
 TransportChoice choose_transport(const SshConfig& config, const SshSurroundings& here);
 

@@ -257,8 +257,6 @@ TEST_CASE("hosts that are not this machine are opened by ssh", "[plan]") {
                                  "-o",
                                  "ControlPath=none",
                                  "-o",
-                                 "ConnectTimeout=2",
-                                 "-o",
                                  "ServerAliveInterval=30",
                                  "-o",
                                  "ServerAliveCountMax=1000",
@@ -268,9 +266,15 @@ TEST_CASE("hosts that are not this machine are opened by ssh", "[plan]") {
                                  "key",
                                  "-o",
                                  "User=me",
+                                 "-o",
+                                 "ConnectTimeout=2",
                                  "--",
                                  "gpu1",
                                  "run it"});
+  // What the user's configuration says of it counts where nothing is said here.
+  for (const auto& words : {ssh_command(mixed.ssh, "gpu1", std::nullopt, "run it"),
+                            ssh_query_command(mixed.ssh, "gpu1")})
+    for (const std::string& word : words) CHECK_FALSE(word.starts_with("ConnectTimeout"));
   CHECK(ssh_by_hand(mixed.ssh, "gpu1") == "ssh -4 -p 77 -i key -o User=me gpu1 true");
   CHECK(mixed.warnings.size() == 1);
   CHECK(starts_ranks(mixed, true));

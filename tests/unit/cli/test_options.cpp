@@ -296,6 +296,11 @@ TEST_CASE("HVDRUN_ variables are options, and the command line beats them", "[op
   CHECK_THROWS_WITH(parse_options({"x"}, {"HVDRUN_FOLD=maybe"}), Catch::Contains("HVDRUN_FOLD"));
   CHECK(parse_options({"-np", "1", "x"}, {"HVDRUN_NP=zero"}).np == 1U);
   CHECK(parse_options({"x"}, {"HOROVOD_START_TIMEOUT=7"}).start_timeout == 7s);
+  // However it is given, hosts are waited for so long.
+  CHECK(parse_options({"x"}, {"HOROVOD_START_TIMEOUT=7"}).start_timeout_given);
+  CHECK(parse_options({"x"}, {"HVDRUN_START_TIMEOUT=30"}).start_timeout_given);
+  CHECK(parse_options({"--start-timeout", "30", "x"}).start_timeout_given);
+  CHECK_FALSE(parse_options({"x"}).start_timeout_given);
   CHECK(parse_options({"x"}, {"HVDRUN_START_TIMEOUT=8", "HOROVOD_START_TIMEOUT=7"}).start_timeout ==
         8s);
 }

@@ -183,6 +183,27 @@ TEST_CASE("without an ssh program the usual files hold", "[transport]") {
   CHECK(default_ssh_config("gpu1", {}, here).value("user") == "me");
 }
 
+TEST_CASE("ConnectTimeout and ConnectionAttempts count in the ssh that is built in",
+          "[transport]") {
+  const Machine machine;
+  const Libssh2Target usual = machine.choose("connecttimeout none\nconnectionattempts 1\n").target;
+  CHECK_FALSE(usual.connect_timeout);
+  CHECK(usual.attempts == 1);
+  const TransportChoice choice = machine.choose("connecttimeout 7\nconnectionattempts 4\n");
+  CHECK(choice.not_libssh2.empty());
+  CHECK(choice.target.connect_timeout == std::chrono::seconds(7));
+  CHECK(choice.target.attempts == 4);
+  // As in ssh, 0 is none.
+  CHECK_FALSE(machine.choose("connecttimeout 0\n").target.connect_timeout);
+  for (const char* const strange : {"x", "-1", "99999999999999999999", ""}) {
+    CAPTURE(strange);
+    const std::string lines =
+        std::string("connecttimeout ") + strange + "\nconnectionattempts " + strange + "\n";
+    CHECK_FALSE(machine.choose(lines).target.connect_timeout);
+    CHECK(machine.choose(lines).target.attempts == 1);
+  }
+}
+
 TEST_CASE("words of --ssh with {host} are a template", "[transport]") {
   const auto argv = [](std::vector<std::string> program) {
     SshOptions options;
