@@ -257,7 +257,7 @@ TEST_CASE("strangers who say nothing do not keep ranks out", "[links][crowd]") {
   std::vector<UniqueFd> strangers;
   for (std::size_t i = 0; i < std::min(kStrangers, longest_backlog()); ++i) {
     strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    ::connect(strangers.back().get(), sockaddr_of(target), target.bytes);
+    (void)::connect(strangers.back().get(), sockaddr_of(target), target.bytes);
   }
   ConnectingRank dialing(*lower, {1});
   ConnectingRank dialed(*upper, {0});
