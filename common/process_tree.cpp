@@ -75,6 +75,11 @@ void collect_below(pid_t pid, std::vector<pid_t>& found) {
   }
 }
 
+void pause_1ms() {
+  const timespec pause{0, 1'000'000};
+  ::nanosleep(&pause, nullptr);
+}
+
 }  // namespace
 
 std::size_t kill_below(pid_t pid, const std::vector<pid_t>& spare) {
@@ -91,9 +96,17 @@ std::size_t kill_below(pid_t pid, const std::vector<pid_t>& spare) {
 
 bool become_subreaper() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }
 
-std::vector<pid_t> living_descendants() {
+bool has_children() {
+  siginfo_t info{};
+  const int any = WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT | __WALL;
+  return ::waitid(P_ALL, 0, &info, any) == 0 || errno != ECHILD;
+}
+
+std::vector<pid_t> living_descendants() { return living_below(::getpid()); }
+
+std::vector<pid_t> living_below(pid_t pid) {
   std::vector<pid_t> found;
-  collect_below(::getpid(), found);
+  collect_below(pid, found);
   return found;
 }
 
@@ -109,9 +122,25 @@ bool kill_descendants_and_wait(int passes) {
     }
     // Only the kernel's word counts: a scan of /proc misses who changes its parent meanwhile.
     if (reaped < 0 && errno == ECHILD) return true;
-    const timespec pause{0, 1'000'000};
-    ::nanosleep(&pause, nullptr);
+    pause_1ms();
   }
+  return false;
+}
+
+bool kill_children_and_wait(std::vector<pid_t> children, int passes) {
+  for (int pass = 0; pass < passes; ++pass) {
+    // First: the number of one that was reaped may be another's by now.
+    std::erase_if(children, [](pid_t child) {
+      return child <= 0 || ::waitpid(child, nullptr, WNOHANG) != 0;
+    });
+    if (children.empty()) return true;
+    for (const pid_t child : children) {
+      ::kill(child, SIGSTOP);
+      if (kill_below(child) == 0) ::kill(child, SIGKILL);
+    }
+    pause_1ms();
+  }
+  for (const pid_t child : children) ::kill(child, SIGKILL);
   return false;
 }
 

@@ -11,8 +11,16 @@ namespace hvdrun {
 // Makes the calling process the reaper of all its descendants. False where the kernel cannot.
 bool become_subreaper();
 
+// Whether the calling process has children, ended ones included. At the start of a program those
+// are another's: of the shell, say, that became this program by exec. A sub-reaper would adopt what
+// they leave behind, too, and could not tell it from its own, so who has children does not become
+// one.
+bool has_children();
+
 // All descendants of the calling process that are alive (zombies are not), parents before children.
 std::vector<pid_t> living_descendants();
+// The same of a child.
+std::vector<pid_t> living_below(pid_t pid);
 
 // One pass of SIGKILL over all descendants but those in `spare` and what is below them: each is
 // stopped before its children are looked up, so that it cannot start another meanwhile. Reaps what
@@ -26,5 +34,10 @@ std::size_t kill_below(pid_t pid, const std::vector<pid_t>& spare = {});
 // kill_descendants until nothing is left or the passes, a millisecond apart, are used up; blocking,
 // for the last moments of a process. True when nothing is left.
 bool kill_descendants_and_wait(int passes = 2000);
+
+// The same for a process that has children of another's: kills what is below these of its children,
+// then them. One that is a sub-reaper stays, stopped, until nothing is left below it. Those that
+// have been reaped already are left out.
+bool kill_children_and_wait(std::vector<pid_t> children, int passes = 2000);
 
 }  // namespace hvdrun

@@ -5,12 +5,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include "common/process.h"
 #include "common/process_tree.h"
+#include "common/stand_in.h"
 
 namespace hvdrun {
 namespace {
@@ -145,6 +147,90 @@ TEST_CASE("a process whose first thread has ended is not taken for dead", "[proc
   CHECK(living_descendants() == std::vector<pid_t>{process.pid});
   CHECK(kill_descendants_and_wait());
   CHECK(living_descendants().empty());
+}
+
+TEST_CASE("children are known until they are reaped", "[process]") {
+  CHECK_FALSE(has_children());
+  Process process;
+  REQUIRE_FALSE(spawn(shell("exec sleep 100"), process));
+  CHECK(has_children());
+  send_signal(process, SIGKILL);
+  pollfd ended{process.pidfd.get(), POLLIN, 0};
+  REQUIRE(::poll(&ended, 1, 10'000) == 1);
+  CHECK(has_children());
+  wait_for(process);
+  CHECK_FALSE(has_children());
+}
+
+TEST_CASE("of several children only those named are killed, with what is below them", "[process]") {
+  REQUIRE(become_subreaper());
+  Process named;
+  Process other;
+  REQUIRE_FALSE(spawn(shell("sleep 100 & sleep 100 & wait"), named));
+  REQUIRE_FALSE(spawn(shell("sleep 100 & wait"), other));
+  const auto wait_below = [](const Process& process, std::size_t count) {
+    for (int i = 0; i < 20000 && living_below(process.pid).size() != count; ++i) ::usleep(1000);
+    return living_below(process.pid);
+  };
+  REQUIRE(wait_below(named, 2).size() == 2);
+  const std::vector<pid_t> below_other = wait_below(other, 1);
+  REQUIRE(below_other.size() == 1);
+  CHECK(kill_children_and_wait({named.pid, -1}));
+  CHECK(living_descendants() == std::vector<pid_t>{other.pid, below_other.front()});
+  CHECK(kill_children_and_wait({named.pid, other.pid}));
+  CHECK(kill_descendants_and_wait());
+}
+
+// In a process of its own, which a process with children becomes.
+int status_of_stand_in(void (*work)(int parent)) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const pid_t foreign = ::fork();
+    if (foreign == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    const UniqueFd parent = go_on_in_child();
+    // What the parent has is no child of ours, and not ended with us.
+    const bool ok = parent && !has_children() && ::kill(foreign, SIGKILL) == 0;
+    if (ok) work(parent.get());
+    ::_exit(99);
+  }
+  int status = 0;
+  return ::waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
+TEST_CASE("who stands in for a process ends as it does", "[process]") {
+  const int code = status_of_stand_in([](int) { ::_exit(7); });
+  CHECK((WIFEXITED(code) && WEXITSTATUS(code) == 7));
+  const int killed = status_of_stand_in([](int) { ::raise(SIGKILL); });
+  CHECK((WIFSIGNALED(killed) && WTERMSIG(killed) == SIGKILL));
+  const int ended = status_of_stand_in([](int) {
+    ::signal(SIGTERM, SIG_DFL);  // the test's program has a handler
+    ::raise(SIGTERM);
+  });
+  CHECK((WIFSIGNALED(ended) && WTERMSIG(ended) == SIGTERM));
+}
+
+TEST_CASE("that the process which stands in is gone can be seen", "[process]") {
+  int fds[2];
+  REQUIRE(::pipe(fds) == 0);
+  static int to_test = -1;
+  to_test = fds[1];
+  const int killed = status_of_stand_in([](int parent) {
+    pollfd gone{parent, POLLIN, 0};
+    const bool before = ::poll(&gone, 1, 0) == 0;
+    ::kill(::getppid(), SIGKILL);
+    const char ok = before && ::poll(&gone, 1, 10'000) == 1 ? 'y' : 'n';
+    (void)!::write(to_test, &ok, 1);
+    ::_exit(0);
+  });
+  CHECK((WIFSIGNALED(killed) && WTERMSIG(killed) == SIGKILL));
+  char ok = 0;
+  CHECK(::read(fds[0], &ok, 1) == 1);
+  CHECK(ok == 'y');
+  ::close(fds[0]);
+  ::close(fds[1]);
 }
 
 }  // namespace
