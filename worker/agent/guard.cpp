@@ -26,6 +26,7 @@
 #include "common/messages.h"
 #include "common/process_tree.h"
 #include "common/relay_mux.h"
+#include "common/stand_in.h"
 #include "common/unique_fd.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_watch.h"
@@ -85,21 +86,22 @@ constexpr int kAgentEnds = 500;
 // All that a relay's credits let the driver send, with its headers.
 constexpr std::size_t kMaxWaiting = 2 * kRelayStreams * RelayMux::kCredit;
 
-// Until the agent ends or the lease does. What comes on the lease after the bootstrap is a relay's,
-// and goes to the agent. It is always read, because the end of the lease may stand behind it, and
-// an agent may be stopped.
-void wait_for_end(int lease, int agent_pidfd, int to_agent, AgentWatch& watch) {
+// Until the agent ends or the lease does, or the process that stands in for this one. What comes on
+// the lease after the bootstrap is a relay's, and goes to the agent. It is always read, because the
+// end of the lease may stand behind it, and an agent may be stopped.
+void wait_for_end(int lease, int agent_pidfd, int to_agent, AgentWatch& watch, int stand_in) {
   std::string waiting;
   for (;;) {
-    pollfd waits[4] = {{lease, POLLIN, 0},
+    pollfd waits[5] = {{lease, POLLIN, 0},
                        {agent_pidfd, POLLIN, 0},
                        {waiting.empty() ? -1 : to_agent, POLLOUT, 0},
-                       {watch.fd(), POLLIN, 0}};
-    if (::poll(waits, 4, watch.timeout()) < 0) {
+                       {watch.fd(), POLLIN, 0},
+                       {stand_in, POLLIN, 0}};
+    if (::poll(waits, 5, watch.timeout()) < 0) {
       if (errno == EINTR) continue;
       return;
     }
-    if (waits[1].revents != 0 || !watch.look()) return;
+    if (waits[1].revents != 0 || waits[4].revents != 0 || !watch.look()) return;
     if (waits[0].revents != 0) {
       char buffer[16384];
       const ssize_t got = ::read(lease, buffer, sizeof buffer);
@@ -134,12 +136,20 @@ int run_guard() {
   ::prctl(PR_SET_NAME, "hvd-guard", 0, 0, 0);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // ulimit -f counts shared memory too; too much of it is an error
-  if (!become_subreaper()) {
-    std::fprintf(stderr, "hvd-agent: this kernel has no sub-reapers (Linux 3.4 or newer)\n");
-    return 1;
-  }
   if (const std::string missing = missing_kernel_feature(); !missing.empty()) {
     std::fprintf(stderr, "hvd-agent: %s\n", missing.c_str());
+    return 1;
+  }
+  // Of a login shell that became this program: what its start-up files have put into the
+  // background.
+  UniqueFd stand_in;
+  if (has_children() && !(stand_in = go_on_in_child())) {
+    std::fprintf(stderr, "hvd-agent: cannot start another process: %s\n",
+                 ::strerror(errno));  // NOLINT(concurrency-mt-unsafe): one thread
+    return 1;
+  }
+  if (!become_subreaper()) {
+    std::fprintf(stderr, "hvd-agent: this kernel has no sub-reapers (Linux 3.4 or newer)\n");
     return 1;
   }
   const UniqueFd lease(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
@@ -186,7 +196,7 @@ int run_guard() {
 
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)));
   ::fcntl(guard_end.get(), F_SETFL, O_NONBLOCK);
-  if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get(), watch);
+  if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get(), watch, stand_in.get());
   int status = 0;
   if (::waitpid(agent, &status, WNOHANG) != agent) status = -1;
   end_all(agent, guard_end);
