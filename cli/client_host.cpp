@@ -108,7 +108,7 @@ void ClientHost::close_lease() {
   boost::system::error_code ignored;
   if (stdin_.is_open()) stdin_.close(ignored);
   // Before its session exists, a client does not look at its stdin.
-  if (!shell_runs()) signal_client(SIGTERM);
+  if (!shell_runs()) call_off();
 }
 
 // What the client has left behind may hold its pipes.
@@ -118,7 +118,9 @@ void ClientHost::release() {
     if (end->is_open()) end->close(ignored);
 }
 
-void ClientHost::give_up() { signal_client(SIGKILL); }
+void ClientHost::give_up() { signal_client_tree(client_, SIGKILL); }
+
+void ClientHost::call_off() { signal_client_tree(client_, SIGTERM); }
 
 void ClientHost::signal_client(int signal) {
   if (client_.pid > 0) send_signal(client_, signal);

@@ -24,6 +24,7 @@ class ClientHost : public RemoteHost {
   void close_lease() override;
   void give_up() override;
   void release() override;
+  pid_t client() const override { return client_.pid; }
 
  protected:
   ClientHost(boost::asio::io_context& io, ClientCommand command, Request request,
@@ -32,6 +33,8 @@ class ClientHost : public RemoteHost {
   void write(std::string_view bytes) override;
   // What it means that the client has ended so.
   virtual End end_of(const ExitStatus& status) const = 0;
+  // It has no session yet, and is not to have one.
+  virtual void call_off();
 
   const std::string& program() const { return command_.argv.front(); }
   // Nothing happens when it has ended.

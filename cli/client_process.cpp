@@ -3,7 +3,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
+
+#include "common/process_tree.h"
 
 namespace hvdrun {
 namespace {
@@ -31,6 +35,20 @@ std::error_code find_client(const std::string& name, std::string& file) {
 bool is_program(const std::string& name) {
   std::string file;
   return !find_client(name, file);
+}
+
+void signal_client_tree(const Process& client, int signal) {
+  // One that has ended has nothing below it, and its number may be another's by now.
+  pollfd ended{client.pidfd.get(), POLLIN, 0};
+  if (client.pid <= 0 || ::poll(&ended, 1, 0) != 0) return;
+  if (signal == SIGKILL) {
+    send_signal(client, SIGSTOP);
+    kill_below(client.pid);
+    return send_signal(client, SIGKILL);
+  }
+  const std::vector<pid_t> below = living_below(client.pid);
+  send_signal(client, signal);
+  for (const pid_t pid : below) ::kill(pid, signal);
 }
 
 std::error_code start_client(const ClientCommand& command, Process& client, ClientPipes& pipes) {

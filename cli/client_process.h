@@ -29,6 +29,10 @@ struct ClientPipes {
 // driver alone.
 std::error_code start_client(const ClientCommand& command, Process& client, ClientPipes& pipes);
 
+// To a client that runs, and to what is below it: a ProxyCommand, say. Not to what has left it on
+// purpose, as the master of a ControlPersist has, which the user wants to outlive the job.
+void signal_client_tree(const Process& client, int signal);
+
 // What start_client() would find.
 bool is_program(const std::string& name);
 

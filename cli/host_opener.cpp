@@ -339,6 +339,16 @@ void HostOpener::leave(std::chrono::milliseconds limit) {
   }
 }
 
+std::vector<pid_t> HostOpener::clients() const {
+  std::vector<pid_t> found;
+  for (const auto& [index, host] : hosts_) {
+    if (host->query && host->query->pid() > 0) found.push_back(host->query->pid());
+    for (const auto& way : host->tries)
+      if (way->client() > 0) found.push_back(way->client());
+  }
+  return found;
+}
+
 std::string HostOpener::cause(std::uint32_t index) const {
   const auto found = hosts_.find(index);
   if (found == hosts_.end() || found->second->tries.empty()) return {};

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -64,6 +65,8 @@ class HostOpener {
   // Waits until nothing would stay behind on a host when hvdrun and all its children are gone, but
   // not longer than this. The loop must not run any more.
   void leave(std::chrono::milliseconds limit);
+  // Processes on this machine that were started for hosts and are not reaped yet.
+  std::vector<pid_t> clients() const;
   // Why it is gone, as far as what carries it has said so; empty: nothing.
   std::string cause(std::uint32_t host) const;
   // Those that nothing can be started on, or not yet: lines for the user.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 
 #include "cli/remote_start.h"
 
@@ -54,6 +55,8 @@ class RemoteHost {
   virtual int leave() { return -1; }
   // It has ended and will be destroyed once the loop has run: nothing waits any more.
   virtual void release() {}
+  // The process on this machine that carries it, until it is reaped; -1: there is none.
+  virtual pid_t client() const { return -1; }
   // For the user: "connecting".
   virtual const char* stage() const { return describe(remote_.stage()); }
   // Why it does not come up, or goes, as far as what carries it has said so; empty: nothing.

@@ -20,8 +20,12 @@ SrunHost::SrunHost(boost::asio::io_context& io, const std::string& node, const s
                   .descriptor_limit = descriptor_limit},
                  std::move(request), std::move(callbacks)) {}
 
+SrunHost::~SrunHost() { signal_client(SIGKILL); }
+
 // On SIGTERM it has everything of its step killed.
 void SrunHost::give_up() { signal_client(SIGTERM); }
+
+void SrunHost::call_off() { signal_client(SIGTERM); }
 
 int SrunHost::leave() {
   signal_client(SIGTERM);

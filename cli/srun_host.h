@@ -17,15 +17,20 @@ class SrunHost : public ClientHost {
   // `descriptor_limit`: srun passes its own limits on to the step. 0: those of hvdrun.
   SrunHost(boost::asio::io_context& io, const std::string& node, const std::string& script,
            std::uint64_t descriptor_limit, Request request, Callbacks callbacks);
+  // One that has not taken the signal of leave() is killed, it alone.
+  ~SrunHost() override;
 
   void give_up() override;
   int leave() override;
+  // None that may be killed with all below it: its helper is to have the step ended.
+  pid_t client() const override { return -1; }
   const char* stage() const override;
   std::string cause() const override;
 
  protected:
   End end_of(const ExitStatus& status) const override;
   bool hear(const std::string& line) override;
+  void call_off() override;
 
  private:
   // Of what was said since the guard runs.

@@ -22,8 +22,8 @@ SshQuery::SshQuery(boost::asio::io_context& io) : out_(io), exit_(io), deadline_
 
 void SshQuery::cancel() {
   handler_ = nullptr;
-  // The driver reaps whatever is left when it ends.
-  if (client_.pid > 0) send_signal(client_, SIGKILL);
+  // The driver reaps it when it ends.
+  signal_client_tree(client_, SIGKILL);
 }
 
 std::error_code SshQuery::start(const std::vector<std::string>& argv, Handler handler) {
@@ -39,7 +39,7 @@ std::error_code SshQuery::start(const std::vector<std::string>& argv, Handler ha
   deadline_.async_wait([this](const auto& ec) {
     if (ec) return;
     good_ = false;
-    if (client_.pid > 0) send_signal(client_, SIGKILL);
+    signal_client_tree(client_, SIGKILL);
     // What it has started may still hold the pipe.
     boost::system::error_code ignored;
     out_.close(ignored);

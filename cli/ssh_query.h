@@ -30,6 +30,8 @@ class SshQuery {
   std::error_code start(const std::vector<std::string>& argv, Handler handler);
   // Nothing is called any more. To be destroyed only when the loop has run since.
   void cancel();
+  // The client's, until it is reaped; then -1.
+  pid_t pid() const { return client_.pid; }
 
  private:
   void read();
