@@ -83,6 +83,7 @@ class Driver {
   void on_output_broken(int error);
   void fail(int exit_code, const std::string& text);
   void end_now();
+  void kill_all();
   void finish_if_done();
 
   template <class M>
@@ -173,7 +174,7 @@ int Driver::run() {
   end_hosts();
   opener_.leave(kLeaveStep);
   // What is still there after all this time has been asked often enough.
-  kill_descendants_and_wait();
+  kill_all();
   return exit_code_.value_or(exit_code::kInternal);
 }
 
@@ -248,6 +249,7 @@ void Driver::watch_guard(Host& host, const Process& guard) {
     try_reap(guard, status);
     host.gone = true;
     host.exit.reset();
+    host.open.lease.reset();  // the guard is still there when it was its keeper that ended
     host.words->drain();
     viewer_.forget_unless_connected(host.index);
     on_guard_ended(host, status);
@@ -475,6 +477,14 @@ void Driver::end_now() {
   io_.stop();
 }
 
+void Driver::kill_all() {
+  if (opened_.reaps_all) return void(kill_descendants_and_wait());
+  std::vector<pid_t> own = opener_.clients();
+  own.push_back(opened_.coordinator.pid);
+  for (const auto& host : hosts_) own.push_back(host->open.guard.pid);
+  kill_children_and_wait(std::move(own));
+}
+
 // All output is shown and all guards are gone, or they had time enough.
 void Driver::finish_if_done() {
   if (!exit_code_) return;
@@ -515,7 +525,6 @@ void Driver::wait_for_leavers() {
 
 int run_job(LaunchPlan plan) {
   const auto started = std::chrono::steady_clock::now();
-  become_subreaper();
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write
   HeldLog log;

@@ -1,14 +1,18 @@
 #include "cli/local_transport.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdexcept>
+#include <sys/prctl.h>
 #include <unistd.h>
 #include <vector>
 
+#include "common/process_tree.h"
+#include "common/stand_in.h"
 #include "worker/agent/guard.h"
 
 extern char** environ;
@@ -69,6 +73,30 @@ std::error_code start_guard(const std::string& program, const Handover& fds, Pro
   return adopt_child(pid, guard);
 }
 
+[[noreturn]] void run_as_keeper(const std::string& program, const Handover& fds) noexcept {
+  ::setsid();
+  ::prctl(PR_SET_NAME, "hvd-keeper", 0, 0, 0);
+  ::signal(SIGCHLD, SIG_DFL);
+  become_subreaper();
+  Process guard;
+  if (const std::error_code ec = start_guard(program, fds, guard)) {
+    std::fprintf(stderr, "hvdrun: the guard of this machine: %s\n", ec.message().c_str());
+    ::_exit(1);
+  }
+  // The guard's connections among them: held here too, their ends would never be seen.
+  close_all_but({});
+  const int status = wait_for_child(guard.pid);
+  kill_descendants_and_wait();
+  end_as(status);
+}
+
+std::error_code start_keeper(const std::string& program, const Handover& fds, Process& keeper) {
+  const pid_t pid = ::fork();
+  if (pid < 0) return {errno, std::system_category()};
+  if (pid == 0) run_as_keeper(program, fds);
+  return adopt_child(pid, keeper);
+}
+
 }  // namespace
 
 std::string agent_program() {
@@ -80,7 +108,7 @@ std::string agent_program() {
   return program;
 }
 
-std::error_code open_local_host(const std::string& program, Bootstrap bootstrap,
+std::error_code open_local_host(const std::string& program, bool keeper, Bootstrap bootstrap,
                                 LocalConnections connections, OpenHost& host) {
   int lease[2];
   if (::pipe2(lease, O_CLOEXEC) != 0) return {errno, std::system_category()};
@@ -99,7 +127,8 @@ std::error_code open_local_host(const std::string& program, Bootstrap bootstrap,
     fds.emplace_back(connections.output.get(), kOutputFd);
     bootstrap.output.fd = kOutputFd;
   }
-  if (const std::error_code ec = start_guard(program, fds, host.guard)) return ec;
+  const auto start = keeper ? start_keeper : start_guard;
+  if (const std::error_code ec = start(program, fds, host.guard)) return ec;
   // Far less than a pipe holds, so this cannot block.
   return write_all(host.lease.get(), encode_frame(bootstrap));
 }

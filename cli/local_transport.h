@@ -27,7 +27,11 @@ std::string agent_program();
 
 // The guard is a fork of this process, which therefore must have one thread and no io_context yet;
 // with `program` it is that program. On a fault: the system's error.
-std::error_code open_local_host(const std::string& program, Bootstrap bootstrap,
+//
+// Whoever is above guard and agent ends the ranks when both are killed: this process, as a
+// sub-reaper, or, with `keeper`, another between it and the guard, which ends as the guard does and
+// stands for it in `host`.
+std::error_code open_local_host(const std::string& program, bool keeper, Bootstrap bootstrap,
                                 LocalConnections connections, OpenHost& host);
 
 }  // namespace hvdrun

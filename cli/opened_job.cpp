@@ -11,6 +11,7 @@
 #include "cli/log.h"
 #include "common/host_addresses.h"
 #include "common/open_port.h"
+#include "common/process_tree.h"
 #include "common/random.h"
 #include "common/unix_stream.h"
 #include "coordinator/daemon.h"
@@ -125,6 +126,10 @@ OpenedJob open_job(const LaunchPlan& plan) {
     opened.hosts.back().remote = plan.remote[index];
     any_remote = any_remote || plan.remote[index];
   }
+  // Of what is not to end with the job: children that the shell had before it became hvdrun, and
+  // what a client leaves behind, as the master of a ControlPersist.
+  opened.reaps_all = !any_remote && !has_children();
+  if (opened.reaps_all) become_subreaper();
   ServerOptions options;
   options.spec = plan.spec;
   Listener control;
@@ -174,7 +179,7 @@ OpenedJob open_job(const LaunchPlan& plan) {
       host.job = encode_frame(bootstrap);
       continue;
     }
-    host.fault = open_local_host(opened.agent_program, std::move(bootstrap),
+    host.fault = open_local_host(opened.agent_program, !opened.reaps_all, std::move(bootstrap),
                                  std::move(connections[i]), host.open);
     if (!host.fault)
       log_line(LogLevel::debug, "guard on " + plan.spec.hosts[host.index].name + " is process " +

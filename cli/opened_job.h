@@ -30,6 +30,8 @@ struct OpenedJob {
     std::error_code fault;  // it could not be opened
     UniqueFd viewer_end;    // none with TCP
   };
+  // The driver is a sub-reaper: all below it are the job's.
+  bool reaps_all = false;
   std::string agent_program;
   std::shared_ptr<const AgentImage> agent_image;  // for remote hosts
   EventLog events;

@@ -1,6 +1,7 @@
 // Jobs over several hosts, opened by ssh.
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <sys/stat.h>
 
@@ -141,6 +142,28 @@ TEST_CASE("hosts that cannot be used are all named, with what ssh said", "[clust
                 "-o IdentitiesOnly=yes", "-np", "1", "-H", "node2:1", "echo", "started"});
   CHECK(stranger.exit_code == 69);
   CHECK(contains(stranger.err, "Permission denied (publickey"));
+}
+
+TEST_CASE("the master that a ControlPersist has left behind outlives the job", "[cluster]") {
+  NEEDS_CLUSTER();
+  const Cluster cluster(3);
+  std::ofstream(cluster.home("node1") + "/.ssh/config")
+      << "Host node2\n  ProxyJump node3\n"
+         "Host node3\n  ControlMaster auto\n  ControlPath ~/.ssh/master-%h\n  ControlPersist yes\n";
+  for (const std::string local : {"", "node1:1,"}) {
+    // With what a rank leaves behind: that is ended on both hosts.
+    const RunResult result =
+        cluster.hvdrun_on("node1", {"-np", local.empty() ? "1" : "2", "-H", local + "node2:1", "sh",
+                                    "-c", "setsid sleep 1000.25 & echo done"});
+    CAPTURE(local, result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(contains(result.out, "[0]<stdout>:done\n"));
+    CHECK(cluster.run_on("node1", {"ssh", "-O", "check", "node3"}).exit_code == 0);
+    for (const char* host : {"node1", "node2"})
+      CHECK(gone_from(cluster, host, "^sleep 1000.25", 2s));
+    CHECK(gone_from(cluster, "node1", "^ssh -T", 2s));
+  }
+  CHECK(cluster.run_on("node1", {"ssh", "-O", "exit", "node3"}).exit_code == 0);
 }
 
 TEST_CASE("an unmodified PyTorch program trains across hosts", "[cluster]") {
