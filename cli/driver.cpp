@@ -36,6 +36,9 @@ namespace asio = boost::asio;
 // For guards and coordinator to go after the job has ended, or to send more output; they are killed
 // then.
 constexpr std::chrono::milliseconds kLeaveTimeout{5'000};
+// Once all output has ended, for what carried it. A session lasts as long as anybody holds its
+// stdout, a process say that a login shell has put into the background; what it was for is done.
+constexpr std::chrono::milliseconds kCarrierTimeout{1'000};
 // The summary comes last, after all output; but not later than this after the verdict, because a
 // stuck reader of stdout may keep output back for ever. Lost hosts have so long to prove alive.
 constexpr std::chrono::milliseconds kSummaryTimeout{1'000};
@@ -113,7 +116,7 @@ class Driver {
   bool said_joined_ = false;
   bool interrupted_ = false;
   std::chrono::steady_clock::time_point interrupted_at_;
-  bool leaving_ = false;
+  std::chrono::milliseconds leave_within_ = std::chrono::milliseconds::max();
 };
 
 Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started,
@@ -499,13 +502,19 @@ void Driver::finish_if_done() {
     show_summary();  // which calls back once it is written, as does what the timeline says
     return;
   }
-  if (!std::exchange(leaving_, true)) wait_for_leavers();
+  // srun takes its time to end a step, and nobody but the job is in that.
+  const bool carriers_only = viewer_.all_shown() && plan_.ssh.transport != SshTransport::srun &&
+                             std::all_of(hosts_.begin(), hosts_.end(), [this](const auto& host) {
+                               return host->gone || plan_.remote[host->index];
+                             });
+  const auto within = carriers_only ? kCarrierTimeout : kLeaveTimeout;
+  if (within < std::exchange(leave_within_, std::min(leave_within_, within))) wait_for_leavers();
 }
 
 // Who has come to an end, or still sends output, may take its time. Output that nobody reads keeps
 // an agent alive: the user waits for it, or interrupts.
 void Driver::wait_for_leavers() {
-  leave_timer_.expires_after(kLeaveTimeout);
+  leave_timer_.expires_after(leave_within_);
   leave_timer_.async_wait([this, heard = viewer_.heard()](const auto& ec) {
     if (ec) return;
     if (viewer_.heard() != heard || viewer_.is_held_back()) return wait_for_leavers();

@@ -186,6 +186,18 @@ TEST_CASE("a guard that works in a child of the process that was started", "[for
   CHECK(scene.alive() == 1);
 }
 
+TEST_CASE("a session that others hold open is not waited for", "[foreign]") {
+  const Scene scene;
+  // As sshd with a client, when something of a login shell has the session's stdout.
+  const std::string client = scene.program("client", "sh -c \"$2\"; exec sleep 300");
+  const RunResult result = run(scene.bash("exec " + by(client) + "-np 1 echo text"));
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK(result.out == "text\n");
+  CHECK(result.time < 8s);  // not twice the time for output to be read
+  CHECK(wait_until_gone(scene.tag, 100ms).empty());
+}
+
 TEST_CASE("a client and what it works with are ended, not what it has left behind", "[foreign]") {
   const Scene scene;
   // As ssh that connects through a ProxyCommand, in whose configuration is a ControlPersist.
