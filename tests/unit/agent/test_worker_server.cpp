@@ -101,6 +101,20 @@ struct WorkersFixture {
   Worker c;
 };
 
+TEST_CASE_METHOD(WorkersFixture, "ranks join however many others have greeted and say nothing",
+                 "[workers]") {
+  std::vector<Worker> silent(limits::kMaxPendingHandshakes);
+  for (Worker& worker : silent) {
+    connect(worker);
+    settle(0ms);
+  }
+  settle();
+  join(a, 4);
+  join(b, 5);
+  CHECK(a.last<WorkerTopology>());
+  CHECK(b.last<WorkerTopology>());
+}
+
 TEST_CASE_METHOD(WorkersFixture, "a worker is told where it stands", "[workers]") {
   join(b, 5);
   REQUIRE(b.frames.size() == 2);
