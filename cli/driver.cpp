@@ -245,7 +245,9 @@ void Driver::watch_hosts() {
 void Driver::watch_guard(Host& host, const Process& guard) {
   host.words = std::make_unique<GuardWords>(
       io_, std::move(host.open.words), [this](const std::string& line) { viewer_.pass_on(line); });
-  host.exit.emplace(io_, ::dup(guard.pidfd.get()));
+  UniqueFd pidfd(::dup(guard.pidfd.get()));
+  if (!pidfd) throw std::system_error(errno, std::system_category(), "dup");
+  host.exit.emplace(io_, pidfd.release());
   host.exit->async_wait(host.exit->wait_read, [this, &host, &guard](const auto& ec) {
     if (ec) return;
     ExitStatus status;

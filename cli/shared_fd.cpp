@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -60,7 +61,9 @@ SharedFd::SharedFd(boost::asio::io_context& io, int fd, Use use)
   } else if (S_ISSOCK(info.st_mode)) {
     kind_ = Kind::socket;
   }
-  epoll_.assign(::epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) throw std::system_error(errno, std::system_category(), "epoll_create1");
+  epoll_.assign(epoll.release());
   epoll_event none{};
   if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, fd_.get(), &none) != 0)
     kind_ = Kind::always_ready;

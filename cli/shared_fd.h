@@ -20,6 +20,7 @@ class SharedFd {
  public:
   enum class Use { read, write };
 
+  // Throws std::system_error without a descriptor for the epoll.
   SharedFd(boost::asio::io_context& io, int fd, Use use);
 
   // False: the program was started with the descriptor closed.
