@@ -8,6 +8,7 @@
 #include <regex>
 #include <signal.h>
 #include <sstream>
+#include <stdexcept>
 #include <sys/stat.h>
 #include <unistd.h>
 
