@@ -214,7 +214,7 @@ TEST_CASE("who stands in for a process ends as it does", "[process]") {
 
 TEST_CASE("that the process which stands in is gone can be seen", "[process]") {
   int fds[2];
-  REQUIRE(::pipe(fds) == 0);
+  REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
   static int to_test = -1;
   to_test = fds[1];
   const int killed = status_of_stand_in([](int parent) {
