@@ -1,5 +1,8 @@
 // How the agents of other hosts find the driver: addresses, interfaces, ports, and no way at all.
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -70,6 +73,47 @@ TEST_CASE("interfaces may be named differently on each host", "[cluster][address
       wrong.err ==
       "hvdrun: --network-interfaces 'eth5': no interface of this machine with an address has that "
       "name; there are eth0, net9\n");
+}
+
+TEST_CASE("another machine at one of the addresses gets no word of a job", "[cluster][addresses]") {
+  if (no_cluster()) return;
+  const Cluster cluster(2);
+  // node2 has a network with the address that node1 has in one of its own. Who answers there is
+  // nearer, and has a certificate.
+  const TempFolder folder;
+  const std::string key = folder.path() + "/key";
+  const std::string certificate = folder.path() + "/certificate";
+  REQUIRE(run({.args = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=stranger", "-keyout",
+                        key, "-out", certificate}})
+              .exit_code == 0);
+  REQUIRE(cluster
+              .run_on("node2", {"sh", "-c",
+                                "ip link add net9 type veth peer name net10 && "
+                                "ip addr add 192.0.2.1/24 dev net9 && ip link set net9 up && "
+                                "ip link set net10 up"})
+              .exit_code == 0);
+  std::vector<std::unique_ptr<Background>> strangers;
+  for (const char* const port : {"6000", "6001"}) {  // control and output
+    strangers.push_back(std::make_unique<Background>(
+        RunOptions{.args = cluster.on("node2", {"sh", "-c",
+                                                "sleep 60 | openssl s_server -tls1_3 -msg -accept "
+                                                "192.0.2.1:" +
+                                                    std::string(port) + " -cert " + certificate +
+                                                    " -key " + key})}));
+    strangers.back()->wait_for_output("ACCEPT", 10s);
+  }
+  const RunResult result = cluster.hvdrun_on(
+      "node1", {"--env-compat", "torch", "--advertise", "192.0.2.1,10.77.0.1", "--port-range",
+                "6000-6003", "-np", "2", "-H", "node1:1,node2:1", "true"});
+  CAPTURE(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_FALSE(has(result.err, "cannot reach"));
+  for (const auto& stranger : strangers) {
+    stranger->wait_for_output("ERROR", 10s);  // the agent has left
+    CHECK(has(stranger->output(), "ClientHello"));
+    CHECK_FALSE(has(stranger->output(), "<<< TLS 1.3, Handshake [length 0024], Finished"));
+  }
 }
 
 TEST_CASE("ports come from the range that is given", "[cluster][addresses]") {
