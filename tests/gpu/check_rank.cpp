@@ -48,6 +48,8 @@ struct Machine {
   GpuParts parts;
 };
 
+}  // namespace
+
 // As DeviceLane would carry it: made by rank 0's process.
 nccl::UniqueId shared_id(const CheckRank& own, const NcclLibrary& nccl) {
   nccl::UniqueId id{};
@@ -66,6 +68,8 @@ nccl::UniqueId shared_id(const CheckRank& own, const NcclLibrary& nccl) {
   std::ifstream(own.id_file, std::ios::binary).read(id.bytes, sizeof(id.bytes));
   return id;
 }
+
+namespace {
 
 // How long a call takes its caller, and an operation from call to result.
 void figures(GpuRank& rank, std::size_t bytes, int rounds) {
@@ -96,7 +100,7 @@ void figures(GpuRank& rank, std::size_t bytes, int rounds) {
 void conformance(const CheckRank& own, Machine& machine) {
   NcclCommunicator communicator(machine.parts, own.rank, own.size);
   const auto begin = steady_clock::now();
-  communicator.connect(shared_id(own, *machine.parts.nccl), 120s);
+  if (own.size > 1) communicator.connect(shared_id(own, *machine.parts.nccl), 120s);
   if (own.rank == 0)
     std::printf("figure: a communicator of %d ranks: %.0f ms\n", own.size,
                 seconds_since(begin) * 1e3);
@@ -111,49 +115,65 @@ void conformance(const CheckRank& own, Machine& machine) {
   figures(rank, 4096, 200);
   figures(rank, 64U << 20, 20);
   // A process set, where this NCCL has them.
-  if (machine.parts.nccl->api.comm_split != nullptr) {
-    auto child = communicator.split({0}, 60s);
-    if ((child != nullptr) != (own.rank == 0)) throw std::runtime_error("wrong process set");
+  if (own.size > 1 && machine.parts.nccl->api.comm_split != nullptr) {
+    auto child = communicator.split({0, 1}, 60s);
+    if ((child != nullptr) != (own.rank < 2)) throw std::runtime_error("wrong process set");
     if (child) child->close(30s);
   }
   watch.remove(communicator);
   communicator.close(30s);
 }
 
-// Rank 1 never takes part: the watch ends rank 0's wait, and the GPU is free again.
-void abort_of_a_wait(const CheckRank& own, Machine& machine) {
+// Rank 1 never takes part, from the first operation on, in which NCCL connects the ranks, or after
+// one (`met`): the error comes in time, and the GPU is free again.
+void abort_of_a_wait(const CheckRank& own, Machine& machine, bool met) {
   NcclCommunicator communicator(machine.parts, own.rank, own.size);
   communicator.connect(shared_id(own, *machine.parts.nccl), 120s);
+  GpuRank rank(communicator, *machine.parts.device);
+  const DeviceBytes data(*machine.parts.device, 1U << 20);
+  const auto once = [&] {
+    return communicator.allreduce(data.get(), data.get(), data.size() / sizeof(float),
+                                  {hvd::DataType::float32, hvd::ReduceOp::sum}, rank.call);
+  };
+  if (met) communicator.wait(once(), 60s);
   if (own.rank != 0) {
     std::this_thread::sleep_for(8s);
     return;
   }
   GpuWatch watch;
   watch.add(communicator);
-  GpuRank rank(communicator, *machine.parts.device);
-  const DeviceBytes data(*machine.parts.device, 1U << 20);
-  rank.call.timeout = 2s;
+  constexpr auto kTimeout = 2s;
+  constexpr double kLate = 0.2;
+  rank.call.timeout = kTimeout;
   const auto begin = steady_clock::now();
   std::string text;
   try {
-    communicator.allreduce(data.get(), data.get(), data.size() / sizeof(float),
-                           {hvd::DataType::float32, hvd::ReduceOp::sum}, rank.call);
-    communicator.wait(1, 30s);
+    communicator.wait(once(), 30s);
   } catch (const hvd::Error& error) {
     text = error.what();
   }
+  const double told = seconds_since(begin);
   watch.remove(communicator);
-  std::printf("figure: an abort after 2 s of waiting: %.0f ms; %s\n", seconds_since(begin) * 1e3,
-              text.c_str());
-  if (text.find("not done after 2 s") == std::string::npos)
-    throw std::runtime_error("another error: " + text);
-  // The stream must run again: NCCL's kernel has left.
-  GpuStream user(*machine.parts.device);
-  cuda::Event event = user.lead(user.get());
-  while (!user.has_ended(event)) {
-    if (seconds_since(begin) > 20) throw std::runtime_error("the GPU is not free");
-    std::this_thread::yield();
+  // The streams must run again, the program's too, which waits for the operation: NCCL's kernel has
+  // left.
+  communicator.abort({hvd::ErrorCode::internal, "the end of the abort is waited for"});
+  GpuStream other(*machine.parts.device);
+  for (GpuStream* const stream : {&rank.user, &other}) {
+    const CurrentDevice current(*machine.parts.device);
+    cuda::Event event = stream->lead(stream->get());
+    while (!stream->has_ended(event)) {
+      if (seconds_since(begin) > 20) throw std::runtime_error("the GPU is not free");
+      std::this_thread::yield();
+    }
+    stream->recycle(event);
   }
+  std::printf("figure: a rank takes no part (%s): after 2 s told at %.0f ms, free at %.0f ms; %s\n",
+              met ? "had met" : "had not met", told * 1e3, seconds_since(begin) * 1e3,
+              text.c_str());
+  if (text.find("after 2 s; another rank did not take part") == std::string::npos)
+    throw std::runtime_error("another error: " + text);
+  if (told > std::chrono::duration<double>(kTimeout).count() + kLate)
+    throw std::runtime_error("told too late");
 }
 
 // Rank 1 dies: does NCCL tell it, and when? The launcher's news would come within a second.
@@ -198,7 +218,6 @@ void kernels_alone(Machine& machine) {
   if (!machine.parts.kernels) throw std::runtime_error(machine.parts.no_kernels);
   const GpuKernels& kernels = *machine.parts.kernels;
   NcclCommunicator communicator(machine.parts, 0, 1);
-  communicator.connect(NcclCommunicator::make_id(*machine.parts.nccl), 60s);
   const GpuDevice& device = *machine.parts.device;
   GpuRank rank(communicator, device);
   constexpr std::size_t kCount = 100'003;
@@ -261,7 +280,8 @@ void run_check_rank(const CheckRank& rank) {
   if (rank.what == "public-api") return run_public_api();
   Machine machine(rank.rank);
   if (rank.what == "conformance") return conformance(rank, machine);
-  if (rank.what == "abort") return abort_of_a_wait(rank, machine);
+  if (rank.what == "abort-met") return abort_of_a_wait(rank, machine, true);
+  if (rank.what == "abort-not-met") return abort_of_a_wait(rank, machine, false);
   if (rank.what == "peer") return death_of_a_peer(rank, machine);
   kernels_alone(machine);
 }

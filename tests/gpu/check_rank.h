@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "worker/gpu/loader.h"
+
 namespace hvdrun::test {
 
 struct CheckRank {
@@ -14,5 +16,7 @@ struct CheckRank {
 
 // Prints its figures; throws what goes wrong.
 void run_check_rank(const CheckRank& rank);
+// By the file.
+nccl::UniqueId shared_id(const CheckRank& own, const NcclLibrary& nccl);
 
 }  // namespace hvdrun::test

@@ -112,7 +112,8 @@ class Suite {
         }
       }
     scaled();
-    if (have_kernels_) adaptive_sums();
+    if (have_kernels_) adaptive_sums(0.5);
+    if (size_ == 1) adaptive_sums(1);
     ++cases_;
     rank_.communicator.barrier(rank_.call);
     return cases_;
@@ -237,7 +238,8 @@ class Suite {
   }
 
   bool possible(const Reduction& reduction) const {
-    if (!nccl_reduces(reduction.type)) return false;
+    // One rank alone calls no NCCL.
+    if (!nccl_reduces(reduction.type) && size_ > 1) return false;
     if (reduction.type == DataType::boolean)
       return have_kernels_ && reduction.op != ReduceOp::average;
     return true;
@@ -289,7 +291,7 @@ class Suite {
     for (const DataType type : {DataType::float32, DataType::float64, DataType::float16,
                                 DataType::bfloat16, DataType::int32, DataType::int64})
       for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max}) {
-        const bool by_nccl = has_floats(type) && op != ReduceOp::max;
+        const bool by_nccl = size_ > 1 && has_floats(type) && op != ReduceOp::max;
         if (by_nccl || have_kernels_) {
           allreduce({type, op, 0.5, 1}, 1000, false);
           scatter({type, op, 2, 1}, 1000, false, false);
@@ -303,11 +305,11 @@ class Suite {
   }
 
   // Three vectors one behind the other, and one of a single number.
-  void adaptive_sums() {
+  void adaptive_sums(double factor_in_place) {
     for (const DataType type :
          {DataType::float32, DataType::float64, DataType::float16, DataType::bfloat16})
       for (const bool in_place : {false, true}) {
-        const double factor = in_place ? 0.5 : 1;
+        const double factor = in_place ? factor_in_place : 1;
         adaptive_sum_of(type, {largest_, 0, 7, largest_ / 2}, factor, in_place);
         adaptive_sum_of(type, {1}, factor, in_place);
       }

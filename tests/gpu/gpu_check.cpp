@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <spawn.h>
 #include <string>
@@ -43,7 +44,10 @@ constexpr std::array kTests{
     Test{"all collectives, four ranks", "conformance", 4},
     Test{"our own kernels", "kernels", 1},
     Test{"the public API, one rank", "public-api", 1},
-    Test{"a rank that does not take part is a time-out, and the GPU is free", "abort", 2},
+    Test{"a rank that takes no part after one operation is told in time, and the GPU is free",
+         "abort-met", 2},
+    Test{"a rank that takes no part in the first operation is told in time, and the GPU is free",
+         "abort-not-met", 2},
     Test{"a rank that dies is an error", "peer", 2},
 };
 
@@ -56,9 +60,9 @@ std::vector<std::string> environment_of(int rank, bool shared) {
   return env;
 }
 
-pid_t start(const Test& test, int rank, const std::string& id_file, bool shared) {
-  std::vector<std::string> words{"/proc/self/exe",          "--rank",  std::to_string(rank),
-                                 std::to_string(test.size), test.what, id_file};
+pid_t start(const std::string& what, int size, int rank, const std::string& id_file, bool shared) {
+  std::vector<std::string> words{"/proc/self/exe",     "--rank", std::to_string(rank),
+                                 std::to_string(size), what,     id_file};
   std::vector<std::string> env = environment_of(rank, shared);
   std::vector<char*> argv;
   std::vector<char*> envp;
@@ -77,7 +81,8 @@ bool run(const Test& test, const fs::path& folder, bool shared) {
   const std::string id_file =
       (folder / (std::string(test.what) + std::to_string(test.size))).string();
   std::vector<pid_t> ranks;
-  for (int rank = 0; rank < test.size; ++rank) ranks.push_back(start(test, rank, id_file, shared));
+  for (int rank = 0; rank < test.size; ++rank)
+    ranks.push_back(start(test.what, test.size, rank, id_file, shared));
   const auto deadline = std::chrono::steady_clock::now() + 5min;
   bool good = true;
   for (const pid_t pid : ranks) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <hvd/hvd.h>
@@ -72,6 +73,7 @@ class GpuRank {
         throw hvd::Error(*error);
       if (std::chrono::steady_clock::now() > deadline)
         throw std::runtime_error("the user's stream does not end");
+      std::this_thread::yield();
     }
     user.recycle(event);
   }

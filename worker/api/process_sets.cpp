@@ -204,8 +204,9 @@ int ProcessSets::add(std::vector<int> ranks, const std::string& name) {
   const std::vector<std::string> failures = exchange(failure, kCall);
   if (set->place >= 0) factory_.connected(*set, number);
   throw_first(failures);
-  // Those outside the set take part, too.
-  if (auto made = world().split_gpu(set->ranks)) set->engine->adopt_gpu(std::move(made));
+  // Those outside the set take part, too. One rank alone needs no communicator of NCCL's.
+  if (set->ranks.size() > 1)
+    if (auto made = world().split_gpu(set->ranks)) set->engine->adopt_gpu(std::move(made));
   const MutexLock lock(mutex_);
   sets_.emplace(set->id, set);
   for (const auto& [rank, reason] : gone_)

@@ -9,6 +9,7 @@
 #include "worker/engine/device_use.h"
 #include "worker/engine/fingerprint.h"
 #include "worker/gpu/gpu_error.h"
+#include "worker/gpu/lone_plan.h"
 
 namespace hvdrun {
 namespace {
@@ -60,6 +61,7 @@ void DeviceLane::order(const DeviceUse& use) const {
 
 bool DeviceLane::has_ended(const DeviceUse& use) const {
   try {
+    if (use.before) return use.before->has_come();  // nothing was queued behind it
     return !communicator_ || communicator_->has_ended(use.ticket);
   } catch (const hvd::Error&) {
     return true;
@@ -81,6 +83,13 @@ void DeviceLane::run(const std::vector<const Operation*>& operations, const Call
     connect(step);
   }
   if (failure_) throw hvd::Error(*failure_);
+  // On the caller's stream its results are there before and after. Who asks for its end asks for
+  // that of what was before it, which a graph does not tell. A timeline wants to see it run.
+  if (!span && is_nothing(operations)) {
+    for (const Operation* const operation : operations)
+      if (captured) operation->device->before.reset();
+    return;
+  }
   std::vector<cuda::Event> before;
   for (const Operation* const operation : operations)
     if (operation->device->before) before.push_back(operation->device->before->event());
@@ -149,6 +158,20 @@ void DeviceLane::agree_on_counts(const Operation& operation, const CallOptions& 
   std::array<std::uint64_t, 2> pair{receive[sender], operation.receive_counts[sender]};
   host_.broadcast(pair.data(), pair.size(), hvd::DataType::int64, static_cast<int>(receiver), step);
   throw hvd::Error(ErrorCode::mismatch, counts_differ(sender, pair[0], receiver, pair[1]));
+}
+
+// One rank alone, and the results stand where the inputs do.
+bool DeviceLane::is_nothing(const std::vector<const Operation*>& operations) const {
+  if (host_.size() > 1) return false;
+  const auto stays = [](const BufferPart& part) { return part.input == part.output; };
+  return std::all_of(operations.begin(), operations.end(), [&](const Operation* const operation) {
+    const bool reduces =
+        operation->kind == OpKind::allreduce || operation->kind == OpKind::reducescatter;
+    if (reduces && plan_lone_reduction(operation->reduction).needs_kernels()) return false;
+    std::vector<BufferPart> parts;
+    add_parts(*operation, parts);
+    return std::all_of(parts.begin(), parts.end(), stays);
+  });
 }
 
 GpuTicket DeviceLane::queue(const std::vector<const Operation*>& operations, const GpuCall& call) {

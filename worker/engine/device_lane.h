@@ -5,6 +5,8 @@
 // ranks meet on the CPU before each operation, by the engine's communicator, and say there what
 // they mean, as they do in the first meeting of any other operation. Then each queues it on its GPU
 // and goes on. No host waits for a GPU.
+//
+// One rank alone needs no NCCL, and what leaves its buffers as they are is not even queued.
 #pragma once
 
 #include <chrono>
@@ -74,8 +76,10 @@ class DeviceLane {
   void compare_counts(const Operation& operation, const CallOptions& options);
   void agree_on_counts(const Operation& operation, const CallOptions& options);
   void connect(const CallOptions& options);
+  void connect_alone();
   void split(GpuSplit& wanted, const CallOptions& options);
   void exchange_outcomes(const std::optional<hvd::Error>& own, const CallOptions& options);
+  bool is_nothing(const std::vector<const Operation*>& operations) const;
   GpuTicket queue(const std::vector<const Operation*>& operations, const GpuCall& call);
   [[noreturn]] void break_off(const hvd::Error& error);
   template <class Record>

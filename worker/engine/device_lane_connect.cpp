@@ -1,6 +1,7 @@
 // How a lane gets its NCCL communicator, and what others are made of it.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,10 @@ using hvd::ErrorCode;
 
 // What ranks compare in place of an operation's fingerprint while they make the communicator.
 constexpr std::uint64_t kConnect = 3;
+
+// For what others have to say after this rank has waited in vain: they began when it did, so who is
+// still silent then has not come at all.
+constexpr std::chrono::milliseconds kLastWords{100};
 
 constexpr std::size_t kText = 240;
 void put_text(std::array<char, kText>& to, const std::string& text) {
@@ -55,8 +60,19 @@ std::vector<Record> DeviceLane::gather(const Record& own, const CallOptions& opt
   return all;
 }
 
+// Nobody to connect with: no NCCL is loaded.
+void DeviceLane::connect_alone() {
+  try {
+    communicator_ = std::make_unique<NcclCommunicator>(gpu_->parts_alone(), 0, 1, names_);
+    gpu_->watch().add(*communicator_);
+  } catch (const hvd::Error& error) {
+    failure_.emplace(error.code(), error.what());
+  }
+}
+
 // All ranks are here together and leave with a communicator, or all with the same failure.
 void DeviceLane::connect(const CallOptions& options) {
+  if (host_.size() == 1) return connect_alone();
   RankGpu::Parts found = gpu_->parts();
   Readiness own;
   std::string why = found.no_nccl;
@@ -172,9 +188,16 @@ void DeviceLane::exchange_outcomes(const std::optional<hvd::Error>& own,
     put_text(outcome.text, own->what());
   }
   CallOptions patient = options;
+  const bool in_vain = own && own->code() == ErrorCode::timeout;
   // Others may wait in NCCL for as long as it takes.
-  patient.timeout += connect_timeout_;
-  const std::vector<Outcome> all = gather(outcome, patient);
+  patient.timeout = in_vain ? kLastWords : patient.timeout + connect_timeout_;
+  std::vector<Outcome> all;
+  try {
+    all = gather(outcome, patient);
+  } catch (const hvd::Error&) {
+    if (in_vain) break_off(*own);
+    throw;
+  }
   // Who waited in vain knows least, then who only saw another one leave.
   const auto knows = [](const Outcome& one) {
     if (one.code == static_cast<std::uint64_t>(ErrorCode::timeout)) return 0;

@@ -70,7 +70,7 @@ std::size_t total(const Operation& operation, const std::vector<std::size_t>& co
   return sum;
 }
 
-void check_reduction(const Operation& operation) {
+void check_reduction(const Operation& operation, std::size_t ranks) {
   const auto op = operation.reduction.op;
   if (op < hvd::ReduceOp::average || op > hvd::ReduceOp::adasum)
     invalid(operation, "unknown reduce operation " + std::to_string(static_cast<unsigned>(op)));
@@ -86,8 +86,9 @@ void check_reduction(const Operation& operation) {
   }
   if (std::isnan(operation.reduction.prescale) || std::isnan(operation.reduction.postscale))
     invalid(operation, "a scale factor is not a number");
-  // Throws for what NCCL cannot do.
-  if (operation.device && op != hvd::ReduceOp::adasum) plan_reduction(operation.reduction, 1);
+  // Throws for what NCCL cannot do, which one rank does without.
+  if (operation.device && op != hvd::ReduceOp::adasum && ranks > 1)
+    plan_reduction(operation.reduction, static_cast<int>(ranks));
 }
 
 // In place is the same buffer (for an allgather: the input at its place in the output); any other
@@ -216,13 +217,13 @@ void check(const Operation& operation, const Communicator& communicator) {
       part.count = sum;
       total(part, {}, ranks, width);
     }
-    check_reduction(operation);
+    check_reduction(operation, ranks);
     check_segments(operation, width);
     return;
   }
   total(operation, operation.counts, ranks, width);
   total(operation, operation.receive_counts, ranks, width);
-  if (is_reduction(operation.kind)) check_reduction(operation);
+  if (is_reduction(operation.kind)) check_reduction(operation, ranks);
   if (operation.kind == OpKind::broadcast &&
       (operation.root < 0 || operation.root >= communicator.size())) {
     invalid(operation, "root " + std::to_string(operation.root) + " is not a rank of 0 to " +

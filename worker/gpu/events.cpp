@@ -50,4 +50,13 @@ GpuMark::GpuMark(std::shared_ptr<GpuEvents> events, cuda::Stream stream)
   check_cuda(device.api(), result, device.words() + ": cuEventRecord");
 }
 
+bool GpuMark::has_come() const {
+  const GpuDevice& device = events_->device();
+  const CurrentDevice current(device);
+  const cuda::Result result = device.api().event_query(event_);
+  if (result == cuda::kNotReady) return false;
+  check_cuda(device.api(), result, device.words());
+  return true;
+}
+
 }  // namespace hvdrun

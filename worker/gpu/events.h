@@ -41,6 +41,8 @@ class GpuMark {
   ~GpuMark() { events_->give(event_); }
 
   cuda::Event event() const { return event_; }
+  // Not of one that has become part of a graph. Throws Error(unavailable).
+  bool has_come() const;
   // What is put on the stream becomes part of a graph.
   bool captured() const { return captured_; }
 

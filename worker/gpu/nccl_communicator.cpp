@@ -14,22 +14,20 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Before an abort goes in beside a call that does block.
-constexpr milliseconds kTakePatience{1'000};
+// For a call under way, of which none should block: before an abort goes in beside it, and before
+// the communicator is freed.
+constexpr milliseconds kTakePatience{50};
+constexpr milliseconds kFreePatience{1'000};
+// How long the end of an abort is waited for: by who ends the communicator, and by who has an error
+// to tell. NCCL has taken half a second where the ranks were about to connect.
 constexpr milliseconds kAbortPatience{10'000};
+constexpr milliseconds kTellPatience{50};
 
 std::vector<int> same_numbers(int size) {
   std::vector<int> names(static_cast<std::size_t>(size));
   std::iota(names.begin(), names.end(), 0);
   return names;
 }
-
-// Shared with threads that may outlive who waits for them.
-struct Aborts {
-  Mutex mutex;
-  CondVar done;
-  std::size_t left HVD_GUARDED_BY(mutex) = 0;
-};
 
 // Where NCCL's thread puts a new communicator when it is done. After a failure nobody knows when
 // that is, so the place stays then.
@@ -108,8 +106,9 @@ nccl::UniqueId NcclCommunicator::make_id(const NcclLibrary& nccl) {
 void NcclCommunicator::connect(const nccl::UniqueId& id, Milliseconds timeout) {
   const TimePoint deadline = steady_clock::now() + timeout;
   const std::string what = "NCCL's communicator of " + std::to_string(size_) + " ranks";
-  const CurrentDevice current(*parts_.device);
   throw_if_failed();
+  if (is_alone()) return;
+  const CurrentDevice current(*parts_.device);
   nccl::Config config;
   config.blocking = 0;
   nccl::Comm comm = nullptr;
@@ -126,6 +125,9 @@ void NcclCommunicator::close(Milliseconds timeout) noexcept {
     const CurrentDevice current(*parts_.device);
     throw_if_failed();
     timings_.tell();
+    const hvd::Error closed(hvd::ErrorCode::not_initialized,
+                            "the communicator of " + who() + " has been closed");
+    if (is_alone()) return set_failure(closed);
     nccl::Result result = nccl::success;
     {
       const NcclHandle::Use use(*handle_, kCallPatience);
@@ -134,9 +136,8 @@ void NcclCommunicator::close(Milliseconds timeout) noexcept {
     }
     if (result != nccl::success && result != nccl::in_progress) fail(result, nullptr, what);
     settle(what, deadline, timeout);
-    set_failure(hvd::Error(hvd::ErrorCode::not_initialized,
-                           "the communicator of " + who() + " has been closed"));
-    if (nccl::Comm comm = handle_->take(kTakePatience); comm != nullptr) api().comm_destroy(comm);
+    set_failure(closed);
+    if (nccl::Comm comm = handle_->take(kFreePatience); comm != nullptr) api().comm_destroy(comm);
   } catch (const hvd::Error& error) {
     abort(error);
   }
@@ -158,7 +159,8 @@ void NcclCommunicator::throw_if_failed() {
 }
 
 void NcclCommunicator::fail(const hvd::Error& error) {
-  abort(error);
+  set_failure(error);
+  begin_abort()->wait_until(steady_clock::now() + kTellPatience);
   // An abort from elsewhere may have been first: that is the reason then.
   throw hvd::Error(*failure());
 }
@@ -213,30 +215,40 @@ void NcclCommunicator::settle(const std::string& what, TimePoint deadline, Milli
 
 void NcclCommunicator::abort(const hvd::Error& reason) {
   NcclCommunicator* const self = this;
-  abort_all({&self, 1}, reason);
+  wait_for_aborts(begin_aborts({&self, 1}, reason));
 }
 
-bool NcclCommunicator::abort_all(std::span<NcclCommunicator* const> communicators,
-                                 const hvd::Error& reason) {
-  const auto deadline = steady_clock::now() + kAbortPatience;
+NcclCommunicator::Aborts NcclCommunicator::begin_aborts(
+    std::span<NcclCommunicator* const> communicators, const hvd::Error& reason) {
   // First all of them fail, so that none queues anything while others are aborted.
   for (NcclCommunicator* communicator : communicators) communicator->set_failure(reason);
-  const auto aborts = std::make_shared<Aborts>();
-  {
-    const MutexLock lock(aborts->mutex);
-    aborts->left = communicators.size();
-  }
+  Aborts aborts;
   for (NcclCommunicator* communicator : communicators)
-    quiet_thread([aborts, parts = communicator->parts_, handle = communicator->handle_] {
-      abort_one(parts, *handle);
-      const MutexLock lock(aborts->mutex);
-      --aborts->left;
-      aborts->done.notify_all();
-    }).detach();
-  const MutexLock lock(aborts->mutex);
-  while (aborts->left > 0)
-    if (!aborts->done.wait_until(aborts->mutex, deadline)) return aborts->left == 0;
-  return true;
+    aborts.push_back(communicator->begin_abort());
+  return aborts;
+}
+
+bool NcclCommunicator::wait_for_aborts(const Aborts& aborts) {
+  const auto deadline = steady_clock::now() + kAbortPatience;
+  bool all = true;
+  for (const std::shared_ptr<GpuAbort>& one : aborts) all = one->wait_until(deadline) && all;
+  return all;
+}
+
+// The one under way, or a new one: since the last there may be a communicator again.
+std::shared_ptr<GpuAbort> NcclCommunicator::begin_abort() {
+  const MutexLock lock(mutex_);
+  if (abort_ && !abort_->has_ended()) return abort_;
+  abort_ = std::make_shared<GpuAbort>();
+  if (handle_->is_empty()) {
+    abort_->end();
+    return abort_;
+  }
+  quiet_thread([abort = abort_, parts = parts_, handle = handle_] {
+    abort_one(parts, *handle);
+    abort->end();
+  }).detach();
+  return abort_;
 }
 
 void NcclCommunicator::peer_gone(int, const hvd::Error& reason) { abort(reason); }
@@ -271,7 +283,8 @@ std::optional<hvd::Error> NcclCommunicator::find_trouble(TimePoint now) {
       return hvd::Error(hvd::ErrorCode::timeout,
                         who() + ": " + describe(pending_.front().what) + ": not done after " +
                             seconds_text(pending_.front().timeout) +
-                            "; another rank did not take part, or its GPU hangs");
+                            (is_alone() ? "; what is before it on the GPU takes longer, or hangs"
+                                        : "; another rank did not take part, or its GPU hangs"));
   } catch (const hvd::Error& error) {
     return hvd::Error(error.code(), who() + ": " + error.what());
   }
@@ -294,11 +307,15 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::adopt(nccl::Comm* slot, int 
 
 bool NcclCommunicator::may_split() {
   const MutexLock lock(mutex_);
-  return api().comm_split != nullptr && !failure_ && captured_count_ == 0;
+  return !is_alone() && api().comm_split != nullptr && !failure_ && captured_count_ == 0;
 }
 
 std::unique_ptr<NcclCommunicator> NcclCommunicator::split(const std::vector<int>& members,
                                                           Milliseconds timeout) {
+  if (members.size() == 1) {
+    throw_if_failed();
+    return members.front() == rank_ ? alone() : nullptr;
+  }
   if (api().comm_split == nullptr)
     throw hvd::Error(hvd::ErrorCode::unavailable,
                      "NCCL " + nccl_version_text(parts_.nccl->version) + " has no ncclCommSplit");
@@ -323,7 +340,13 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::split(const std::vector<int>
   return adopt(slot.get(), static_cast<int>(mine - members.begin()), members, what, timeout);
 }
 
+std::unique_ptr<NcclCommunicator> NcclCommunicator::alone() const {
+  return std::make_unique<NcclCommunicator>(
+      parts_, 0, 1, std::vector<int>{names_[static_cast<std::size_t>(rank_)]});
+}
+
 void NcclCommunicator::revoke(const hvd::Error& reason, Milliseconds timeout) {
+  if (is_alone()) return set_failure(reason);
   if (api().comm_revoke == nullptr)
     throw hvd::Error(hvd::ErrorCode::unavailable,
                      "NCCL " + nccl_version_text(parts_.nccl->version) + " has no ncclCommRevoke");
@@ -343,6 +366,12 @@ void NcclCommunicator::revoke(const hvd::Error& reason, Milliseconds timeout) {
 
 std::unique_ptr<NcclCommunicator> NcclCommunicator::shrink(std::vector<int> gone,
                                                            Milliseconds timeout) {
+  if (static_cast<std::size_t>(size_) == gone.size() + 1) {
+    // Nobody is left to make one with; what is queued with the others ends all the same.
+    abort(failure().value_or(
+        hvd::Error(hvd::ErrorCode::peer_lost, "the communicator of " + who() + " has shrunk")));
+    return alone();
+  }
   if (api().comm_shrink == nullptr)
     throw hvd::Error(hvd::ErrorCode::unavailable,
                      "NCCL " + nccl_version_text(parts_.nccl->version) + " has no ncclCommShrink");

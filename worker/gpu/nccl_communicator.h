@@ -2,6 +2,8 @@
 // is on the caller's stream before a call is done before it, and what the caller queues after it
 // sees its results; no host thread waits for the GPU.
 //
+// A communicator of one rank calls no NCCL: it is connected as it is made, and there need be none.
+//
 // One thread at a time runs operations; abort(), look() and peer_gone() come from any thread. After
 // an operation has thrown, other than for its own arguments, every later one throws too. Results
 // are not the same bits as on CPUs: the order in which NCCL combines is its own.
@@ -25,6 +27,7 @@
 #include "worker/comm/communicator.h"
 #include "worker/comm/descriptor.h"
 #include "worker/comm/reduce.h"
+#include "worker/gpu/abort.h"
 #include "worker/gpu/device.h"
 #include "worker/gpu/kernels.h"
 #include "worker/gpu/nccl_handle.h"
@@ -51,7 +54,7 @@ struct GpuCall {
 // What a rank's communicators share.
 struct GpuParts {
   std::shared_ptr<const CudaDriver> driver;  // the others use it to their end
-  std::shared_ptr<const NcclLibrary> nccl;
+  std::shared_ptr<const NcclLibrary> nccl;   // null: for communicators of one rank only
   std::shared_ptr<const GpuDevice> device;
   std::shared_ptr<const GpuKernels> kernels;  // null: there are none
   std::string no_kernels;                     // then: why
@@ -79,7 +82,8 @@ class NcclCommunicator {
   // The id of a new communicator, made in the process of its rank 0 and given to all (by
   // DeviceLane): NCCL then listens on an address of that process until all ranks have come.
   static nccl::UniqueId make_id(const NcclLibrary& nccl);
-  // Returns when all ranks have called it. NCCL itself would wait for a missing one for ever.
+  // Returns when all ranks have called it. NCCL itself would wait for a missing one for ever. One
+  // rank needs none, and takes it as done.
   void connect(const nccl::UniqueId& id, Milliseconds timeout);
   // For all ranks together: waits for what is queued, and leaves. Aborts when that takes too long.
   void close(Milliseconds timeout) noexcept;
@@ -87,7 +91,8 @@ class NcclCommunicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // As in worker/comm/communicator.h. The ticket's event comes after the results.
+  // As in worker/comm/communicator.h. The ticket's event comes after the results. Of one rank
+  // 16-bit integers, too, which NCCL cannot reduce, and adasum without our kernels.
   GpuTicket allreduce(const void* input, void* output, std::size_t count,
                       const Reduction& reduction, const GpuCall& call);
   // Many buffers as one operation: NCCL runs them as one group. The same counts on all ranks.
@@ -129,14 +134,20 @@ class NcclCommunicator {
   // It can do nothing any more: every operation throws.
   bool has_failed() { return failure().has_value(); }
   // The pending operation and all later ones throw this error, and NCCL's kernels leave the GPU.
+  // Waits for that, as who has found an error itself does not: NCCL may take seconds.
   void abort(const hvd::Error& reason);
   // All of them at once: one abort after the other would hang where a kernel of the second keeps
-  // the first from ending. False when one does not end in time; it is left to itself.
-  static bool abort_all(std::span<NcclCommunicator* const> communicators, const hvd::Error& reason);
+  // the first from ending. They fail at once; the aborts end later, on threads of their own.
+  using Aborts = std::vector<std::shared_ptr<GpuAbort>>;
+  static Aborts begin_aborts(std::span<NcclCommunicator* const> communicators,
+                             const hvd::Error& reason);
+  // False when one does not end in time; it is left to itself.
+  static bool wait_for_aborts(const Aborts& aborts);
   // NCCL can do nothing without a rank: as abort().
   void peer_gone(int rank, const hvd::Error& reason);
 
-  // What newer versions of NCCL can. All three throw Error(unavailable) where they are missing.
+  // What newer versions of NCCL can. All three throw Error(unavailable) where they are missing. A
+  // communicator of one rank comes without NCCL.
   // A communicator of some ranks of this one; called by all ranks, with nothing of it under way,
   // `members` are ascending. Null on those that are none. The two share nothing: each may be used
   // beside the other, and ends for itself. For process sets (DeviceLane::split).
@@ -161,6 +172,9 @@ class NcclCommunicator {
   };
   class Scratch;
 
+  bool is_alone() const { return size_ == 1; }
+  // One of this rank only.
+  std::unique_ptr<NcclCommunicator> alone() const;
   const nccl::Api& api() const { return parts_.nccl->api; }
   // "rank 3 on GPU 1 (NVIDIA H200)"
   std::string who() const;
@@ -169,6 +183,7 @@ class NcclCommunicator {
   // There is none to use: it has failed, was never connected, or another call does not return.
   [[noreturn]] void no_communicator(const std::string& what);
   void set_failure(const hvd::Error& reason);
+  std::shared_ptr<GpuAbort> begin_abort();
   std::optional<hvd::Error> failure();
   void throw_if_failed();
 
@@ -193,6 +208,14 @@ class NcclCommunicator {
   // Each part is a vector of its own.
   GpuTicket adasum(const std::vector<BufferPart>& parts, const Reduction& reduction,
                    const GpuCall& call);
+  // Of one rank (nccl_alone.cpp).
+  template <class Body>
+  GpuTicket run_alone(const Descriptor& what, const GpuCall& call, Body&& body);
+  GpuTicket lone_reduction(OpKind kind, const std::vector<BufferPart>& parts,
+                           const Reduction& reduction, const GpuCall& call);
+  GpuTicket lone_move(OpKind kind, const void* input, void* output, std::size_t count,
+                      hvd::DataType type, const GpuCall& call);
+  GpuTicket lone_barrier(const GpuCall& call);
   void enter(const Descriptor& what, const GpuCall& call);
   void leave(cuda::Event event);
   GpuTicket leave_captured(cuda::Event event);
@@ -226,6 +249,7 @@ class NcclCommunicator {
   Mutex mutex_;
   CondVar changed_;
   std::optional<hvd::Error> failure_ HVD_GUARDED_BY(mutex_);
+  std::shared_ptr<GpuAbort> abort_ HVD_GUARDED_BY(mutex_);  // the last one
   std::deque<Pending> pending_ HVD_GUARDED_BY(mutex_);
   GpuTicket submitted_ HVD_GUARDED_BY(mutex_) = 0;
   GpuTicket ended_ HVD_GUARDED_BY(mutex_) = 0;

@@ -27,6 +27,11 @@ void NcclHandle::set(nccl::Comm comm) {
   comm_ = comm;
 }
 
+bool NcclHandle::is_empty() {
+  const MutexLock lock(mutex_);
+  return comm_ == nullptr;
+}
+
 nccl::Comm NcclHandle::take(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   const MutexLock lock(mutex_);

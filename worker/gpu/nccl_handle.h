@@ -36,6 +36,7 @@ class NcclHandle {
   };
 
   void set(nccl::Comm comm);
+  bool is_empty();
   // Takes the communicator away, to be aborted or destroyed: null for all others from now on, and
   // here too when it was gone. Waits for a call under way, but not for longer than `patience`: one
   // that hangs in NCCL ends only by the abort.

@@ -80,6 +80,7 @@ GpuTicket NcclCommunicator::allreduce(const void* input, void* output, std::size
 
 GpuTicket NcclCommunicator::allreduce(const std::vector<BufferPart>& parts,
                                       const Reduction& reduction, const GpuCall& call) {
+  if (is_alone()) return lone_reduction(OpKind::allreduce, parts, reduction, call);
   if (reduction.op == hvd::ReduceOp::adasum) return adasum(parts, reduction, call);
   const NcclReduction plan = plan_reduction(reduction, size_);
   if (plan.needs_kernels()) kernels("scale factors and booleans");
@@ -124,6 +125,7 @@ GpuTicket NcclCommunicator::allreduce(const std::vector<BufferPart>& parts,
 
 GpuTicket NcclCommunicator::broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                                       const GpuCall& call) {
+  if (is_alone()) return lone_move(OpKind::broadcast, data, data, count, type, call);
   if (count == 0) return 0;
   Descriptor what;
   what.kind = OpKind::broadcast;
@@ -142,6 +144,7 @@ GpuTicket NcclCommunicator::broadcast(void* data, std::size_t count, hvd::DataTy
 
 GpuTicket NcclCommunicator::allgather(const void* input, void* output, const std::size_t* counts,
                                       hvd::DataType type, const GpuCall& call) {
+  if (is_alone()) return lone_move(OpKind::allgather, input, output, counts[0], type, call);
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t total = sum_of(counts, ranks);
   if (total == 0) return 0;
@@ -174,6 +177,8 @@ GpuTicket NcclCommunicator::allgather(const void* input, void* output, const std
 GpuTicket NcclCommunicator::reducescatter(const void* input, void* output,
                                           const std::size_t* counts, const Reduction& reduction,
                                           const GpuCall& call) {
+  if (is_alone())
+    return lone_reduction(OpKind::reducescatter, {{input, output, counts[0]}}, reduction, call);
   const NcclReduction plan = plan_reduction(reduction, size_);
   if (plan.needs_kernels()) kernels("scale factors and booleans");
   const auto ranks = static_cast<std::size_t>(size_);
@@ -223,6 +228,7 @@ GpuTicket NcclCommunicator::reducescatter(const void* input, void* output,
 GpuTicket NcclCommunicator::alltoall(const void* input, const std::size_t* send_counts,
                                      void* output, const std::size_t* receive_counts,
                                      hvd::DataType type, const GpuCall& call) {
+  if (is_alone()) return lone_move(OpKind::alltoall, input, output, send_counts[0], type, call);
   const auto ranks = static_cast<std::size_t>(size_);
   Descriptor what;
   what.kind = OpKind::alltoall;
@@ -262,6 +268,7 @@ GpuTicket NcclCommunicator::alltoall(const void* input, const std::size_t* send_
 }
 
 void NcclCommunicator::barrier(const GpuCall& call) {
+  if (is_alone()) return wait(lone_barrier(call), call.timeout);
   Scratch word(*this);
   const GpuTicket ticket = run(
       Descriptor{}, call, [&] { word.take(sizeof(std::int32_t)); },

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "worker/gpu/gpu_error.h"
 #include "worker/gpu/nccl_communicator.h"

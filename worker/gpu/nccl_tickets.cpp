@@ -101,6 +101,7 @@ bool NcclCommunicator::has_ended(GpuTicket ticket) {
 
 void NcclCommunicator::lead(GpuTicket ticket, cuda::Stream stream) {
   throw_if_failed();
+  if (ticket == 0) return;
   const CurrentDevice current(*parts_.device);
   // Held until the wait is queued: a retired event may be recorded anew.
   const MutexLock lock(mutex_);

@@ -12,18 +12,26 @@ RankGpu::RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTro
 
 RankGpu::Parts RankGpu::parts() {
   const MutexLock lock(mutex_);
-  if (!loaded_) {
-    loaded_ = true;
+  if (!std::exchange(loaded_nccl_, true)) {
     Loaded<NcclLibrary> nccl = load_nccl(nccl_file_);
     parts_.nccl = std::move(nccl.value);
     no_nccl_ = std::move(nccl.why);
-    if (parts_.nccl != nullptr) {
-      Loaded<GpuKernels> kernels = load_gpu_kernels();
-      parts_.kernels = std::move(kernels.value);
-      parts_.no_kernels = std::move(kernels.why);
-    }
   }
+  if (parts_.nccl != nullptr) load_kernels();
   return {parts_, no_nccl_};
+}
+
+GpuParts RankGpu::parts_alone() {
+  const MutexLock lock(mutex_);
+  load_kernels();
+  return parts_;
+}
+
+void RankGpu::load_kernels() {
+  if (std::exchange(loaded_kernels_, true)) return;
+  Loaded<GpuKernels> kernels = load_gpu_kernels();
+  parts_.kernels = std::move(kernels.value);
+  parts_.no_kernels = std::move(kernels.why);
 }
 
 GpuWatch& RankGpu::watch() {

@@ -1,5 +1,6 @@
 // The GPU of a rank, and what the communicators on it share. NCCL and our kernels are loaded when
-// the first of them is made: a program that computes on the CPU needs neither.
+// the first of them is made that needs them: a program that computes on the CPU needs neither, a
+// job of one rank no NCCL.
 #pragma once
 
 #include <memory>
@@ -21,12 +22,14 @@ class RankGpu {
   ~RankGpu() = default;
 
   const GpuDevice& device() const { return *parts_.device; }
-  // Of every communicator. `nccl` is null when it cannot be loaded, and `no_nccl` says why.
+  // Of every communicator. `nccl` is null when it cannot be loaded, and `no_nccl` says why; for one
+  // of a rank alone it is not loaded.
   struct Parts {
     GpuParts parts;
     std::string no_nccl;
   };
   Parts parts() HVD_EXCLUDES(mutex_);
+  GpuParts parts_alone() HVD_EXCLUDES(mutex_);
   // Looks after the communicators that it is given, from the first on.
   GpuWatch& watch() HVD_EXCLUDES(mutex_);
   // See GpuWatch; without communicators nothing.
@@ -34,12 +37,15 @@ class RankGpu {
   void tell_times() HVD_EXCLUDES(mutex_);
 
  private:
+  void load_kernels() HVD_REQUIRES(mutex_);
+
   const std::string nccl_file_;
   const GpuWatch::OnTrouble on_trouble_;
   Mutex mutex_;
   GpuParts parts_;  // driver and device are constant, the rest is guarded by mutex_
   std::string no_nccl_ HVD_GUARDED_BY(mutex_);
-  bool loaded_ HVD_GUARDED_BY(mutex_) = false;
+  bool loaded_nccl_ HVD_GUARDED_BY(mutex_) = false;
+  bool loaded_kernels_ HVD_GUARDED_BY(mutex_) = false;
   std::unique_ptr<GpuWatch> watch_ HVD_GUARDED_BY(mutex_);
 };
 

@@ -94,14 +94,17 @@ void GpuWatch::run() {
 
 bool GpuWatch::look_after(const std::optional<hvd::Error>& reason) {
   const MutexLock lock(mutex_);
-  if (reason) NcclCommunicator::abort_all(communicators_, *reason);
+  if (reason)
+    NcclCommunicator::wait_for_aborts(NcclCommunicator::begin_aborts(communicators_, *reason));
   const auto now = steady_clock::now();
   for (NcclCommunicator* communicator : communicators_) {
     const auto error = communicator->look(now);
     if (!error) continue;
     // What one of them waits for may be queued behind another's kernel: none can go on.
-    NcclCommunicator::abort_all(communicators_, *error);
+    const auto aborts = NcclCommunicator::begin_aborts(communicators_, *error);
+    // The other ranks need not wait for NCCL to be done with it.
     if (on_trouble_) on_trouble_(*error);
+    NcclCommunicator::wait_for_aborts(aborts);
     break;
   }
   return std::any_of(communicators_.begin(), communicators_.end(),

@@ -18,9 +18,9 @@ class GpuWatch {
  public:
   using OnTrouble = std::function<void(const hvd::Error&)>;
 
-  // `on_trouble` is told the first error, on the watch's thread, after all communicators have been
-  // aborted. It must not add or remove any. When nothing has been under way for `quiet` the watch
-  // sleeps until something is: nothing that could fail would tell anybody.
+  // `on_trouble` is told the first error, on the watch's thread, when all communicators have failed
+  // and are being aborted. It must not add or remove any. When nothing has been under way for
+  // `quiet` the watch sleeps until something is: nothing that could fail would tell anybody.
   explicit GpuWatch(OnTrouble on_trouble = {}, std::chrono::milliseconds every = kEvery,
                     std::chrono::milliseconds quiet = kQuiet);
   GpuWatch(const GpuWatch&) = delete;

@@ -219,6 +219,34 @@ TEST_CASE("a rank that dies while NCCL waits for it is named at once", "[api][gp
   CHECK(results[0].text.find("rank 1 is lost") != std::string::npos);
 }
 
+TEST_CASE("a job of one rank, or a process set of one, loads no NCCL", "[api][gpu]") {
+  // Before this process has streams of its own, whose threads a child does not have.
+  const bool set = GENERATE(false, true);
+  MiniJob job(set ? 2 : 1);
+  // Who asked for it would get an error.
+  job.environment["HVD_NCCL_LIBRARY"] = "/nowhere/libnccl.so.2";
+  check_all_ok(job.run([set](int rank) {
+    hvd::init();
+    hvd::OperationOptions options = on_gpu();
+    if (set) {
+      hvd::add_process_set({0}, "first");
+      const hvd::ProcessSet second = hvd::add_process_set({1}, "second");
+      options.process_set = rank == 0 ? hvd::process_set("first") : second;
+    }
+    const std::vector<float> in(4, 3);
+    std::vector<float> out(4);
+    hvd::Handle handle =
+        hvd::allreduce_async(in.data(), out.data(), 4, hvd::ReduceOp::average, {}, options);
+    expect(hvd::wait(handle, 20s), "it has not ended");
+    hvd::synchronize(handle);
+    expect(out == in, "wrong average");
+    expect(fake().nccl_calls == 0, "NCCL is called");
+    hvd::shutdown();
+    expect(fake().contexts == 0, "the context is left");
+    return std::string();
+  }));
+}
+
 TEST_CASE("one rank alone runs every call on GPU memory", "[api][gpu]") {
   reset_fake();
   hvd::init();
@@ -256,9 +284,33 @@ TEST_CASE("one rank alone runs every call on GPU memory", "[api][gpu]") {
   // By a kernel of ours.
   check(hvd::allreduce_async(in.data(), out.data(), 4, hvd::ReduceOp::sum, {0.5, 2}, gpu));
   hvd::barrier(gpu);
+  // In place, and nothing to calculate: only its end is asked for.
+  {
+    const std::lock_guard lock(fake().mutex);
+    fake().logging = true;
+  }
+  hvd::allreduce(in.data(), in.data(), 4, hvd::ReduceOp::average, {}, gpu);
+  hvd::Handle still = hvd::allreduce_async(in.data(), in.data(), 4, hvd::ReduceOp::sum, {}, gpu);
+  CHECK(hvd::wait(still, 20s));
+  hvd::synchronize(still);
+  {
+    const std::lock_guard lock(fake().mutex);
+    for (const std::string& call : fake().calls) CHECK_THAT(call, !Catch::Contains("waits"));
+    fake().logging = false;
+  }
+  // Whole numbers of 16 bits, which NCCL cannot reduce.
+  std::vector<std::int16_t> small(4, 7);
+  hvd::allreduce(small.data(), small.data(), 4, hvd::ReduceOp::sum, {1, 2}, gpu);
+  hvd::Handle last = hvd::allreduce_async(in.data(), out.data(), 4, hvd::ReduceOp::max, {}, gpu);
+  CHECK(hvd::wait(last, 20s));
+  hvd::synchronize(last);
+  CHECK(small == std::vector<std::int16_t>(4, 14));
+  CHECK_THROWS_WITH(
+      hvd::alltoallv(in.data(), counts, out.data(), std::vector<std::size_t>{3}.data(), type, gpu),
+      Catch::Contains("rank 0 sends 4 elements to rank 0, which expects 3"));
   hvd::shutdown();
   CHECK(contexts_left() == 0);
-  CHECK(fake().destroys == 1);
+  CHECK(fake().nccl_calls == 0);
   CHECK(fake().aborts == 0);
   CHECK(fake().misuses == 0);
 }

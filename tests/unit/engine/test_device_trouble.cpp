@@ -189,3 +189,24 @@ TEST_CASE("what needs kernels that are not there is an error on all ranks, and n
   CHECK(first_error(errors) == "");
   CHECK(ranks.left() == "");
 }
+
+TEST_CASE("a rank that hangs as NCCL connects is an error of the other in time", "[engine][gpu]") {
+  // It would be waited for as long as an operation may take, which is a minute.
+  GpuRanks ranks({2}, [](EngineOptions& options, int) {
+    options.gpu_connect_timeout = std::chrono::milliseconds(100);
+  });
+  fake().init_blocks_rank = 1;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto errors = ranks.run([&](Engine& engine, std::size_t rank, GpuStream& user) {
+    const auto error = error_of([&] { sum_on_gpu(engine, user); });
+    if (rank == 0) fake().init_blocks_rank = -1;
+    expect(error.has_value(), "no error");
+    if (rank == 0)
+      expect(error->text.find("rank 0 on GPU 0 (Fake): NCCL's communicator of 2 ranks: not ready "
+                              "after 0.1 s; another rank did not take part") != std::string::npos,
+             error->text);
+  });
+  CHECK(first_error(errors) == "");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  CHECK(ranks.left() == "");
+}

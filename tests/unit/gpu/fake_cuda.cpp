@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include <hvd/hvd.h>

@@ -25,6 +25,13 @@ struct FakeGpu {
   std::atomic<int> async_error{0};
   // A call to group_end of this rank does not return before its communicator is aborted.
   std::atomic<int> group_end_hangs_rank{-1};
+  // This rank's ncclCommInitRankConfig does not return while that is so; -1: none.
+  std::atomic<int> init_blocks_rank{-1};
+  // As the real one: a communicator's first group is queued when all ranks have called theirs.
+  std::atomic<bool> connects_late{false};
+  // An abort does not return while that is so.
+  std::atomic<bool> aborts_held{false};
+  std::atomic<int> nccl_calls{0};  // all but for its version and its texts
   // How long an abort waits for the other communicators of its rank to be aborted too.
   std::atomic<int> abort_needs{1};
   std::atomic<int> aborts{0};

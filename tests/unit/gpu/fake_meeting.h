@@ -35,7 +35,8 @@ struct Clique {
   std::mutex mutex;
   std::condition_variable changed;
   int joined = 0;
-  bool left = false;  // by one that has aborted: what others do together with it is an error
+  int connecting = 0;  // have called their first group
+  bool left = false;   // by one that has aborted: what others do together with it is an error
   // For each group, by its number: what each rank has called, how many have read it all.
   struct Meeting {
     std::map<int, std::vector<Call>> calls;

@@ -76,6 +76,16 @@ std::shared_ptr<Clique> clique_of(const std::string& key, int size) {
   return clique;
 }
 
+// What NCCL 2.28 writes where one rank averages, or has a factor: each of its 32 blocks takes as
+// many elements, rounded down, in whole 16 bytes; none takes what is left of many.
+std::size_t written_alone(const Call& call) {
+  constexpr std::size_t kBlocks = 32;
+  if (call.op != nccl::avg && call.factor == 1) return call.count;
+  const std::size_t unit = 16 / width(call);
+  const std::size_t each = (call.count / kBlocks + unit - 1) / unit * unit;
+  return each == 0 ? call.count : std::min(call.count, each * kBlocks);
+}
+
 // On a stream's thread, as a kernel is on the GPU: waits for all ranks, or for an abort.
 void run_group(nccl::Comm comm, std::uint64_t number, std::vector<Call> calls) {
   Clique& clique = *comm->clique;
@@ -95,12 +105,18 @@ void run_group(nccl::Comm comm, std::uint64_t number, std::vector<Call> calls) {
   clique.changed.notify_all();
   clique.changed.wait(lock, [&] { return meeting.read == clique.size || stopped(); });
   if (stopped()) return;  // who has aborted it may free the memory
+  if (clique.size == 1)
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Call& call = meeting.calls.at(comm->rank)[i];
+      results[i].resize(std::min(results[i].size(), written_alone(call) * width(call)));
+    }
   for (std::size_t i = 0; i < results.size(); ++i)
     if (!results[i].empty())
       std::memcpy(meeting.calls.at(comm->rank)[i].receive, results[i].data(), results[i].size());
 }
 
 bool usable(nccl::Comm comm) {
+  ++fake_gpu()->nccl_calls;
   const bool bad = comm->aborted || comm->gone || comm->queueing || !has_context();
   if (bad) ++fake_gpu()->misuses;
   return !bad && !comm->revoked;
@@ -155,6 +171,7 @@ FAKE const char* ncclGetLastError(nccl::Comm) {
   return text.c_str();
 }
 FAKE nccl::Result ncclGetUniqueId(nccl::UniqueId* id) {
+  ++fake_gpu()->nccl_calls;
   const std::lock_guard lock(nccl_state().mutex);
   *id = {};
   const std::string text = "id " + std::to_string(++nccl_state().ids);
@@ -164,7 +181,9 @@ FAKE nccl::Result ncclGetUniqueId(nccl::UniqueId* id) {
 }
 FAKE nccl::Result ncclCommInitRankConfig(nccl::Comm* comm, int size, nccl::UniqueId id, int rank,
                                          nccl::Config* config) {
+  ++fake_gpu()->nccl_calls;
   fake_gpu()->log("connects by " + std::string(id.bytes));
+  wait_for([&] { return fake_gpu()->init_blocks_rank != rank; });
   if (config->magic != 0xcafebeef || config->blocking != 0 || !has_context()) ++fake_gpu()->misuses;
   if (fake_gpu()->init_result != 0)
     return static_cast<nccl::Result>(fake_gpu()->init_result.load());
@@ -185,6 +204,7 @@ FAKE nccl::Result ncclCommGetAsyncError(nccl::Comm comm, nccl::Result* state) {
   return nccl::success;
 }
 FAKE nccl::Result ncclCommAbort(nccl::Comm comm) {
+  ++fake_gpu()->nccl_calls;
   if (comm->gone || comm->aborted || !has_context()) ++fake_gpu()->misuses;
   comm->aborted = true;
   {
@@ -201,6 +221,7 @@ FAKE nccl::Result ncclCommFinalize(nccl::Comm comm) {
   return usable(comm) ? nccl::success : nccl::invalid_argument;
 }
 FAKE nccl::Result ncclCommDestroy(nccl::Comm comm) {
+  ++fake_gpu()->nccl_calls;
   if (comm->gone || comm->aborted) ++fake_gpu()->misuses;
   comm->gone = true;
   ++fake_gpu()->destroys;
@@ -283,6 +304,7 @@ FAKE nccl::Result ncclRedOpDestroy(nccl::RedOp op, nccl::Comm comm) {
   return nccl::success;
 }
 FAKE nccl::Result ncclGroupStart() {
+  ++fake_gpu()->nccl_calls;
   fake_gpu()->log("group_start");
   ++group.depth;
   return nccl::success;
@@ -306,6 +328,13 @@ FAKE nccl::Result ncclGroupEnd() {
   std::thread([=, calls = std::move(done.calls)]() mutable {
     // Late on purpose: who does not wait for the state to change loses this race.
     std::this_thread::sleep_for(50us);
+    if (number == 0 && fake_gpu()->connects_late) {
+      Clique& clique = *comm->clique;
+      std::unique_lock lock(clique.mutex);
+      ++clique.connecting;
+      clique.changed.notify_all();
+      clique.changed.wait(lock, [&] { return clique.connecting >= clique.size || comm->aborted; });
+    }
     // In a graph it runs more than once, and meets the others anew each time.
     const auto runs = std::make_shared<std::uint64_t>(0);
     ++comm->running;

@@ -53,6 +53,10 @@ inline void reset_fake() {
   gpu.splits = 0;
   gpu.group_end_hangs_rank = -1;
   gpu.abort_needs = 1;
+  gpu.init_blocks_rank = -1;
+  gpu.connects_late = false;
+  gpu.aborts_held = false;
+  gpu.nccl_calls = 0;
   gpu.aborts = 0;
   gpu.destroys = 0;
   gpu.shrink_flags = -1;

@@ -1,5 +1,7 @@
 // Communicators over the fake driver and NCCL: results, order of calls, what is left behind.
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "tests/gpu/conformance.h"
 #include "tests/unit/gpu/fake_ranks.h"
@@ -21,35 +23,71 @@ TEST_CASE("all collectives give what they promise", "[gpu][nccl]") {
     CHECK(ranks.run([&](int rank) { ranks.at(rank).close(20s); }) == nothing_wrong(size));
     CHECK(fake().misuses == 0);
     CHECK(fake().redops == 0);
-    CHECK(fake().destroys == size);
+    // One rank alone calls no NCCL.
+    CHECK(fake().destroys == (size == 1 ? 0 : size));
+    CHECK((fake().nccl_calls == 1) == (size == 1));  // the id is FakeRanks' own
     CHECK(fake().aborts == 0);
   }
 }
 
-TEST_CASE("an operation stands between events, both ways, on a stream of its own", "[gpu][nccl]") {
+TEST_CASE("one rank's averages and factors reach the last element", "[gpu][nccl]") {
+  // NCCL 2.28 itself, and the fake like it, leaves the tail out.
   FakeRanks ranks(1);
   REQUIRE(ranks.connect() == nothing_wrong(1));
-  CHECK(fake().priority == -5);  // the highest that the driver has
-  GpuStream user(*ranks.devices[0]);
-  fake().logging = true;
-  float value = 3;
+  constexpr std::size_t kCount = 65'537;
+  const std::vector<double> from(kCount, 3);
+  std::vector<double> average(kCount);
+  std::vector<double> scaled(kCount);
   const auto errors = ranks.run([&](int) {
-    const GpuTicket ticket = ranks.at(0).allreduce(
-        &value, &value, 1, {hvd::DataType::float32, hvd::ReduceOp::max, 2, 1}, {user.get(), 20s});
-    ranks.at(0).wait(ticket, 20s);
+    const GpuStream user(*ranks.devices[0]);
+    const GpuCall call{user.get(), 20s};
+    const auto type = hvd::DataType::float64;
+    NcclCommunicator& own = ranks.at(0);
+    own.allreduce(from.data(), average.data(), kCount, {type, hvd::ReduceOp::average}, call);
+    own.wait(own.reducescatter(from.data(), scaled.data(), &kCount,
+                               {type, hvd::ReduceOp::sum, 2, 1}, call),
+             20s);
   });
   CHECK(errors == nothing_wrong(1));
-  CHECK(value == 6);
+  CHECK((average == from));  // 65,537 numbers are no message
+  CHECK((scaled == std::vector<double>(kCount, 6)));
+}
+
+TEST_CASE("an operation stands between events, both ways, on a stream of its own", "[gpu][nccl]") {
+  const int size = GENERATE(1, 2);
+  FakeRanks ranks(size);
+  REQUIRE(ranks.connect() == nothing_wrong(size));
+  CHECK(fake().priority == -5);  // the highest that the driver has
+  GpuStream user(*ranks.devices[0]);
+  std::vector<float> values(2, 3);
+  std::atomic<bool> other_is_queued{size == 1};
+  const auto errors = ranks.run([&](int rank) {
+    while (rank == 0 && !other_is_queued) std::this_thread::yield();
+    if (rank == 0) fake().logging = true;
+    float& value = values[static_cast<std::size_t>(rank)];
+    const GpuTicket ticket = ranks.at(rank).allreduce(
+        &value, &value, 1, {hvd::DataType::float32, hvd::ReduceOp::max, 2, 1},
+        {rank == 0 ? user.get() : nullptr, 20s});
+    other_is_queued = true;
+    ranks.at(rank).wait(ticket, 20s);
+  });
+  CHECK(errors == nothing_wrong(size));
+  CHECK(values[0] == 6);
   // Which context is current when is another matter.
   std::erase_if(fake().calls,
                 [](const std::string& call) { return call.rfind("current ", 0) == 0; });
-  REQUIRE(fake().calls.size() == 8);
+  REQUIRE(fake().calls.size() == (size == 1 ? 5 : 8));
   const std::string theirs = fake().calls[0].substr(0, fake().calls[0].find(" records"));
   const std::string ours = fake().calls[1].substr(0, fake().calls[1].find(" waits"));
   CHECK(theirs != ours);
-  CHECK(fake().calls == Lines{theirs + " records", ours + " waits", "scale on " + ours,
-                              "group_start", "all_reduce on " + ours, "group_end",
-                              ours + " records", theirs + " waits"});
+  Lines wanted{theirs + " records", ours + " waits", "scale on " + ours};
+  if (size > 1)
+    for (const std::string& call :
+         {std::string("group_start"), "all_reduce on " + ours, std::string("group_end")})
+      wanted.push_back(call);
+  wanted.push_back(ours + " records");
+  wanted.push_back(theirs + " waits");
+  CHECK(fake().calls == wanted);
 }
 
 TEST_CASE("many operations may be under way, and end in order", "[gpu][nccl]") {
@@ -92,21 +130,81 @@ TEST_CASE("the caller's current device stays its own", "[gpu][nccl]") {
 }
 
 TEST_CASE("what needs our kernels says so where there are none", "[gpu][nccl]") {
+  const int size = GENERATE(1, 2);
+  FakeRanks ranks(size);
+  std::vector<float> values(2, 2);
+  const auto errors = ranks.run([&](int rank) {
+    GpuParts parts = ranks.parts(rank);
+    parts.kernels = nullptr;
+    parts.no_kernels = "hvdrun's GPU kernels are not installed (why)";
+    NcclCommunicator own(parts, rank, size);
+    own.connect(ranks.id(), 20s);
+    float& value = values[static_cast<std::size_t>(rank)];
+    const auto reduce = [&](hvd::ReduceOp op, double before, double after) -> std::string {
+      try {
+        own.wait(own.allreduce(&value, &value, 1, {hvd::DataType::float32, op, before, after}, {}),
+                 20s);
+        return "";
+      } catch (const hvd::Error& error) {
+        return error.what();
+      }
+    };
+    const std::string words =
+        "scale factors and booleans on a GPU: hvdrun's GPU kernels are not installed (why)";
+    if (reduce(hvd::ReduceOp::sum, 1, 2) != words) throw std::runtime_error("no error");
+    // An error of the arguments: the communicator goes on. NCCL scales itself where it is called.
+    const bool alone = size == 1;
+    if (reduce(hvd::ReduceOp::sum, 0.5, 1) != (alone ? words : ""))
+      throw std::runtime_error("a factor before");
+    const std::string plain = reduce(hvd::ReduceOp::average, 1, 1);
+    if (!plain.empty()) throw std::runtime_error(plain);
+    const bool adasum = reduce(hvd::ReduceOp::adasum, 1, 1).empty();
+    if (adasum != alone) throw std::runtime_error("adasum");
+    own.close(20s);
+  });
+  CHECK(errors == nothing_wrong(size));
+  CHECK(values[0] == 2);
+}
+
+TEST_CASE("one rank alone needs no NCCL at all", "[gpu][nccl]") {
   FakeRanks ranks(1);
   GpuParts parts = ranks.parts(0);
-  parts.kernels = nullptr;
-  parts.no_kernels = "hvdrun's GPU kernels are not installed (why)";
-  NcclCommunicator own(parts, 0, 1);
-  own.connect(NcclCommunicator::make_id(*parts.nccl), 20s);
-  float value = 2;
-  CHECK_THROWS_WITH(
-      own.allreduce(&value, &value, 1, {hvd::DataType::float32, hvd::ReduceOp::sum, 1, 2}, {}),
-      "scale factors and booleans on a GPU: hvdrun's GPU kernels are not installed "
-      "(why)");
-  // An error of the arguments: the communicator goes on, and NCCL's own scaling does.
-  own.wait(own.allreduce(&value, &value, 1, {hvd::DataType::float32, hvd::ReduceOp::sum, 2, 1}, {}),
-           20s);
-  CHECK(value == 4);
+  parts.nccl = nullptr;
+  fake().nccl_calls = 0;
+  {
+    NcclCommunicator own(parts, 0, 1, {7});
+    own.connect({}, 20s);
+    CHECK_FALSE(own.may_split());
+    auto set = own.split({0}, 20s);
+    REQUIRE(set);
+    const GpuStream user(*ranks.devices[0]);
+    std::vector<std::int16_t> from(1000, -5);
+    std::vector<std::int16_t> to(1000);
+    set->wait(set->allreduce(from.data(), to.data(), 1000,
+                             {hvd::DataType::int16, hvd::ReduceOp::average, 3, 0.5}, {user.get()}),
+              20s);
+    CHECK(to == std::vector<std::int16_t>(1000, -7));  // truncated
+    own.barrier({user.get()});
+    CHECK_FALSE(own.look(std::chrono::steady_clock::now()));
+    own.close(20s);
+    CHECK_THROWS_WITH(own.barrier({user.get()}),
+                      "the communicator of rank 7 on GPU 0 (Fake) has been closed");
+  }
+  CHECK(fake().nccl_calls == 0);
+}
+
+TEST_CASE("a process set of one rank is no matter of NCCL's", "[gpu][nccl]") {
+  FakeRanks ranks(3);
+  REQUIRE(ranks.connect() == nothing_wrong(3));
+  const auto errors = ranks.run([&](int rank) {
+    auto child = ranks.at(rank).split({1}, 20s);
+    if ((child != nullptr) != (rank == 1)) throw std::runtime_error("wrong members");
+    float value = 3;
+    if (child) child->wait(sum_one(*child, value), 20s);
+    if (value != 3) throw std::runtime_error("wrong sum");
+  });
+  CHECK(errors == nothing_wrong(3));
+  CHECK(fake().splits == 0);
 }
 
 TEST_CASE("a process set has a communicator of its own", "[gpu][nccl]") {

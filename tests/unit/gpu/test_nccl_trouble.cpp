@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "tests/gpu/driver_calls.h"
+#include "tests/gpu/gpu_rank.h"
 #include "tests/unit/gpu/fake_ranks.h"
 #include "worker/gpu/watch.h"
 
@@ -48,11 +49,11 @@ TEST_CASE("a creation that never ends is a time-out even when all have come", "[
 }
 
 TEST_CASE("an error of the creation has NCCL's last words", "[gpu][trouble]") {
-  FakeRanks ranks(1);
+  FakeRanks ranks(2);
   fake().init_result = nccl::system_error;
   fake().last_error = "Call to connect to 10.0.0.2<4242> failed:\nConnection refused\n";
   CHECK(ranks.connect().front() ==
-        "rank 0 on GPU 0 (Fake): NCCL's communicator of 1 ranks: unhandled system error: Call to "
+        "rank 0 on GPU 0 (Fake): NCCL's communicator of 2 ranks: unhandled system error: Call to "
         "connect to 10.0.0.2<4242> failed: Connection refused");
 }
 
@@ -64,6 +65,74 @@ TEST_CASE("an abort ends a creation under way", "[gpu][trouble]") {
   });
   other.join();
   CHECK(errors[0] == kPeerLost.what());
+}
+
+TEST_CASE("a rank that takes no part is told in time, however long NCCL's abort takes",
+          "[gpu][trouble]") {
+  // Either the ranks have met before, or NCCL waits to connect them.
+  const bool met = GENERATE(true, false);
+  const bool watched = GENERATE(true, false);
+  FakeRanks ranks(2);
+  fake().connects_late = true;
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  std::vector<float> values(2, 1);
+  if (met)
+    REQUIRE(ranks.run([&](int rank) {
+      ranks.at(rank).wait(sum_one(ranks.at(rank), values[static_cast<std::size_t>(rank)]), 20s);
+    }) == nothing_wrong(2));
+  fake().aborts_held = true;
+  std::atomic<bool> told_during_abort{false};
+  const auto begin = steady_clock::now();
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 1) return;
+    NcclCommunicator& own = ranks.at(0);
+    GpuWatch watch({}, 1ms);
+    if (watched) watch.add(own);
+    std::string text;
+    try {
+      own.wait(sum_one(own, values[0], nullptr, 100ms), 30s);
+    } catch (const hvd::Error& error) {
+      if (error.code() == hvd::ErrorCode::timeout) text = error.what();
+    }
+    // Ten seconds are what an abort is given; the fake's lasts for as long as it is held.
+    told_during_abort = steady_clock::now() - begin < 8s;
+    fake().aborts_held = false;
+    if (watched) watch.remove(own);
+    // The end waits for it, and the GPU is free then: the caller's stream goes on.
+    own.abort(kPeerLost);
+    if (fake().aborts != 1) throw std::runtime_error("not aborted once");
+    GpuRank after(own, *ranks.devices[0]);
+    cuda::Event event = after.user.lead(after.user.get());
+    while (!after.user.has_ended(event)) {
+      if (steady_clock::now() - begin > 20s) throw std::runtime_error("the GPU is not free");
+      std::this_thread::yield();
+    }
+    after.user.recycle(event);
+    throw std::runtime_error(text);
+  });
+  CHECK_THAT(errors[0],
+             StartsWith("rank 0 on GPU 0 (Fake): allreduce(float32, 1 element, sum): not "));
+  CHECK_THAT(errors[0], Contains("after 0.1 s; another rank did not take part"));
+  CHECK(told_during_abort);
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("the watch tells what is wrong before NCCL's aborts have ended", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  fake().aborts_held = true;
+  std::atomic<bool> told{false};
+  GpuWatch watch([&](const hvd::Error&) { told = true; }, 1ms);
+  watch.add(ranks.at(0));
+  fake().async_error = nccl::remote_error;
+  fake().async_rank = 0;
+  const auto deadline = steady_clock::now() + 8s;
+  while (!told && steady_clock::now() < deadline) std::this_thread::yield();
+  CHECK(told);
+  fake().aborts_held = false;
+  watch.remove(ranks.at(0));
+  CHECK(fake().aborts == 1);
+  fake().async_rank = -1;
 }
 
 TEST_CASE("the news of a peer's death ends what waits for it", "[gpu][trouble]") {
@@ -317,7 +386,7 @@ TEST_CASE("a revoked communicator takes nothing more and can be shrunk", "[gpu][
   CHECK(fake().shrink_flags == 0);
 }
 
-TEST_CASE("without a revocation a shrink stops what is under way", "[gpu][trouble]") {
+TEST_CASE("a shrink to one rank leaves it alone", "[gpu][trouble]") {
   FakeRanks ranks(2);
   REQUIRE(ranks.connect() == nothing_wrong(2));
   float value = 1;
@@ -325,14 +394,32 @@ TEST_CASE("without a revocation a shrink stops what is under way", "[gpu][troubl
     if (rank == 1) return;
     sum_one(ranks.at(0), value);
     auto left = ranks.at(0).shrink({1}, 20s);
+    value = 5;
     left->wait(sum_one(*left, value), 20s);
   });
   CHECK(errors == nothing_wrong(2));
+  CHECK(value == 5);
+  CHECK(fake().aborts == 1);
+  CHECK(fake().shrink_flags == -1);
+}
+
+TEST_CASE("without a revocation a shrink stops what is under way", "[gpu][trouble]") {
+  FakeRanks ranks(3);
+  REQUIRE(ranks.connect() == nothing_wrong(3));
+  std::vector<float> values(3, 1);
+  const auto errors = ranks.run([&](int rank) {
+    if (rank == 1) return;
+    float& value = values[static_cast<std::size_t>(rank)];
+    sum_one(ranks.at(rank), value);
+    auto left = ranks.at(rank).shrink({1}, 20s);
+    left->wait(sum_one(*left, value), 20s);
+  });
+  CHECK(errors == nothing_wrong(3));
   CHECK(fake().shrink_flags == nccl::kShrinkAbort);
 }
 
 TEST_CASE("an operation without a communicator is an error, not a success", "[gpu][trouble]") {
-  FakeRanks ranks(1);
+  FakeRanks ranks(2);
   float value = 1;
   CHECK_THROWS_WITH(sum_one(ranks.at(0), value),
                     "rank 0 on GPU 0 (Fake): allreduce(float32, 1 element, sum): its communicator "
@@ -348,8 +435,8 @@ TEST_CASE("what an old NCCL lacks is an error that says so", "[gpu][trouble]") {
   old->api.comm_shrink = nullptr;
   old->api.comm_revoke = nullptr;
   parts.nccl = old;
-  NcclCommunicator own(parts, 0, 1);
-  CHECK_THROWS_WITH(own.split({0}, 1s), "NCCL 2.14.3 has no ncclCommSplit");
+  NcclCommunicator own(parts, 0, 2);
+  CHECK_THROWS_WITH(own.split({0, 1}, 1s), "NCCL 2.14.3 has no ncclCommSplit");
   CHECK_THROWS_WITH(own.shrink({}, 1s), "NCCL 2.14.3 has no ncclCommShrink");
   CHECK_THROWS_WITH(own.revoke(kPeerLost, 1s), "NCCL 2.14.3 has no ncclCommRevoke");
 }

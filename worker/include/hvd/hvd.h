@@ -24,7 +24,8 @@
 // has ended it. The buffers, and after an _async call the stream, must live until then, or after an
 // error until shutdown(). NCCL moves the bytes; the first such operation loads it, or on rank 0
 // init(). 16-bit integers in a reduction are Error(invalid_argument), adasum and scale factors
-// without our kernels Error(unavailable).
+// without our kernels Error(unavailable). One rank alone needs no NCCL, and kernels for factors and
+// booleans only.
 //
 // CUDA graphs. An operation whose `stream` is being captured becomes part of the graph, on all
 // ranks or, as a mismatch, on none; it must be waited for (a blocking call, synchronize()) before

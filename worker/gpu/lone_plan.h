@@ -1,0 +1,20 @@
+// What becomes of a reduction where one rank is all there is: nobody to combine with, so no NCCL.
+// Sans-I/O.
+#pragma once
+
+#include "worker/comm/reduce.h"
+
+namespace hvdrun {
+
+struct LoneReduction {
+  // By our kernels: the elements times this, then times that; 1: nothing to do.
+  double before = 1;
+  double after = 1;
+  bool normalise = false;  // booleans: the bytes become 0 or 1
+  bool needs_kernels() const { return before != 1 || after != 1 || normalise; }
+};
+
+// Of every type and operation, adasum among them: alone each gives its input, scaled.
+LoneReduction plan_lone_reduction(const Reduction& reduction);
+
+}  // namespace hvdrun
