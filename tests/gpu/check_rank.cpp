@@ -11,6 +11,7 @@
 
 #include "tests/gpu/conformance.h"
 #include "tests/gpu/public_api.h"
+#include "tests/gpu/sudden_end.h"
 #include "worker/gpu/watch.h"
 
 namespace hvdrun::test {
@@ -278,6 +279,7 @@ void kernels_alone(Machine& machine) {
 
 void run_check_rank(const CheckRank& rank) {
   if (rank.what == "public-api") return run_public_api();
+  if (rank.what.rfind(kSuddenEnd, 0) == 0) return end_suddenly(rank);
   Machine machine(rank.rank);
   if (rank.what == "conformance") return conformance(rank, machine);
   if (rank.what == "abort-met") return abort_of_a_wait(rank, machine, true);

@@ -8,7 +8,8 @@
 namespace hvdrun::test {
 
 struct CheckRank {
-  std::string what;  // conformance, kernels, public-api, abort or peer
+  // conformance, kernels, public-api, abort-met, abort-not-met, peer, or kSuddenEnd and how
+  std::string what;
   int rank = 0;
   int size = 1;
   std::string id_file;  // where rank 0 writes NCCL's id

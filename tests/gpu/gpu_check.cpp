@@ -19,6 +19,7 @@
 #include "tests/gpu/check_rank.h"
 #include "tests/gpu/public_api.h"
 #include "tests/gpu/shared_gpu.h"
+#include "tests/gpu/sudden_end.h"
 #include "worker/gpu/device.h"
 #include "worker/gpu/kernels.h"
 
@@ -96,6 +97,35 @@ bool run(const Test& test, const fs::path& folder, bool shared) {
   return good;
 }
 
+// Whether every rank ends as it should, at ten moments: from the driver's start to steps in graphs.
+bool run_sudden_ends(int size, const fs::path& folder, bool shared) {
+  constexpr int kMoments = 10;
+  constexpr int kEveryMs = 150;
+  bool good = true;
+  for (const SuddenEnd& end : kSuddenEnds)
+    for (int moment = 0; moment < kMoments; ++moment) {
+      const std::string what =
+          std::string(kSuddenEnd) + end.how + ":" + std::to_string(20 + moment * kEveryMs);
+      const std::string id_file = (folder / (what + std::to_string(size))).string();
+      std::vector<pid_t> ranks;
+      for (int rank = 0; rank < size; ++rank)
+        ranks.push_back(start(what, size, rank, id_file, shared));
+      const auto deadline = std::chrono::steady_clock::now() + 30s;
+      for (const pid_t pid : ranks) {
+        int status = -1;
+        while (pid > 0 && ::waitpid(pid, &status, WNOHANG) == 0) {
+          if (std::chrono::steady_clock::now() > deadline) ::kill(pid, SIGKILL);
+          std::this_thread::sleep_for(1ms);
+        }
+        const std::string ended = pid > 0 ? end_text(status) : "not started";
+        if (ended == end.wanted) continue;
+        std::printf("%s: %s, not %s\n", what.c_str(), ended.c_str(), end.wanted);
+        good = false;
+      }
+    }
+  return good;
+}
+
 int run_all() {
   int devices = 0;
   {
@@ -130,6 +160,13 @@ int run_all() {
     std::fflush(stdout);
     const bool good = run(test, pattern, test.size > devices);
     std::printf("%s: %s\n", good ? "passed" : "FAILED", test.name);
+    ++(good ? passed : failed);
+  }
+  for (const int size : {1, 2}) {
+    std::printf("-- sudden ends, %d rank(s)\n", size);
+    std::fflush(stdout);
+    const bool good = run_sudden_ends(size, pattern, size > devices);
+    std::printf("%s: sudden ends, %d rank(s)\n", good ? "passed" : "FAILED", size);
     ++(good ? passed : failed);
   }
   fs::remove_all(pattern);

@@ -248,10 +248,9 @@ class DeviceLane::Loan {
       // It has been aborted: the GPU does not use the memory any more.
     }
     wait_for_copy();
-    if (api.context_push(lane_.gpu_->device().context()) != cuda::kSuccess) return;
+    const DeviceToFree current(lane_.gpu_->device());
+    if (!current) return;
     for (const cuda::DevicePointer one : memory_) api.memory_free(one);
-    cuda::Context popped = nullptr;
-    api.context_pop(&popped);
   }
 
   // What has been put on the stream reads memory of the host, whether or not the operation, which

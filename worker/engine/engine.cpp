@@ -7,6 +7,7 @@
 
 #include "worker/client/quiet_thread.h"
 #include "worker/engine/batch_timeline.h"
+#include "worker/gpu/exit_gate.h"
 
 namespace hvdrun {
 
@@ -165,7 +166,11 @@ void Engine::call_thens() {
     if (thens_.empty()) return;
     bodies.swap(thens_);
   }
-  for (const auto& body : bodies) body();
+  {
+    // They may be LibTorch's, on a GPU: exit() waits for one that is under way.
+    const DriverPass pass;
+    for (const auto& body : bodies) body();
+  }
   const MutexLock lock(mutex_);
   owed_thens_ -= static_cast<int>(bodies.size());
   done_.notify_all();

@@ -24,20 +24,28 @@ GpuDevice::GpuDevice(const CudaDriver& driver, int ordinal) : api_(driver.api), 
   }
 }
 
-GpuDevice::~GpuDevice() { api_.primary_release(device_); }
+GpuDevice::~GpuDevice() {
+  if (const DriverPass pass; pass) api_.primary_release(device_);
+}
 
 std::string GpuDevice::words() const {
   return "GPU " + std::to_string(ordinal_) + (name_.empty() ? "" : " (" + name_ + ")");
 }
 
 bool GpuDevice::has_closed() const {
+  const DriverPass pass;
+  if (!pass) return true;
   const cuda::Result result = api_.context_push(context_);
   cuda::Context popped = nullptr;
   if (result == cuda::kSuccess) api_.context_pop(&popped);
   return result == cuda::kDeinitialized;
 }
 
-CurrentDevice::CurrentDevice(const GpuDevice& device) : api_(device.api()) {
+CurrentDevice::CurrentDevice(const GpuDevice& device, DriverPass::For purpose)
+    : pass_(purpose), api_(device.api()) {
+  if (!pass_)
+    throw hvd::Error(hvd::ErrorCode::unavailable,
+                     device.words() + ": the process is about to end (exit)");
   check_cuda(api_, api_.context_push(device.context()), device.words() + ": cuCtxPushCurrent");
   api_.thread_capture_mode(&capture_mode_);
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "worker/gpu/exit_gate.h"
 #include "worker/gpu/loader.h"
 
 namespace hvdrun {
@@ -39,17 +40,40 @@ class GpuDevice {
 
 // While it lives the device is this thread's current one, whatever the caller's was, and a graph
 // that somebody captures forbids this thread nothing: asking whether an event has come would spoil
-// it.
+// it. Throws Error(unavailable), also once the process ends (exit_gate.h).
 class CurrentDevice {
  public:
-  explicit CurrentDevice(const GpuDevice& device);
+  explicit CurrentDevice(const GpuDevice& device, DriverPass::For purpose = DriverPass::For::work);
   CurrentDevice(const CurrentDevice&) = delete;
   CurrentDevice& operator=(const CurrentDevice&) = delete;
   ~CurrentDevice();
 
  private:
+  const DriverPass pass_;
   const cuda::Api& api_;
   int capture_mode_ = cuda::kCaptureModeRelaxed;  // the thread's own meanwhile
+};
+
+// The same for what must not throw: destructors. Where it says false, a device that does not take
+// calls any more has nothing left to free.
+class DeviceToFree {
+ public:
+  explicit DeviceToFree(const GpuDevice& device, DriverPass::For purpose = DriverPass::For::work)
+      : pass_(purpose),
+        api_(device.api()),
+        current_(pass_ && api_.context_push(device.context()) == cuda::kSuccess) {}
+  DeviceToFree(const DeviceToFree&) = delete;
+  DeviceToFree& operator=(const DeviceToFree&) = delete;
+  ~DeviceToFree() {
+    cuda::Context popped = nullptr;
+    if (current_) api_.context_pop(&popped);
+  }
+  explicit operator bool() const { return current_; }
+
+ private:
+  const DriverPass pass_;
+  const cuda::Api& api_;
+  const bool current_;
 };
 
 // What hvd::init does first, before any context exists: the device that this rank uses, or none

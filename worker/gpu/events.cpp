@@ -7,13 +7,10 @@
 namespace hvdrun {
 
 GpuEvents::~GpuEvents() {
-  // No throw from here: a device that does not take it any more has nothing left to free.
-  const cuda::Api& api = device_.api();
-  if (api.context_push(device_.context()) != cuda::kSuccess) return;
+  const DeviceToFree current(device_);
+  if (!current) return;
   const MutexLock lock(mutex_);
-  for (cuda::Event event : idle_) api.event_destroy(event);
-  cuda::Context popped = nullptr;
-  api.context_pop(&popped);
+  for (cuda::Event event : idle_) device_.api().event_destroy(event);
 }
 
 cuda::Event GpuEvents::take() {

@@ -58,13 +58,12 @@ class Slot {
 };
 
 void abort_one(const GpuParts& parts, NcclHandle& handle) {
+  const DriverPass pass(DriverPass::For::the_end);
+  if (!pass) return;
   nccl::Comm comm = handle.take(kTakePatience);
   if (comm == nullptr) return;
-  const cuda::Api& driver = parts.device->api();
-  const bool current = driver.context_push(parts.device->context()) == cuda::kSuccess;
+  const DeviceToFree current(*parts.device, DriverPass::For::the_end);
   parts.nccl->api.comm_abort(comm);
-  cuda::Context popped = nullptr;
-  if (current) driver.context_pop(&popped);
 }
 
 }  // namespace
@@ -81,13 +80,12 @@ NcclCommunicator::NcclCommunicator(GpuParts parts, int rank, int size, std::vect
 NcclCommunicator::~NcclCommunicator() {
   abort(hvd::Error(hvd::ErrorCode::internal, "the communicator of " + who() + " is gone"));
   const cuda::Api& driver = parts_.device->api();
-  if (driver.context_push(parts_.device->context()) != cuda::kSuccess) return;
+  const DeviceToFree current(*parts_.device);
+  if (!current) return;
   const MutexLock lock(mutex_);
   for (const Pending& pending : pending_)
     if (pending.event != nullptr) driver.event_destroy(pending.event);
   for (const Captured& captured : captured_) driver.event_destroy(captured.event);
-  cuda::Context popped = nullptr;
-  driver.context_pop(&popped);
 }
 
 std::string NcclCommunicator::who() const {
@@ -116,6 +114,7 @@ void NcclCommunicator::connect(const nccl::UniqueId& id, Milliseconds timeout) {
   handle_->set(comm);
   if (result != nccl::success && result != nccl::in_progress) fail(result, comm, what);
   settle(what, deadline, timeout);
+  guard_exit();
 }
 
 void NcclCommunicator::close(Milliseconds timeout) noexcept {
@@ -191,6 +190,19 @@ void NcclCommunicator::pause(int turn) {
 
 void NcclCommunicator::settle(const std::string& what, TimePoint deadline, Milliseconds timeout,
                               bool even_failed) {
+  struct Waits {
+    explicit Waits(NcclCommunicator& one) : owner(one) {
+      const MutexLock lock(owner.mutex_);
+      ++owner.waits_;
+    }
+    Waits(const Waits&) = delete;
+    Waits& operator=(const Waits&) = delete;
+    ~Waits() {
+      const MutexLock lock(owner.mutex_);
+      --owner.waits_;
+    }
+    NcclCommunicator& owner;
+  } const waits(*this);
   for (int turn = 0;; turn = std::min(turn + 1, 1000)) {
     if (!even_failed) throw_if_failed();
     nccl::Result state = nccl::success;

@@ -128,6 +128,8 @@ class NcclCommunicator {
   // Something is queued that has not ended, or may be run again by a graph, or has not told its
   // times: look() has something to look at.
   bool is_busy();
+  // Whether something of NCCL's is under way that the end of the process would wait for.
+  bool holds_up_exit();
   // Called after an operation has been entered, from its thread. Set while none is.
   void on_queued(std::function<void()> call) { on_queued_ = std::move(call); }
 
@@ -241,6 +243,7 @@ class NcclCommunicator {
   GpuStream graph_stream_;
   GpuTimings timings_;
   std::function<void()> on_queued_;
+  bool has_run_ = false;
   bool in_graph_ = false;  // the operation that is, or was last, queued
   // Outlives this where an abort hangs.
   std::shared_ptr<NcclHandle> handle_ = std::make_shared<NcclHandle>();
@@ -251,6 +254,7 @@ class NcclCommunicator {
   std::optional<hvd::Error> failure_ HVD_GUARDED_BY(mutex_);
   std::shared_ptr<GpuAbort> abort_ HVD_GUARDED_BY(mutex_);  // the last one
   std::deque<Pending> pending_ HVD_GUARDED_BY(mutex_);
+  int waits_ HVD_GUARDED_BY(mutex_) = 0;  // for NCCL to be ready (settle)
   GpuTicket submitted_ HVD_GUARDED_BY(mutex_) = 0;
   GpuTicket ended_ HVD_GUARDED_BY(mutex_) = 0;
   // The events behind the newest operations of graphs, for lead().

@@ -33,11 +33,8 @@ class NcclCommunicator::Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
     if (memory_ == 0) return;
-    const cuda::Api& driver = owner_.parts_.device->api();
-    if (driver.context_push(owner_.parts_.device->context()) != cuda::kSuccess) return;
-    driver.memory_free_async(memory_, owner_.queue().get());
-    cuda::Context popped = nullptr;
-    driver.context_pop(&popped);
+    const DeviceToFree current(*owner_.parts_.device);
+    if (current) owner_.parts_.device->api().memory_free_async(memory_, owner_.queue().get());
   }
   void* take(std::size_t bytes) {
     check_cuda(
@@ -94,6 +91,8 @@ GpuTicket NcclCommunicator::run_rounds(std::size_t rounds, const Descriptor& wha
     cuda::Event event = queue().lead(call.after == nullptr ? call.stream : queue().get());
     if (call.captured) return leave_captured(event);
     leave(event);
+    // The first one has brought in what loads late, with handlers of its own for exit().
+    if (!std::exchange(has_run_, true)) guard_exit();
   } catch (const hvd::Error& error) {
     if (failure()) throw;
     fail(hvd::Error(error.code(), who() + ": " + describe(what) + ": " + error.what()));

@@ -56,6 +56,23 @@ bool NcclCommunicator::is_busy() {
   return !failure_ && (!pending_.empty() || captured_count_ > 0 || timings_.has_untold());
 }
 
+bool NcclCommunicator::holds_up_exit() {
+  if (is_alone() || failure() || handle_->is_empty()) return false;
+  {
+    // A graph may be running, and a call that waits for other ranks is.
+    const MutexLock lock(mutex_);
+    if (captured_count_ > 0 || waits_ > 0) return true;
+  }
+  try {
+    const CurrentDevice current(*parts_.device, DriverPass::For::the_end);
+    retire();
+  } catch (const hvd::Error&) {
+    return false;  // CUDA has gone before us
+  }
+  const MutexLock lock(mutex_);
+  return !pending_.empty();
+}
+
 void NcclCommunicator::leave(cuda::Event event) {
   const MutexLock lock(mutex_);
   pending_.back().event = event;

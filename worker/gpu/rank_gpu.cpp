@@ -5,9 +5,21 @@
 namespace hvdrun {
 
 RankGpu::RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTrouble on_trouble)
-    : nccl_file_(std::move(nccl_file)), on_trouble_(std::move(on_trouble)) {
+    : nccl_file_(std::move(nccl_file)),
+      on_trouble_(std::move(on_trouble)),
+      ends_at_exit_([this] { end_at_exit(); }) {
   parts_.driver = std::move(selected.driver);
   parts_.device = std::move(selected.device);
+  guard_exit();  // the driver has been started by now
+}
+
+void RankGpu::end_at_exit() {
+  GpuWatch* watch = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    watch = watch_.get();
+  }
+  if (watch != nullptr) watch->end_at_exit();
 }
 
 RankGpu::Parts RankGpu::parts() {

@@ -8,6 +8,7 @@
 
 #include "common/mutex.h"
 #include "worker/gpu/device.h"
+#include "worker/gpu/exit_gate.h"
 #include "worker/gpu/nccl_communicator.h"
 #include "worker/gpu/watch.h"
 
@@ -38,6 +39,7 @@ class RankGpu {
 
  private:
   void load_kernels() HVD_REQUIRES(mutex_);
+  void end_at_exit();
 
   const std::string nccl_file_;
   const GpuWatch::OnTrouble on_trouble_;
@@ -47,6 +49,7 @@ class RankGpu {
   bool loaded_nccl_ HVD_GUARDED_BY(mutex_) = false;
   bool loaded_kernels_ HVD_GUARDED_BY(mutex_) = false;
   std::unique_ptr<GpuWatch> watch_ HVD_GUARDED_BY(mutex_);
+  const EndsAtExit ends_at_exit_;
 };
 
 }  // namespace hvdrun

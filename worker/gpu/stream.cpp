@@ -23,13 +23,10 @@ GpuStream::GpuStream(const GpuDevice& device) : device_(device), events_(device)
 }
 
 GpuStream::~GpuStream() {
-  // No throw from here: a device that does not take it any more has nothing left to free.
-  const cuda::Api& api = device_.api();
-  if (api.context_push(device_.context()) != cuda::kSuccess) return;
-  api.event_destroy(ready_);
-  api.stream_destroy(stream_);
-  cuda::Context popped = nullptr;
-  api.context_pop(&popped);
+  const DeviceToFree current(device_);
+  if (!current) return;
+  device_.api().event_destroy(ready_);
+  device_.api().stream_destroy(stream_);
 }
 
 void GpuStream::follow(cuda::Stream other) {

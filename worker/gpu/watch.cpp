@@ -42,6 +42,15 @@ void GpuWatch::abort(const hvd::Error& reason) {
   requested_.notify_all();
 }
 
+void GpuWatch::end_at_exit() {
+  const MutexLock lock(mutex_);
+  std::vector<NcclCommunicator*> busy;
+  for (NcclCommunicator* const communicator : communicators_)
+    if (communicator->holds_up_exit()) busy.push_back(communicator);
+  NcclCommunicator::wait_for_aborts(NcclCommunicator::begin_aborts(
+      busy, {hvd::ErrorCode::not_initialized, "the process is about to end (exit)"}));
+}
+
 void GpuWatch::remove(NcclCommunicator& communicator) {
   const MutexLock lock(mutex_);
   communicator.on_queued({});

@@ -91,7 +91,17 @@ std::int64_t gpu_time() {
          fake_gpu()->clock_ahead;
 }
 
-bool has_context() { return !contexts.empty() && contexts.back() != nullptr; }
+bool has_context() {
+  crash_if_ended();
+  return !contexts.empty() && contexts.back() != nullptr;
+}
+
+void crash_if_ended() {
+  if (!fake_gpu()->ended) return;
+  // A real one: a thread that blocks all signals is not spared it.
+  static volatile int* const nowhere = nullptr;
+  *nowhere = 1;
+}
 
 }  // namespace hvdrun::test
 
@@ -107,7 +117,14 @@ FAKE FakeGpu* fake_gpu() {
 
 FAKE void fake_hold(void* stream) { hold(fake_stream(stream)); }
 
-FAKE cuda::Result cuInit(unsigned) { return cuda::kSuccess; }
+FAKE cuda::Result cuInit(unsigned) {
+  // As the real one, which gives all back that it has.
+  static const int registered = std::atexit([] {
+    fake_gpu()->ended = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(fake_gpu()->end_takes_ms));
+  });
+  return registered == 0 ? cuda::kSuccess : 2;
+}
 FAKE cuda::Result cuDriverGetVersion(int* version) {
   *version = 13000;
   return cuda::kSuccess;
@@ -143,6 +160,7 @@ FAKE cuda::Result cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device 
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuDevicePrimaryCtxRelease_v2(cuda::Device) {
+  crash_if_ended();
   --fake_gpu()->contexts;
   return cuda::kSuccess;
 }
@@ -153,11 +171,13 @@ FAKE cuda::Result cuCtxSetCurrent(cuda::Context context) {
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuCtxPushCurrent_v2(cuda::Context context) {
+  crash_if_ended();
   if (fake_gpu()->closed) return cuda::kDeinitialized;
   contexts.push_back(context);
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuCtxPopCurrent_v2(cuda::Context* context) {
+  crash_if_ended();
   if (contexts.empty()) return kInvalidContext;
   *context = contexts.back();
   contexts.pop_back();
@@ -180,6 +200,7 @@ FAKE cuda::Result cuStreamCreateWithPriority(cuda::Stream* stream, unsigned flag
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuStreamDestroy_v2(cuda::Stream stream) {
+  crash_if_ended();
   std::unique_ptr<FakeStream> ended;
   {
     const std::lock_guard lock(state().mutex);
@@ -191,6 +212,7 @@ FAKE cuda::Result cuStreamDestroy_v2(cuda::Stream stream) {
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned) {
+  crash_if_ended();
   fake_gpu()->log(name_of(stream) + " waits");
   if (fake_stream(stream).wait(event_of(event))) return cuda::kSuccess;
   ++fake_gpu()->misuses;
@@ -210,6 +232,7 @@ FAKE cuda::Result cuEventCreate(cuda::Event* event, unsigned flags) {
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuEventDestroy_v2(cuda::Event event) {
+  crash_if_ended();
   const std::lock_guard lock(state().mutex);
   if (state().events.erase(event) != 1) ++fake_gpu()->misuses;
   return cuda::kSuccess;
@@ -251,10 +274,12 @@ FAKE cuda::Result cuEventElapsedTime(float* milliseconds, cuda::Event begin, cud
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuStreamIsCapturing(cuda::Stream stream, int* status) {
+  crash_if_ended();
   *status = fake_stream(stream).capture() ? 1 : cuda::kCaptureNone;
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuThreadExchangeStreamCaptureMode(int* mode) {
+  crash_if_ended();
   std::swap(*mode, capture_mode);
   return cuda::kSuccess;
 }
@@ -312,6 +337,7 @@ FAKE cuda::Result cuMemAlloc_v2(cuda::DevicePointer* pointer, std::size_t bytes)
   return has_context() ? cuda::kSuccess : kInvalidContext;
 }
 FAKE cuda::Result cuMemFree_v2(cuda::DevicePointer pointer) {
+  crash_if_ended();
   std::free(memory(pointer));
   return cuda::kSuccess;
 }
@@ -319,6 +345,7 @@ FAKE cuda::Result cuMemAllocAsync(cuda::DevicePointer* pointer, std::size_t byte
   return cuMemAlloc_v2(pointer, bytes);
 }
 FAKE cuda::Result cuMemFreeAsync(cuda::DevicePointer pointer, cuda::Stream stream) {
+  crash_if_ended();
   if (const auto capture = fake_stream(stream).capture()) {
     const std::lock_guard lock(capture->mutex);
     capture->memory.push_back(memory(pointer));

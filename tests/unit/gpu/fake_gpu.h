@@ -40,9 +40,12 @@ struct FakeGpu {
   std::atomic<int> shrink_flags{-1};
   std::atomic<int> contexts{0};  // retained and not released
   std::atomic<int> priority{99};
-  std::atomic<int> timing_events{0};          // made, since the start of a process
-  std::atomic<std::int64_t> clock_ahead{0};   // of the GPU, nanoseconds
-  std::atomic<bool> closed{false};            // the process is on its way out
+  std::atomic<int> timing_events{0};         // made, since the start of a process
+  std::atomic<std::int64_t> clock_ahead{0};  // of the GPU, nanoseconds
+  std::atomic<bool> closed{false};           // the process is on its way out
+  // exit() has reached the driver: a call that comes later ends the process by SIGSEGV.
+  std::atomic<bool> ended{false};
+  std::atomic<int> end_takes_ms{0};           // the driver's end, in which other threads run on
   std::atomic<int> redops{0};                 // made and not destroyed
   std::atomic<int> misuses{0};                // calls that the real libraries forbid
   std::atomic<bool> held{false};              // what fake_hold() was called for does not go on

@@ -191,6 +191,8 @@ FAKE nccl::Result ncclCommInitRankConfig(nccl::Comm* comm, int size, nccl::Uniqu
   return nccl::in_progress;
 }
 FAKE nccl::Result ncclCommGetAsyncError(nccl::Comm comm, nccl::Result* state) {
+  crash_if_ended();
+  ++fake_gpu()->nccl_calls;
   ++fake_gpu()->looks;
   if (comm->gone || comm->aborted) ++fake_gpu()->misuses;
   if (!comm->joined && !fake_gpu()->init_hangs) {
@@ -214,7 +216,8 @@ FAKE nccl::Result ncclCommAbort(nccl::Comm comm) {
   }
   const int needed = fake_gpu()->abort_needs;
   ++fake_gpu()->aborts;
-  wait_for([&] { return fake_gpu()->aborts >= needed; });
+  wait_for([&] { return fake_gpu()->aborts >= needed && !fake_gpu()->aborts_held; });
+  crash_if_ended();
   return nccl::success;
 }
 FAKE nccl::Result ncclCommFinalize(nccl::Comm comm) {

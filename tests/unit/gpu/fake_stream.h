@@ -145,5 +145,7 @@ class FakeStream {
 // nullptr is the default stream of the current context. In fake_cuda.cpp.
 FakeStream& fake_stream(void* stream);
 bool has_context();
+// Of every call of the driver's and of NCCL's.
+void crash_if_ended();
 
 }  // namespace hvdrun::test
