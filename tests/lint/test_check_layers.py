@@ -24,12 +24,14 @@ CLEAN = {
     "common/host_list.h": '#include "common/error.h"\n',
     "common/host_list.cpp": '#include "common/host_list.h"\n',
     "common/stream.h": "#include <boost/asio.hpp>\n",
+    "common/tls_settings.h": "#include <openssl/ssl.h>\n",
     "common/wrapped.h": '#include "common/stream.h"\n',
     "coordinator/job.h": '#include "common/host_list.h"\n',
     "cli/main.cpp": '#include "coordinator/job.h"\n#include "worker/agent/agent.h"\n',
     "worker/agent/agent.h": '#include "common/stream.h"\n',
     "worker/client/line.h": '#include "common/error.h"\n',
     "worker/comm/ring.h": '#include "worker/client/line.h"\n',
+    "worker/comm/openssl.h": '#include <openssl/err.h>\n\n#include "common/tls_settings.h"\n',
     "worker/gpu/nccl.h": '#include "worker/comm/ring.h"\n',
     "worker/gpu/api_check.cpp": "#include <cuda.h>\n#include <nccl.h>\n",
     "worker/engine/engine.h": '#include "worker/gpu/nccl.h"\n',
@@ -87,6 +89,10 @@ class CheckLayers(unittest.TestCase):
                 self.assert_fault("worker/comm/ring.h", f'"{header}"', "hvd_common_base")
         self.assert_fault("worker/client/line.h", "<boost/asio.hpp>", "does without")
         self.assert_fault("common/error.cpp", "<spdlog/spdlog.h>", "does without")
+        # The types of OpenSSL's functions have their places.
+        self.assert_fault("worker/comm/ring.h", "<openssl/ssl.h>", "does without")
+        heavy = self.faults(**{"common/tls_settings.h": "#include <boost/asio.hpp>\n"})
+        self.assertEqual([line.split(":")[0] for line in heavy], ["worker/comm/openssl.h"])
 
     def test_torch_stays_in_its_folders(self):
         self.assert_fault("worker/engine/engine.h", "<torch/torch.h>", "without LibTorch")
