@@ -8,6 +8,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/error.h"
 #include "common/limits.h"
 #include "common/strangers.h"
 
@@ -41,6 +42,19 @@ std::string why_not(const boost::system::error_code& ec) {
   if (ec == boost::system::errc::too_many_files_open_in_system)
     return "all descriptors of this machine are in use (sysctl fs.file-max)";
   return ec.message();
+}
+
+// One that has offered nothing yet, as a host of the job does at all addresses but the one where it
+// was answered first.
+bool is_hang_up(const std::error_code& ec) {
+  return ec == Errc::closed || ec == std::errc::connection_reset || ec == std::errc::broken_pipe;
+}
+
+// A socket for both families has version 4 within version 6.
+std::string address_text(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+  return address.to_string();
 }
 
 }  // namespace
@@ -84,17 +98,17 @@ struct TlsListener::State : std::enable_shared_from_this<TlsListener::State> {
 
   void shake_hands(tcp::socket socket) {
     boost::system::error_code gone;  // it may have closed already; then the handshake fails
-    const auto from = socket.remote_endpoint(gone).address();
+    const std::string from = address_text(socket.remote_endpoint(gone).address());
     ++under_way;
     async_tls_accept(
         io, tls, std::move(socket), limits::kHandshakeTimeout,
         [self = shared_from_this(), from](std::error_code ec, std::unique_ptr<ByteStream> stream) {
           --self->under_way;
           if (self->closed) return;
-          if (ec)
-            self->refuse(from.to_string(), ec.message());
-          else
+          if (!ec)
             self->on_peer(std::move(stream));
+          else if (!is_hang_up(ec))
+            self->refuse(from, ec.message());
           if (!self->closed) self->accept();
         });
   }

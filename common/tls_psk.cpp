@@ -101,11 +101,10 @@ void tune(tcp::socket& socket) {
   socket.set_option(Interval(30), ignored);
 }
 
-std::error_code translate(const boost::system::error_code& ec, TlsEnd end, bool timed_out) {
+std::error_code translate(const boost::system::error_code& ec, bool timed_out) {
   if (timed_out) return Errc::timeout;
   if (ec == boost::system::errc::protocol_error) return Errc::auth_failed;
-  // A server may be ending. A client that hangs up had not got what it wanted.
-  if (ec == asio::error::eof) return end == TlsEnd::connects ? Errc::closed : Errc::auth_failed;
+  if (ec == asio::error::eof) return Errc::closed;
   return ec;
 }
 
@@ -132,8 +131,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
       self->handshake(TlsEnd::connects);
     });
   }
-  void handshake(TlsEnd which) {
-    end = which;
+  void handshake(TlsEnd end) {
     tune(connection->socket());
     connection->async_handshake(end, context->key(),
                                 [self = shared_from_this()](const auto& ec) { self->finish(ec); });
@@ -142,7 +140,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
     timer.cancel();
     const auto done = std::exchange(on_stream, {});
     if (!done) return;
-    if (ec) return done(translate(ec, end, timed_out), nullptr);
+    if (ec) return done(translate(ec, timed_out), nullptr);
     done({}, std::make_unique<TlsStream>(context, std::move(connection)));
   }
   // Ends the pending operation, which then reports.
@@ -154,7 +152,6 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
   std::shared_ptr<TlsConnection> connection;
   asio::steady_timer timer;
   OnStream on_stream;
-  TlsEnd end = TlsEnd::connects;
   bool timed_out = false;
 };
 

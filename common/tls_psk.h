@@ -27,7 +27,7 @@ std::shared_ptr<TlsContext> make_tls_context(PskKey key);
 using OnStream = std::function<void(std::error_code, std::unique_ptr<ByteStream>)>;
 
 // Server side: the handshake on an accepted connection. A wrong or missing key is
-// Errc::auth_failed, a silent peer Errc::timeout.
+// Errc::auth_failed, one who hangs up Errc::closed, a silent one Errc::timeout.
 void async_tls_accept(boost::asio::io_context& io, std::shared_ptr<TlsContext> context,
                       boost::asio::ip::tcp::socket socket, std::chrono::milliseconds limit,
                       OnStream on_stream);

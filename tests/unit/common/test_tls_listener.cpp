@@ -101,6 +101,21 @@ TEST_CASE_METHOD(ListenerFixture, "strangers from one address are told once and 
   CHECK(peers.empty());
 }
 
+// A host of the job that has several ways to this one hangs up on all but the first to answer.
+TEST_CASE_METHOD(ListenerFixture, "who hangs up is nobody to tell of", "[tls]") {
+  for (int i = 0; i < 5; ++i) {
+    tcp::socket peer(io);
+    peer.connect(endpoint);
+    if (i % 2 == 0) peer.set_option(asio::socket_base::linger(true, 0));  // a reset
+    peer.close();
+    run(5ms);
+  }
+  connect();
+  run_until_connected();
+  CHECK(peers.size() == 1);
+  CHECK(troubles.empty());
+}
+
 TEST_CASE_METHOD(ListenerFixture, "beyond so many handshakes at once the others wait", "[tls]") {
   std::vector<tcp::socket> silent;
   for (std::size_t i = 0; i < limits::kMaxPendingHandshakes; ++i) {
