@@ -326,7 +326,8 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::split(const std::vector<int>
                                                           Milliseconds timeout) {
   if (members.size() == 1) {
     throw_if_failed();
-    return members.front() == rank_ ? alone() : nullptr;
+    if (members.front() != rank_) return nullptr;
+    return alone();
   }
   if (api().comm_split == nullptr)
     throw hvd::Error(hvd::ErrorCode::unavailable,

@@ -40,6 +40,14 @@ test::FakeGpu& fake() {
   return *get();
 }
 
+// As long as the process.
+template <class T>
+std::shared_ptr<T> kept(std::shared_ptr<T> thing) {
+  static auto* const all = new std::vector<std::shared_ptr<const void>>;
+  all->push_back(thing);
+  return thing;
+}
+
 // Lives until the process is gone, as a job does that is not shut down.
 struct Rank {
   explicit Rank(int number)
@@ -87,20 +95,19 @@ void begin(const std::string& what, std::vector<Rank*>& ranks) {
     ranks[0]->gpu->abort({hvd::ErrorCode::peer_lost, "gone"});
     while (gpu.aborts == 0) std::this_thread::yield();
   } else if (what == "graph") {
-    const test::GraphCalls graphs(fake_file());
-    const CurrentDevice current(ranks[0]->gpu->device());
-    auto* const user = new GpuStream(ranks[0]->gpu->device());
-    graphs.begin(user->get());
-    const std::vector<cuda::Event> mark{[&] {
-      auto* const made =
-          new GpuMark(std::make_shared<GpuEvents>(ranks[0]->gpu->device()), user->get());
-      return made->event();
-    }()};
-    GpuCall call{nullptr, 60s, &mark, true};
-    const GpuTicket ticket = ranks[0]->own.allreduce(
-        &ranks[0]->value, &ranks[0]->value, 1, {hvd::DataType::float32, hvd::ReduceOp::sum}, call);
+    const auto graphs = kept(std::make_shared<const test::GraphCalls>(fake_file()));
+    const GpuDevice& device = ranks[0]->gpu->device();
+    const CurrentDevice current(device);
+    const auto user = kept(std::make_shared<GpuStream>(device));
+    graphs->begin(user->get());
+    const auto mark =
+        kept(std::make_shared<const GpuMark>(std::make_shared<GpuEvents>(device), user->get()));
+    const std::vector<cuda::Event> after{mark->event()};
+    const GpuTicket ticket = ranks[0]->own.allreduce(&ranks[0]->value, &ranks[0]->value, 1,
+                                                     {hvd::DataType::float32, hvd::ReduceOp::sum},
+                                                     {nullptr, 60s, &after, true});
     ranks[0]->own.lead(ticket, user->get());
-    auto* const step = new test::GraphCalls::Graph(*new test::GraphCalls(fake_file()), user->get());
+    const auto step = kept(std::make_shared<const test::GraphCalls::Graph>(*graphs, user->get()));
     step->launch(user->get());
   }
 }
@@ -109,6 +116,7 @@ void leave(int /*signal*/) { std::exit(kCode); }
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-exception-escape): that is one of the ends
 int main(int argc, char** argv) {
   if (argc != 3) return 64;
   const std::string what = argv[1];
