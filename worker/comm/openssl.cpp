@@ -32,6 +32,8 @@ OpenSsl load() {
   HVD_TLS_FUNCTIONS(HVD_OPENSSL_LOAD)
   HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_LOAD)
 #undef HVD_OPENSSL_LOAD
+  // Not to be cleaned up as the program exits: threads of ours may still send.
+  functions.OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   return functions;
 }
 

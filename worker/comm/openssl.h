@@ -15,7 +15,7 @@ namespace hvdrun {
   one(BIO_clear_flags) one(BIO_get_data) one(BIO_meth_new) one(BIO_meth_set_ctrl) \
   one(BIO_meth_set_read) one(BIO_meth_set_write) one(BIO_new) one(BIO_set_data) \
   one(BIO_set_flags) one(BIO_set_init) one(ERR_clear_error) one(ERR_peek_last_error) \
-  one(ERR_reason_error_string) one(SSL_CTX_free) one(SSL_CTX_new) one(SSL_do_handshake) \
+  one(ERR_reason_error_string) one(OPENSSL_init_crypto) one(SSL_CTX_free) one(SSL_CTX_new) one(SSL_do_handshake) \
   one(SSL_free) one(SSL_get_error) one(SSL_new) one(SSL_read) one(SSL_set_bio) one(SSL_write) \
   one(TLS_method)
 // clang-format on
