@@ -1,6 +1,7 @@
 // Processes that hvdrun and its guards have not started are left alone; all others are ended. A
 // shell that becomes hvdrun by exec has children, a login shell that becomes a guard may have some,
 // and an ssh client may leave one behind on purpose.
+#include <cerrno>
 #include <fstream>
 #include <signal.h>
 #include <sys/stat.h>
@@ -148,11 +149,11 @@ TEST_CASE("whoever is killed, of a shell that became hvdrun only the job is ende
                                           {"sleep", 8}},
                                          10s);
   REQUIRE(before.size() == 15);
-  // Stopped first, so that none sees another's end.
+  // Stopped first, so that none sees another's end. A keeper that is not may be faster than we.
   for (const int signal : {SIGSTOP, SIGKILL})
     for (const ProcessInfo& info : before)
       if ((" " + victims + " ").find(" " + info.name + " ") != std::string::npos)
-        REQUIRE(kill(info.pid, signal) == 0);
+        REQUIRE((kill(info.pid, signal) == 0 || (signal == SIGKILL && errno == ESRCH)));
   CHECK(wait_until_gone(scene.tag, 1000ms).empty());
   CHECK(job.wait(3s) == code);
   CHECK(scene.alive() == 1);
