@@ -1,6 +1,8 @@
 #include "cli/client_host.h"
 
+#include <cerrno>
 #include <signal.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -35,6 +37,13 @@ void ClientHost::start() {
 std::error_code ClientHost::spawn_client() {
   ClientPipes pipes;
   if (const std::error_code ec = start_client(command_, client_, pipes)) return ec;
+  UniqueFd pidfd(::dup(client_.pidfd.get()));
+  if (!pidfd) {
+    const std::error_code ec(errno, std::system_category());
+    signal_client_tree(client_, SIGKILL);
+    return ec;
+  }
+  exit_.emplace(io_, pidfd.release());
   stdin_.assign(pipes.in.release());
   stdout_.assign(pipes.out.release());
   stderr_.assign(pipes.err.release());
@@ -73,7 +82,6 @@ void ClientHost::drain_stderr() {
 }
 
 void ClientHost::watch_client() {
-  exit_.emplace(io_, ::dup(client_.pidfd.get()));
   exit_->async_wait(exit_->wait_read, [this](const auto& ec) {
     if (ec) return;
     ExitStatus status;

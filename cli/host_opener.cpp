@@ -100,6 +100,7 @@ void HostOpener::ask(Host& host) {
     no_client_ = true;
     log_line(LogLevel::debug, "there is no ssh program, so ~/.ssh/config is not read");
   }
+  if (const std::string why = client_reason(); !why.empty()) return open_by_client(host, why);
   open_with(host, default_ssh_config(host.name, host.options, surroundings()));
 }
 
@@ -274,14 +275,16 @@ void HostOpener::report() {
     if (ec || ending_) return;
     std::string names;
     std::size_t count = 0;
+    bool any_absent = false;
     for (const auto& [index, host] : hosts_) {
       // Of one that is not there yet it was said.
+      any_absent |= host->state != Host::State::ended && host->absence;
       if (host->state == Host::State::ended || host->absence || callbacks_.is_connected(index))
         continue;
       if (++count <= kNamed)
         names += (count > 1 ? ", " : "") + host->name + " (" + stage(*host) + ")";
     }
-    if (count == 0) return;
+    if (count == 0) return any_absent ? report() : void();
     if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
     callbacks_.say("still waiting for " + names);
     report();

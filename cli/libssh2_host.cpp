@@ -83,10 +83,11 @@ void Libssh2Host::wait_for(std::chrono::milliseconds time) {
 void Libssh2Host::on_deadline(std::chrono::milliseconds time) {
   const bool waits = step_ < Step::talk || (step_ == Step::talk && !shell_runs());
   if (!waits || step_ == Step::connect) return;
-  const std::string why = "no answer for " + seconds(time);
+  const std::string why = "no answer for " + seconds(is_patient_ ? limit_ : time);
   const bool is_agreeing = step_ == Step::agree;
   if (step_ == Step::resolve || (is_agreeing && !has_greeted())) return fail_for_now(why);
-  if (is_agreeing && time < limit_) return wait_for(limit_ - time);
+  if (is_agreeing && time < limit_ && !std::exchange(is_patient_, true))
+    return wait_for(limit_ - time);
   fail(why);
 }
 

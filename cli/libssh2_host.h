@@ -82,6 +82,7 @@ class Libssh2Host : public RemoteHost {
   std::unique_ptr<LIBSSH2_SESSION, SessionCloser> session_;
   LIBSSH2_CHANNEL* channel_ = nullptr;  // the session's
   Step step_ = Step::resolve;
+  bool is_patient_ = false;  // with a server that has greeted, the longer time is running
   const char* stage_at_end_ = "";
   // A look-up cannot be called off, and may outlive this.
   const std::shared_ptr<Libssh2Host*> self_ = std::make_shared<Libssh2Host*>(this);

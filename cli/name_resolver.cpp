@@ -1,9 +1,11 @@
 #include "cli/name_resolver.h"
 
+#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <sys/eventfd.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -96,7 +98,13 @@ struct NameResolver::Shared {
 
 struct NameResolver::State {
   explicit State(boost::asio::io_context& io)
-      : shared(std::make_shared<Shared>()), event(io, ::dup(shared->answered.get())) {}
+      : shared(std::make_shared<Shared>()), event(io, duplicate(shared->answered.get())) {}
+
+  static int duplicate(int fd) {
+    const int made = ::dup(fd);
+    if (made < 0) throw std::system_error(errno, std::system_category(), "dup");
+    return made;
+  }
 
   std::shared_ptr<Shared> shared;
   boost::asio::posix::stream_descriptor event;

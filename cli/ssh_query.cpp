@@ -1,7 +1,9 @@
 #include "cli/ssh_query.h"
 
+#include <cerrno>
 #include <chrono>
 #include <signal.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -29,11 +31,17 @@ void SshQuery::cancel() {
 std::error_code SshQuery::start(const std::vector<std::string>& argv, Handler handler) {
   ClientPipes pipes;
   if (const std::error_code ec = start_client({.argv = argv}, client_, pipes)) return ec;
+  UniqueFd pidfd(::dup(client_.pidfd.get()));
+  if (!pidfd) {
+    const std::error_code ec(errno, std::system_category());
+    signal_client_tree(client_, SIGKILL);
+    return ec;
+  }
+  exit_.assign(pidfd.release());
   handler_ = std::move(handler);
   // Its words are not needed: what is wrong with the configuration the client will say again when
   // it connects.
   out_.assign(pipes.out.release());
-  exit_.assign(::dup(client_.pidfd.get()));
   err_ = std::move(pipes.err);
   deadline_.expires_after(kQueryLimit);
   deadline_.async_wait([this](const auto& ec) {

@@ -47,8 +47,9 @@ void TcpDialer::try_next() {
   is_late_ = false;
   timer_.expires_at(begun_ +
                     limit_ * static_cast<int>(next_) / static_cast<int>(endpoints_.size()));
-  timer_.async_wait([this](const auto& ec) {
-    if (ec || !handler_) return;
+  // One that has come as the attempt failed by itself is not of the next.
+  timer_.async_wait([this, attempt = ++attempt_](const auto& ec) {
+    if (ec || !handler_ || attempt != attempt_) return;
     is_late_ = true;
     boost::system::error_code closed;
     socket_.cancel(closed);

@@ -47,6 +47,7 @@ class TcpDialer {
   Handler handler_;
   std::chrono::steady_clock::time_point begun_;
   std::size_t next_ = 0;
+  std::size_t attempt_ = 0;  // counts connects
   bool is_late_ = false;
 };
 

@@ -9,6 +9,10 @@
 namespace hvdrun {
 namespace {
 
+// A few are named, the others counted; where no two hosts reach each other there are as many as the
+// square of the ranks.
+constexpr std::size_t kMaxLinks = 65'536;
+
 std::string link_words(const std::pair<std::uint32_t, std::uint32_t>& link,
                        const Membership& members) {
   return rank_on_host(link.first, members) + " and " + rank_on_host(link.second, members) +
@@ -18,7 +22,8 @@ std::string link_words(const std::pair<std::uint32_t, std::uint32_t>& link,
 }  // namespace
 
 InitHang find_init_hang(const std::vector<std::uint32_t>& inside,
-                        const std::vector<std::uint32_t>& outside, const SurveyedRanks& ranks) {
+                        const std::vector<std::uint32_t>& outside, const SurveyedRanks& ranks,
+                        std::uint32_t size) {
   InitHang hang;
   hang.waiting = inside.size();
   for (const std::uint32_t rank : outside) {
@@ -28,8 +33,12 @@ InitHang find_init_hang(const std::vector<std::uint32_t>& inside,
       continue;
     }
     ++hang.waiting;
-    for (const std::uint32_t other : found->second.report.unconnected)
-      if (other != rank) hang.links.emplace_back(std::min(rank, other), std::max(rank, other));
+    for (const std::uint32_t other : found->second.report.unconnected) {
+      if (other == rank || other >= size) continue;
+      hang.links_cut = hang.links.size() == kMaxLinks;
+      if (hang.links_cut) break;
+      hang.links.emplace_back(std::min(rank, other), std::max(rank, other));
+    }
   }
   // Who waits for a connection to a rank that is stopped cannot help it.
   if (!hang.ranks.empty()) hang.links.clear();
@@ -45,7 +54,8 @@ std::string init_hang_cause(const InitHang& hang, const Membership& members) {
   if (hang.links.empty()) return "all ranks are in hvd::init, which does not get on";
   std::string text = link_words(hang.links.front(), members) + " in hvd::init";
   if (hang.links.size() > 1)
-    text += ", nor do " + std::to_string(hang.links.size() - 1) + " other pairs";
+    text += std::string(", nor do ") + (hang.links_cut ? "more than " : "") +
+            std::to_string(hang.links.size() - 1) + " other pairs";
   return text;
 }
 

@@ -19,13 +19,15 @@ struct InitHang {
   std::vector<std::uint32_t> ranks;
   // Where there are none of these: pairs that have no connection, the lower rank first, in order.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> links;
+  bool links_cut = false;   // there are more of these
   std::size_t waiting = 0;  // ranks that wait for them
 };
 
 // `inside`: the ranks in the fence, which have done their part; `outside`: the others that are in
-// hvd::init.
+// hvd::init. The job has `size` ranks; what a rank says may name others.
 InitHang find_init_hang(const std::vector<std::uint32_t>& inside,
-                        const std::vector<std::uint32_t>& outside, const SurveyedRanks& ranks);
+                        const std::vector<std::uint32_t>& outside, const SurveyedRanks& ranks,
+                        std::uint32_t size);
 
 // For the verdict: "rank 2 hangs in hvd::init", or "rank 0 on a and rank 2 on b get no connection
 // to each other in hvd::init". Never empty.

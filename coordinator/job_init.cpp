@@ -43,8 +43,11 @@ void Job::fail_init_if_hopeless(TimePoint now) {
   if (state_ == JobState::running && causes_.ended_well(gone->place.rank))
     fail(causes_.missed_in_init(gone->place.rank, membership_, init_watch(now)), now);
   if (fence_.count() == 0) return;
+  const std::vector<std::uint32_t> came = meeting_.gone();
+  const bool was_inside = std::binary_search(came.begin(), came.end(), gone->place.rank);
   to_agents(FenceFailed{fence_.number(), "rank " + std::to_string(gone->place.rank) +
-                                             " ended before it called hvd::init()"});
+                                             (was_inside ? " ended in hvd::init()"
+                                                         : " ended before it called hvd::init()")});
   for (const std::uint32_t rank : fence_.waiting()) meeting_.left(rank);
   fence_.withdraw_all();
   watch_init(now);
@@ -127,7 +130,9 @@ void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
   std::vector<std::uint32_t> outside;
   for (const std::uint32_t rank : meeting_.here())
     if (!fence_.is_inside(rank) && causes_.trouble_of(rank).empty()) outside.push_back(rank);
-  const InitHang hang = find_init_hang(fence_.waiting(), outside, ranks);
+  InitHang hang = find_init_hang(fence_.waiting(), outside, ranks, membership_.size());
+  // Whose line has ended in here does not come back, and does not answer.
+  if (hang.ranks.empty() && hang.links.empty()) hang.ranks = meeting_.gone();
   const bool knows = !hang.ranks.empty() || !hang.links.empty();
   const std::string cause = init_hang_cause(hang, membership_);
   // All ends of a connection that does not come up may be gone when the first says that its time

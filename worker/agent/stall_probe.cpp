@@ -138,7 +138,7 @@ RankPicture picture_process(std::uint32_t rank, pid_t pid) {
 
 void cut_pictures(std::vector<RankPicture>& ranks, std::size_t bytes) {
   if (ranks.empty()) return;
-  const std::size_t share = bytes / ranks.size() / 2;
+  const std::size_t share = bytes / ranks.size() / 3;  // for each of three lists
   for (RankPicture& rank : ranks) {
     if (rank.stack.size() > share) rank.stack.resize(share);
     auto& unconnected = rank.report.unconnected;

@@ -214,7 +214,11 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
     have_met = true;
     line.set_events(
         {[&early, agreeing = communicator.get()](const PeerLost& lost) {
-           if (!lost.clean) agreeing->abort(peer_lost_error(lost));
+           // One that has agreed and left does no harm; one that gave up first is waited for.
+           if (lost.clean)
+             agreeing->peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
+           else
+             agreeing->abort(peer_lost_error(lost));
            early.push_back(lost);
          },
          [agreeing = communicator.get()](const hvd::Error& error) { agreeing->abort(error); },

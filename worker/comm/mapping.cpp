@@ -39,16 +39,22 @@ const char* why_pages_may_be_missing(int fd) {
   return is_strict ? "by this machine's limit on memory (vm.overcommit_memory is 2)" : nullptr;
 }
 
-// What is there already stays as it is. In pieces, as a signal makes the kernel begin one anew.
+// What is there already stays as it is. In pieces, as a signal makes the kernel begin one anew:
+// where they come all the time, in smaller ones.
 void take_pages(int fd, std::size_t bytes) {
   constexpr std::size_t kPiece = 16U << 20;
+  constexpr std::size_t kSmallest = 64U << 10;
   const char* const why = why_pages_may_be_missing(fd);
   if (why == nullptr) return;
+  std::size_t most = kPiece;
   for (std::size_t at = 0; at < bytes;) {
-    const std::size_t piece = std::min(kPiece, bytes - at);
+    const std::size_t piece = std::min(most, bytes - at);
     if (::fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(piece)) == 0) {
       at += piece;
-    } else if (const int error = errno; error != EINTR) {
+      most = std::min(2 * most, kPiece);
+    } else if (const int error = errno; error == EINTR) {
+      most = std::max(most / 2, kSmallest);
+    } else {
       fail("no room for " + std::to_string(bytes) + " bytes " + why + ": " +
            std::system_category().message(error));
     }

@@ -245,7 +245,7 @@ class DeviceLane::Loan {
     try {
       if (lane_.communicator_) lane_.communicator_->wait(use_->ticket, lane_.patience_);
     } catch (const hvd::Error&) {
-      // It has been aborted: the GPU does not use the memory any more.
+      // It has failed. What the GPU still does with the memory, memory_free waits for.
     }
     wait_for_copy();
     const DeviceToFree current(lane_.gpu_->device());

@@ -20,6 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+constexpr milliseconds kFlushPatience{200};
+
 enum State { open, ending, sealed };
 // Of the process, and without a destructor: threads look at them until it is gone.
 std::atomic<int> g_state{open};
@@ -65,6 +67,20 @@ void end_things() {
   wait_for(kEndPatience, [&] { return done->load(); });
 }
 
+// Who is stuck may hold a stream's lock, and so may one that reads its stdin for ever.
+void flush_what_can_be() {
+  const auto done = std::make_shared<std::atomic<bool>>(false);
+  try {
+    quiet_thread([done] {
+      std::fflush(nullptr);
+      *done = true;
+    }).detach();
+  } catch (const std::exception&) {
+    return;
+  }
+  wait_for(kFlushPatience, [&] { return done->load(); });
+}
+
 void on_exit_of_process(int status, void* /*unused*/) {
   if (g_guarded != ::getpid()) return;
   int expected = open;
@@ -72,7 +88,7 @@ void on_exit_of_process(int status, void* /*unused*/) {
   end_things();
   g_state = sealed;
   if (wait_for(kLeavePatience, [] { return g_within <= t_own; })) return;
-  std::fflush(nullptr);
+  flush_what_can_be();
   ::_exit(status);
 }
 

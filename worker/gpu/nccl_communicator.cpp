@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "worker/client/quiet_thread.h"
@@ -16,7 +17,7 @@ using std::chrono::steady_clock;
 
 // For a call under way, of which none should block: before an abort goes in beside it, and before
 // the communicator is freed.
-constexpr milliseconds kTakePatience{50};
+constexpr milliseconds kTakePatience{1'000};
 constexpr milliseconds kFreePatience{1'000};
 // How long the end of an abort is waited for: by who ends the communicator, and by who has an error
 // to tell. NCCL has taken half a second where the ranks were about to connect.
@@ -256,10 +257,14 @@ std::shared_ptr<GpuAbort> NcclCommunicator::begin_abort() {
     abort_->end();
     return abort_;
   }
-  quiet_thread([abort = abort_, parts = parts_, handle = handle_] {
-    abort_one(parts, *handle);
-    abort->end();
-  }).detach();
+  try {
+    quiet_thread([abort = abort_, parts = parts_, handle = handle_] {
+      abort_one(parts, *handle);
+      abort->end();
+    }).detach();
+  } catch (const std::system_error&) {
+    abort_->end();  // no thread to be had: NCCL goes with the process, and nobody waits for that
+  }
   return abort_;
 }
 

@@ -1,4 +1,6 @@
 // Who holds up an init to which all have come.
+#include <numeric>
+
 #include <catch2/catch.hpp>
 
 #include "coordinator/init_hang.h"
@@ -26,7 +28,7 @@ TEST_CASE_METHOD(HangFixture, "a rank that does not answer is named, not those t
   says(3, {}, "").answered = false;
   ranks.at(3).probe.state = "T";
   waits(4);
-  const InitHang hang = find_init_hang({5}, {0, 1, 2, 3, 4}, ranks);
+  const InitHang hang = find_init_hang({5}, {0, 1, 2, 3, 4}, ranks, 6);
   CHECK(hang.ranks == Ranks{3});
   CHECK(hang.links.empty());
   CHECK(hang.waiting == 5);
@@ -41,7 +43,7 @@ TEST_CASE_METHOD(HangFixture, "a rank of a host that is silent, and a busy one, 
                  "[init hang]") {
   waits(0);
   says(1, {}, "");  // answers, and waits for nobody
-  const InitHang hang = find_init_hang({}, {0, 1, 4, 5}, ranks);
+  const InitHang hang = find_init_hang({}, {0, 1, 4, 5}, ranks, 6);
   CHECK(hang.ranks == Ranks{1, 4, 5});
   CHECK(hang.waiting == 1);
   CHECK(init_hang_cause(hang, members) == "rank 1, 4, 5 hang in hvd::init");
@@ -54,7 +56,7 @@ TEST_CASE_METHOD(HangFixture, "connections that do not come up are named once, b
   waits(0, {3});
   waits(3, {0});
   waits(1);
-  const InitHang hang = find_init_hang({2, 4, 5}, {0, 1, 3}, ranks);
+  const InitHang hang = find_init_hang({2, 4, 5}, {0, 1, 3}, ranks, 6);
   CHECK(hang.ranks.empty());
   REQUIRE(hang.links.size() == 1);
   CHECK(hang.links[0] == std::pair(0U, 3U));
@@ -68,7 +70,7 @@ TEST_CASE_METHOD(HangFixture, "connections that do not come up are named once, b
 
 TEST_CASE_METHOD(HangFixture, "of many connections the first are named", "[init hang]") {
   for (std::uint32_t rank = 0; rank < 3; ++rank) waits(rank, {3, 4, 5});
-  const InitHang hang = find_init_hang({}, {0, 1, 2}, ranks);
+  const InitHang hang = find_init_hang({}, {0, 1, 2}, ranks, 6);
   CHECK(hang.links.size() == 9);
   CHECK(init_hang_cause(hang, members) ==
         "rank 0 on a and rank 3 on b get no connection to each other in hvd::init, nor do 8 other "
@@ -82,10 +84,27 @@ TEST_CASE_METHOD(HangFixture, "where all wait for all there is something to say,
                  "[init hang]") {
   waits(0);
   waits(3);
-  const InitHang hang = find_init_hang({1, 2}, {0, 3}, ranks);
+  const InitHang hang = find_init_hang({1, 2}, {0, 3}, ranks, 6);
   CHECK(hang.ranks.empty());
   CHECK(hang.links.empty());
   CHECK(init_hang_cause(hang, members) == "all ranks are in hvd::init, which does not get on");
+}
+
+TEST_CASE_METHOD(HangFixture, "what a rank says may name ranks that are not there, and very many",
+                 "[init hang]") {
+  waits(0, {0, 6, 4'000'000'000, 3});
+  const InitHang hang = find_init_hang({}, {0}, ranks, 6);
+  CHECK(hang.links == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 3}});
+  CHECK(!hang.links_cut);
+  Ranks all(100'000);
+  std::iota(all.begin(), all.end(), 0U);
+  waits(0, all);
+  const InitHang large = find_init_hang({}, {0}, ranks, 100'000);
+  CHECK(large.links_cut);
+  CHECK(
+      init_hang_cause(large, members)
+          .ends_with(
+              " get no connection to each other in hvd::init, nor do more than 65535 other pairs"));
 }
 
 }  // namespace
