@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/limits.h"
+#include "common/rank_ranges.h"
 #include "coordinator/init_hang.h"
 #include "coordinator/job.h"
 #include "coordinator/stall_text.h"
@@ -130,9 +132,7 @@ void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
   std::vector<std::uint32_t> outside;
   for (const std::uint32_t rank : meeting_.here())
     if (!fence_.is_inside(rank) && causes_.trouble_of(rank).empty()) outside.push_back(rank);
-  InitHang hang = find_init_hang(fence_.waiting(), outside, ranks, membership_.size());
-  // Whose line has ended in here does not come back, and does not answer.
-  if (hang.ranks.empty() && hang.links.empty()) hang.ranks = meeting_.gone();
+  const InitHang hang = find_init_hang(fence_.waiting(), outside, ranks, membership_.size());
   const bool knows = !hang.ranks.empty() || !hang.links.empty();
   const std::string cause = init_hang_cause(hang, membership_);
   // All ends of a connection that does not come up may be gone when the first says that its time
@@ -152,7 +152,13 @@ void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
   if (!doubt.end || watch.waiting().empty()) return;
   // Where each is busy with something of its own nobody has waited yet.
   if (!somebody_waits) return watch.begin_again(now);
-  fail(never_joined(watch.missing().empty() ? cause : who_never_joined(watch)), now);
+  if (!watch.missing().empty()) return fail(never_joined(who_never_joined(watch)), now);
+  // Where nobody hangs it is for those that were here, and have left, if anybody has.
+  const std::vector<std::uint32_t> gone = meeting_.gone();
+  fail(never_joined(knows || gone.empty()
+                        ? cause
+                        : "rank " + rank_ranges(gone, limits::kMaxNamedRanges) + " left hvd::init"),
+       now);
 }
 
 }  // namespace hvdrun

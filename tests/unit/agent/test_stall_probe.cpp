@@ -51,12 +51,12 @@ TEST_CASE("pictures are cut to what a frame takes, each rank alike", "[stall]") 
     rank.report.unconnected.resize(20);
   }
   auto enough = ranks;
-  cut_pictures(enough, 4 * 200);
+  cut_pictures(enough, 4 * 300);
   CHECK(enough[3].stack.size() == 100);
   CHECK(enough[3].report.pending.size() == 10);
   CHECK(enough[3].report.unconnected.size() == 20);
   auto half = ranks;
-  cut_pictures(half, 4 * 100);
+  cut_pictures(half, 4 * 150);
   for (const RankPicture& rank : half) {
     CHECK(rank.stack.size() == 50);
     CHECK(rank.report.pending.size() == 5);
