@@ -21,7 +21,7 @@ constexpr const char* kForeign =
 constexpr const char* kLeftBehind =
     "(env -u TEST_MARKER setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $! >>foreign); ";
 // Each rank has a child, one in a session of its own and one that forked twice.
-constexpr const char* kFamily =
+constexpr const char* kRankFamily =
     "sleep 300 & setsid sleep 300 & (setsid sleep 300 &) & trap '' TERM; sleep 300";
 
 // A folder for what is written down by shells: the numbers of foreign processes above all, which
@@ -138,7 +138,7 @@ TEST_CASE("whoever is killed, of a shell that became hvdrun only the job is ende
   CAPTURE(victims);
   const Scene scene;
   Background job(scene.bash(kForeign + ("exec " + hvdrun_words()) + "--grace 0.2 -np 2 sh -c \"" +
-                            kFamily + "\""));
+                            kRankFamily + "\""));
   const auto before = wait_for_processes(scene.tag,
                                          {{"hvdrun", 1},
                                           {"hvd-coordinator", 1},
@@ -164,7 +164,8 @@ TEST_CASE("a guard that works in a child of the process that was started", "[for
   CAPTURE(kills_outer);
   const Scene scene;
   const std::string reach = scene.program("reach", kForeign + std::string("exec sh -c \"$2\""));
-  Background job(scene.bash("exec " + by(reach) + "--grace 0.2 -np 2 sh -c \"" + kFamily + "\""));
+  Background job(
+      scene.bash("exec " + by(reach) + "--grace 0.2 -np 2 sh -c \"" + kRankFamily + "\""));
   const auto before = wait_for_processes(scene.tag,
                                          {{"hvdrun", 1},
                                           {"hvd-coordinator", 1},

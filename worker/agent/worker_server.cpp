@@ -100,8 +100,9 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
   // the store and the other hosts, must not be taken for the next one's.
   if (line->second.broken_off == fence_)
     return refuse(channel, Errc::aborted,
-                  name + " has left hvd::init() before all ranks had met, which has ended it for all "
-                         "of them; it cannot join any more");
+                  name +
+                      " has left hvd::init() before all ranks had met, which has ended it for all "
+                      "of them; it cannot join any more");
   greeting_.erase(channel);
   line->second = {};
   line->second.channel = channel;
