@@ -84,6 +84,7 @@ void ClientHost::drain_stderr() {
 void ClientHost::watch_client() {
   exit_->async_wait(exit_->wait_read, [this](const auto& ec) {
     if (ec) return;
+    if (!is_over(client_)) return watch_client();
     ExitStatus status;
     try_reap(client_, status);
     exit_.reset();

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -39,8 +38,7 @@ bool is_program(const std::string& name) {
 
 void signal_client_tree(const Process& client, int signal) {
   // One that has ended has nothing below it, and its number may be another's by now.
-  pollfd ended{client.pidfd.get(), POLLIN, 0};
-  if (client.pid <= 0 || ::poll(&ended, 1, 0) != 0) return;
+  if (client.pid <= 0 || is_over(client)) return;
   if (signal == SIGKILL) {
     send_signal(client, SIGSTOP);
     kill_below(client.pid);

@@ -68,6 +68,7 @@ class Driver {
   HostOpener::Callbacks opener_callbacks();
   void watch_hosts();
   void watch_guard(Host& host, const Process& guard);
+  void watch_exit(Host& host, const Process& guard);
   void on_guard_ended(Host& host, const ExitStatus& status);
   void end_hosts();
   void watch_signals();
@@ -248,8 +249,13 @@ void Driver::watch_guard(Host& host, const Process& guard) {
   UniqueFd pidfd(::dup(guard.pidfd.get()));
   if (!pidfd) throw std::system_error(errno, std::system_category(), "dup");
   host.exit.emplace(io_, pidfd.release());
+  watch_exit(host, guard);
+}
+
+void Driver::watch_exit(Host& host, const Process& guard) {
   host.exit->async_wait(host.exit->wait_read, [this, &host, &guard](const auto& ec) {
     if (ec) return;
+    if (!is_over(guard)) return watch_exit(host, guard);
     ExitStatus status;
     try_reap(guard, status);
     host.gone = true;

@@ -52,16 +52,21 @@ std::error_code SshQuery::start(const std::vector<std::string>& argv, Handler ha
     boost::system::error_code ignored;
     out_.close(ignored);
   });
+  watch_exit();
+  read();
+  return {};
+}
+
+void SshQuery::watch_exit() {
   exit_.async_wait(exit_.wait_read, [this](const auto& ec) {
     if (ec) return;
+    if (!is_over(client_)) return watch_exit();
     ExitStatus status;
     try_reap(client_, status);
     client_ = {};
     good_ = good_ && !status.signaled && status.value == 0;
     finish_if_done();
   });
-  read();
-  return {};
 }
 
 void SshQuery::read() {

@@ -35,6 +35,7 @@ class SshQuery {
 
  private:
   void read();
+  void watch_exit();
   void finish_if_done();
 
   boost::asio::posix::stream_descriptor out_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -130,6 +131,11 @@ void close_all_but(std::vector<unsigned> keep) {
     next = fd + 1;
   }
   close_range_or_each(next, ~0U);
+}
+
+bool is_over(const Process& process) {
+  pollfd ended{process.pidfd.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) != 0;
 }
 
 bool try_reap(const Process& process, ExitStatus& status) {

@@ -44,6 +44,10 @@ struct ExitStatus {
   int value = 0;  // exit code, or signal number
 };
 
+// Whether it has ended, reaped or not. To be asked where its pidfd is said to be readable: Asio may
+// tell a new descriptor's waiter what was said of one that was closed in the same turn of the loop.
+bool is_over(const Process& process);
+
 // Reaps a child that has ended. False when it is still running (or not our child).
 bool try_reap(const Process& process, ExitStatus& status);
 

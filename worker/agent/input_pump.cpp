@@ -1,5 +1,6 @@
 #include "worker/agent/input_pump.h"
 
+#include <poll.h>
 #include <utility>
 
 #include <boost/asio/write.hpp>
@@ -61,7 +62,11 @@ void InputPump::write(const std::shared_ptr<Sink>& sink) {
 // The rank may close its stdin while nothing is written to it.
 void InputPump::watch(const std::shared_ptr<Sink>& sink) {
   sink->pipe.async_wait(sink->pipe.wait_error, [this, sink](const auto& ec) {
-    if (!ec && sink->pipe.is_open()) remove(sink->rank);
+    if (ec || !sink->pipe.is_open()) return;
+    // Asio may tell it of what another descriptor was before it was closed.
+    pollfd end{sink->pipe.native_handle(), 0, 0};
+    if (::poll(&end, 1, 0) == 0) return watch(sink);
+    remove(sink->rank);
   });
 }
 
