@@ -144,6 +144,9 @@ TEST_CASE_METHOD(StrangerFixture, "a hello offers the key with a fresh exchange,
   CHECK(extensions[0x2d] == std::string("\1\1", 2));  // the key and an exchange, not the key alone
   CHECK(extensions[0x29].find("job") != std::string::npos);
   CHECK_FALSE(connected);
+  socket.close();
+  run_until([&] { return connected.has_value(); });  // what is under way owns itself
+  CHECK(connected == std::error_code(Errc::closed));
 }
 
 // Two ends of one connection, by hand: what OpenSSL itself would let through.
