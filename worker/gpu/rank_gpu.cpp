@@ -8,8 +8,9 @@ RankGpu::RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTro
     : nccl_file_(std::move(nccl_file)),
       on_trouble_(std::move(on_trouble)),
       ends_at_exit_([this] { end_at_exit(); }) {
-  parts_.driver = std::move(selected.driver);
+  // In this order: where memory ends between the two, the device still goes before its driver.
   parts_.device = std::move(selected.device);
+  parts_.driver = std::move(selected.driver);
   guard_exit();  // the driver has been started by now
 }
 
