@@ -79,6 +79,7 @@ class Finder {
   Places ask_hosts(const std::vector<EndpointText>& here) {
     const WorkerTopology& place = line_.topology();
     std::vector<std::string> own;
+    own.reserve(here.size());
     for (const EndpointText& text : here) own.emplace_back(text.data());
     LineStore store(line_, deadline_);
     const AddressBook book =

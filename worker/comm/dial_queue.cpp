@@ -29,7 +29,10 @@ bool DialQueue::again(std::size_t rank, TimePoint now) {
 }
 
 std::optional<DialQueue::TimePoint> DialQueue::wakes_at() const {
-  if (under_way_ >= kAtOnce || pausing_.empty()) return std::nullopt;
+  if (under_way_ >= kAtOnce) return std::nullopt;
+  // One look may find all that were under way connected: nobody is left who would wake the caller.
+  if (position_ < ranks_.size()) return TimePoint{};
+  if (pausing_.empty()) return std::nullopt;
   return pausing_.begin()->first;
 }
 

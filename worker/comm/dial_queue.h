@@ -31,7 +31,7 @@ class DialQueue {
   void done(std::size_t rank);
   // It hung up. True: it is dialed again after a pause; false: that was often enough.
   bool again(std::size_t rank, TimePoint now);
-  // When next() has one that it does not have now; nothing: once another one is done.
+  // When next() has one, long ago if it has one now; nothing: once another one is done.
   std::optional<TimePoint> wakes_at() const;
 
  private:
