@@ -34,25 +34,20 @@ bool is_device(std::string_view text) {
          rest.find_first_not_of(known) == std::string_view::npos;
 }
 
-std::string quoted(std::string_view text) {
-  std::string word = "'";
-  word += printable(std::string(text));
-  return word + "'";
-}
-
 GpuOption::Host read_devices(const OptionUse& use, std::string_view item, std::string_view list) {
   GpuOption::Host host;
   std::vector<std::string_view> devices = split(list, ',');
   for (const std::string_view device : devices)
     if (!is_device(device))
-      throw bad_value(use, quoted(device) + " in " + quoted(item) + " is no GPU; " + kExample);
+      throw bad_value(use,
+                      quoted_word(device) + " in " + quoted_word(item) + " is no GPU; " + kExample);
   if (devices.size() > kMaxDevices)
     throw bad_value(use, "more than " + std::to_string(kMaxDevices) + " GPUs of one host");
   host.devices = list;
   host.count = devices.size();
   std::sort(devices.begin(), devices.end());
   if (const auto twice = std::adjacent_find(devices.begin(), devices.end()); twice != devices.end())
-    throw bad_value(use, "GPU " + std::string(*twice) + " stands twice in " + quoted(item));
+    throw bad_value(use, "GPU " + std::string(*twice) + " stands twice in " + quoted_word(item));
   return host;
 }
 
@@ -71,19 +66,19 @@ void take_gpus(Options& options, const OptionUse& use) {
   for (const std::string_view item : split(value, ';')) {
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0)
-      throw bad_value(
-          use, (item.empty() ? "an empty item" : "no host in " + quoted(item)) + "; " + kExample);
+      throw bad_value(use, (item.empty() ? "an empty item" : "no host in " + quoted_word(item)) +
+                               "; " + kExample);
     HostItem hosts;
     const std::string name(item.substr(0, equals));
     std::string problem = parse_host_item(name, hosts);
     if (problem.empty() && (hosts.slots || hosts.login.is_given()))
-      problem = quoted(name) + " is more than a name";
+      problem = quoted_word(name) + " is more than a name";
     if (!problem.empty()) throw bad_value(use, problem);
     GpuOption::Host host = read_devices(use, item, item.substr(equals + 1));
     for (const std::string& one : hosts.names) {
       const auto same = [&](const GpuOption::Host& other) { return other.name == one; };
       if (std::any_of(gpus.hosts.begin(), gpus.hosts.end(), same))
-        throw bad_value(use, quoted(one) + " stands there twice");
+        throw bad_value(use, quoted_word(one) + " stands there twice");
       host.name = one;
       gpus.hosts.push_back(host);
     }
