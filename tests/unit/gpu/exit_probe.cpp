@@ -12,11 +12,11 @@
 #include <unistd.h>
 #include <vector>
 
-#include <dlfcn.h>
 #include <hvd/hvd.h>
 
 #include "tests/gpu/driver_calls.h"
 #include "tests/unit/gpu/fake_gpu.h"
+#include "tests/unit/gpu/loaded_fake.h"
 #include "worker/gpu/rank_gpu.h"
 
 namespace {
@@ -27,18 +27,6 @@ using namespace std::chrono_literals;
 constexpr int kCode = 7;
 // Many looks of the watch's, and many operations.
 constexpr int kEndTakesMs = 150;
-
-const char* the_fake_file() {
-  const char* const file = std::getenv("HVD_TEST_FAKE_GPU");
-  return file != nullptr ? file : "";
-}
-
-test::FakeGpu& the_fake() {
-  using Get = test::FakeGpu* (*)();
-  static const auto get =
-      reinterpret_cast<Get>(::dlsym(::dlopen(the_fake_file(), RTLD_NOW | RTLD_LOCAL), "fake_gpu"));
-  return *get();
-}
 
 // As long as the process.
 template <class T>
@@ -51,8 +39,8 @@ std::shared_ptr<T> kept(std::shared_ptr<T> thing) {
 // Lives until the process is gone, as a job does that is not shut down.
 struct Rank {
   explicit Rank(int number)
-      : gpu(std::make_shared<RankGpu>(select_device(number, 8, nullptr, the_fake_file()),
-                                      std::string(the_fake_file()))),
+      : gpu(std::make_shared<RankGpu>(select_device(number, 8, nullptr, test::fake_file()),
+                                      std::string(test::fake_file()))),
         own(gpu->parts().parts, number, 2) {}
   std::shared_ptr<RankGpu> gpu;
   NcclCommunicator own;
@@ -75,7 +63,7 @@ void sum_for_ever(Rank& rank, std::atomic<int>& rounds) {
 }
 
 void begin(const std::string& what, std::vector<Rank*>& ranks) {
-  test::FakeGpu& gpu = the_fake();
+  test::FakeGpu& gpu = test::fake();
   static std::atomic<int> rounds{0};
   const auto on_thread = [&](auto body) {
     for (Rank* const rank : ranks) std::thread([=] { body(*rank); }).detach();
@@ -95,7 +83,7 @@ void begin(const std::string& what, std::vector<Rank*>& ranks) {
     ranks[0]->gpu->abort({hvd::ErrorCode::peer_lost, "gone"});
     while (gpu.aborts == 0) std::this_thread::yield();
   } else if (what == "graph") {
-    const auto graphs = kept(std::make_shared<const test::GraphCalls>(the_fake_file()));
+    const auto graphs = kept(std::make_shared<const test::GraphCalls>(test::fake_file()));
     const GpuDevice& device = ranks[0]->gpu->device();
     const CurrentDevice current(device);
     const auto user = kept(std::make_shared<GpuStream>(device));
@@ -129,7 +117,7 @@ int main(int argc, char** argv) {
   const std::string how = argv[2];
   std::vector<Rank*> ranks;
   for (int number = 0; number < 2; ++number) ranks.push_back(new Rank(number));
-  the_fake().end_takes_ms = kEndTakesMs;
+  test::fake().end_takes_ms = kEndTakesMs;
   const nccl::UniqueId id = NcclCommunicator::make_id(*ranks[0]->gpu->parts().parts.nccl);
   std::vector<std::thread> threads;
   for (Rank* const rank : ranks) threads.emplace_back([=] { rank->own.connect(id, 20s); });

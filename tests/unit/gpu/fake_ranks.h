@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,24 +15,12 @@
 #include <hvd/hvd.h>
 
 #include "tests/unit/gpu/fake_gpu.h"
+#include "tests/unit/gpu/loaded_fake.h"
 #include "worker/gpu/nccl_communicator.h"
 
 namespace hvdrun::test {
 
 using namespace std::chrono_literals;
-
-inline const char* fake_file() {
-  const char* const file = std::getenv("HVD_TEST_FAKE_GPU");
-  return file != nullptr ? file : "";
-}
-
-// The fake's switches, as they are at the start of a process.
-inline FakeGpu& fake() {
-  using Get = FakeGpu* (*)();
-  static const Get get =
-      reinterpret_cast<Get>(::dlsym(::dlopen(fake_file(), RTLD_NOW | RTLD_LOCAL), "fake_gpu"));
-  return *get();
-}
 
 inline void hold(cuda::Stream stream) {
   using Hold = void (*)(void*);
