@@ -17,7 +17,11 @@ class LastLines {
   std::string of(std::uint32_t rank) const;
 
  private:
-  std::map<std::uint32_t, std::string> lines_;
+  struct Line {
+    std::string text;
+    bool open = false;  // what comes next belongs to it
+  };
+  std::map<std::uint32_t, Line> lines_;
 };
 
 }  // namespace hvdrun

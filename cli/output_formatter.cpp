@@ -29,12 +29,17 @@ const std::string& OutputFormatter::format(const Output& message, WallTime now) 
   }
   after_cr_.reset();
   if (message.bytes.ends_with('\r')) after_cr_ = source;
-  one_.front() = message.rank;
-  append_lines(rest, tag_.render(one_, message.stream, now), !unfinished_);
+  const bool as_it_is = tag_.empty() && !tag_.has_color() && text_.empty();
+  if (as_it_is) {
+    if (!rest.empty()) ends_with_cr_ = rest.back() == '\r';
+  } else {
+    one_.front() = message.rank;
+    append_lines(rest, tag_.render(one_, message.stream, now), !unfinished_);
+  }
   if (!message.bytes.empty()) unfinished_.reset();
   if (!message.bytes.empty() && message.bytes.back() != '\n' && message.bytes.back() != '\r')
     unfinished_ = source;
-  return text_;
+  return as_it_is ? message.bytes : text_;
 }
 
 const std::string& OutputFormatter::format_folded(const std::vector<std::uint32_t>& ranks,

@@ -19,7 +19,8 @@ class OutputFormatter {
  public:
   explicit OutputFormatter(OutputTag tag) : tag_(std::move(tag)) {}
 
-  // What to write for this piece of output.
+  // What to write for this piece of output: the piece itself where nothing has to be put in. Valid
+  // until the next call, and as long as the piece.
   const std::string& format(const Output& message, WallTime now);
   // For whole lines that these ranks (sorted) have all written.
   const std::string& format_folded(const std::vector<std::uint32_t>& ranks, OutputStream stream,
@@ -27,6 +28,10 @@ class OutputFormatter {
   // At the end of a stream: a last line that was left without an end gets one, unless lines are
   // shown as they are.
   const std::string& format_end(std::uint32_t rank, OutputStream stream);
+  // The last line that was written is the source's, and has not ended.
+  bool is_open(std::uint32_t rank, OutputStream stream) const {
+    return unfinished_ == Source{rank, stream};
+  }
   // A line of hvdrun's own.
   const std::string& format_notice(std::string_view line);
 

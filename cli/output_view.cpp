@@ -1,5 +1,6 @@
 #include "cli/output_view.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -14,6 +15,8 @@ namespace {
 constexpr std::size_t kConsoleRoom = 64U << 10;
 // Of hvdrun's own lines: as much as a rank may be ahead.
 constexpr std::size_t kOwnRoom = limits::kOutputCredit;
+// Who reads stdin may ask for it. The agent has waited as long before.
+constexpr std::chrono::milliseconds kQuestionPause{50};
 
 std::string left_out(std::uint64_t count) {
   return "hvdrun: " + std::to_string(count) + (count == 1 ? " line" : " lines") +
@@ -34,14 +37,18 @@ bool wants_color(ColorMode mode, bool terminal) {
 }  // namespace
 
 OutputView::OutputView(boost::asio::io_context& io, int fd, const OutputOptions& options,
-                       const std::shared_ptr<const RankTable>& table, Events events)
+                       const std::shared_ptr<const RankTable>& table,
+                       const std::shared_ptr<HeldBytes>& held, Events events)
     : console_(
           io, fd, [this] { pump(); }, [this](int error) { events_.on_broken(error); }),
       formatter_(OutputTag(options.tag, options.timestamps,
                            wants_color(options.color, console_.is_terminal()), table)),
       own_lines_(kOwnRoom, left_out),
+      holder_(held, [this](const Output& piece) { show_piece(piece); }),
       timer_(io),
       events_(std::move(events)) {
+  if (options.stdin_to.who == StdinTo::Who::one)
+    holder_.set_patience(options.stdin_to.rank, kQuestionPause);
   if (options.fold) fold_.emplace(static_cast<std::uint32_t>(table->ranks.size()));
 }
 
@@ -72,33 +79,34 @@ void OutputView::finish() {
 }
 
 bool OutputView::idle() const {
-  return queue_.empty() && console_.waiting() == 0 && (!fold_ || fold_->empty());
+  return queue_.empty() && holder_.empty() && console_.waiting() == 0 && (!fold_ || fold_->empty());
 }
 
 void OutputView::pump() {
   while (console_.waiting() < kConsoleRoom) {
-    if (fold_) show_folded(finished_ && queue_.empty());
-    const auto item = queue_.pop();
+    const bool all = finished_ && queue_.empty();
+    if (!holder_.empty() && holder_.show_due(std::chrono::steady_clock::now(), all)) continue;
+    if (fold_) show_folded(all);
+    auto item = queue_.pop();
     if (!item) break;
-    take(*item);
+    take(std::move(*item));
   }
   arm_timer();
   if (idle()) events_.on_idle();
 }
 
-void OutputView::take(const OutputItem& item) {
-  const auto now = std::chrono::system_clock::now();
-  const Output& message = item.message;
+void OutputView::take(OutputItem item) {
+  Output& message = item.message;
   switch (item.kind) {
-    case OutputItem::Kind::output:
-      if (fold_) {
-        fold_->add(message, std::chrono::steady_clock::now());
-        show_folded(false);
-      } else {
-        console_.write(formatter_.format(message, now));
-      }
-      return events_.on_taken(message.rank, static_cast<std::uint32_t>(message.bytes.size()));
+    case OutputItem::Kind::output: {
+      const std::uint32_t rank = message.rank;
+      const auto size = static_cast<std::uint32_t>(message.bytes.size());
+      const bool is_open = formatter_.is_open(rank, message.stream);
+      holder_.add(std::move(message), is_open, std::chrono::steady_clock::now());
+      return events_.on_taken(rank, size);
+    }
     case OutputItem::Kind::closed:
+      holder_.end(message.rank, message.stream);
       if (fold_ && fold_->mid_line(message.rank, message.stream)) show_folded(true);
       return console_.write(formatter_.format_end(message.rank, message.stream));
     case OutputItem::Kind::notice:
@@ -106,6 +114,12 @@ void OutputView::take(const OutputItem& item) {
       console_.write(formatter_.format_notice(message.bytes));
       return push_own(own_lines_.gone(message.bytes.size()));
   }
+}
+
+void OutputView::show_piece(const Output& piece) {
+  if (!fold_) return console_.write(formatter_.format(piece, std::chrono::system_clock::now()));
+  fold_->add(piece, std::chrono::steady_clock::now());
+  show_folded(false);
 }
 
 void OutputView::show_folded(bool all) {
@@ -123,12 +137,16 @@ void OutputView::show_folded(bool all) {
 
 void OutputView::arm_timer() {
   // Without room it is the console that says when to go on.
-  if (!fold_ || fold_->empty() || timer_set_ || console_.waiting() >= kConsoleRoom) return;
-  timer_set_ = true;
-  timer_.expires_at(fold_->next_due());
+  if (console_.waiting() >= kConsoleRoom) return;
+  auto due = LineHolder::TimePoint::max();
+  if (fold_ && !fold_->empty()) due = fold_->next_due();
+  if (!holder_.empty()) due = std::min(due, holder_.next_due());
+  if (due >= timer_due_) return;
+  timer_due_ = due;
+  timer_.expires_at(due);
   timer_.async_wait([this](const auto& ec) {
     if (ec) return;
-    timer_set_ = false;
+    timer_due_ = LineHolder::TimePoint::max();
     pump();
   });
 }

@@ -1,7 +1,7 @@
 // One place where output is shown, and the way there: a queue that serves the ranks in turn, the
-// fold when it was asked for, the formatter, the console. Only so much is on its way to the
-// console that a rank which floods does not hold up the others; the rest waits in the queue, which
-// is bounded by the ranks' credit.
+// holder that keeps lines whole, the fold when it was asked for, the formatter, the console. Only
+// so much is on its way to the console that a rank which floods does not hold up the others; the
+// rest waits in the queue, which is bounded by the ranks' credit.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "cli/console.h"
+#include "cli/line_holder.h"
 #include "cli/options.h"
 #include "cli/output_fold.h"
 #include "cli/output_formatter.h"
@@ -33,7 +34,8 @@ class OutputView {
   };
 
   OutputView(boost::asio::io_context& io, int fd, const OutputOptions& options,
-             const std::shared_ptr<const RankTable>& table, Events events);
+             const std::shared_ptr<const RankTable>& table, const std::shared_ptr<HeldBytes>& held,
+             Events events);
 
   void show(Output message);
   void end(std::uint32_t rank, OutputStream stream);
@@ -55,7 +57,8 @@ class OutputView {
  private:
   void push(OutputItem item);
   void pump();
-  void take(const OutputItem& item);
+  void take(OutputItem item);
+  void show_piece(const Output& piece);
   void push_own(std::string lines);
   void show_folded(bool all);
   void arm_timer();
@@ -64,10 +67,11 @@ class OutputView {
   OutputFormatter formatter_;
   OutputQueue queue_;
   OwnLines own_lines_;
+  LineHolder holder_;
   std::optional<OutputFold> fold_;
   boost::asio::steady_timer timer_;
   Events events_;
-  bool timer_set_ = false;
+  LineHolder::TimePoint timer_due_ = LineHolder::TimePoint::max();
   bool finished_ = false;
 };
 

@@ -21,9 +21,10 @@ Viewer::Viewer(asio::io_context& io, std::string job_id, const OutputOptions& op
       table_(std::make_shared<const RankTable>(std::move(table))),
       files_(std::move(files)),
       on_broken_(std::move(on_broken)) {
+  const auto held = std::make_shared<HeldBytes>();
   const auto open = [&](bool out) {
     return std::make_shared<OutputView>(
-        io_, out ? STDOUT_FILENO : STDERR_FILENO, options, table_,
+        io_, out ? STDOUT_FILENO : STDERR_FILENO, options, table_, held,
         OutputView::Events{
             [this](std::uint32_t rank, std::uint32_t bytes) { on_taken(rank, bytes); },
             [this] { notify(); }, [this, out](int error) { broken(out, error); }});

@@ -49,6 +49,8 @@ inline constexpr std::size_t kMaxDriverQueue = 16U
                                                << 20;  // of what only tells; then it is left out
 inline constexpr std::size_t kMaxOutputLine = 64U
                                               << 10;  // bytes; a longer line is passed on in parts
+inline constexpr std::size_t kMaxHeldLines =
+    64U << 20;  // bytes of unfinished lines that hvdrun keeps from being torn
 inline constexpr std::size_t kOutputCredit = 256U << 10;  // bytes a rank may be ahead of the viewer
 inline constexpr std::size_t kMaxOutputOfHost = 64U << 20;  // bytes, all its ranks together
 inline constexpr std::size_t kMaxOutputQueue =

@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 #include <sstream>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 
@@ -60,6 +61,51 @@ TEST_CASE("lines are whole when both outputs are one pipe", "[output]") {
     if (used != static_cast<int>(line.size()) || tag != rank) FAIL("torn: " << line);
   }
   CHECK(count == 160'000);
+}
+
+// Far more than the agent sends at once, and each of another length than the pipes.
+TEST_CASE("long lines of many ranks are not torn, with tags and without", "[output]") {
+  const std::string tag = GENERATE("on", "off");
+  CAPTURE(tag);
+  const RunResult result =
+      hvdrun({"--tag-output", tag, "-np", "4", "sh", "-c",
+              "for i in 1 2 3; do head -c 70${HVD_RANK}001 /dev/zero | tr '\\0' $HVD_RANK; echo; "
+              "echo short $HVD_RANK; done"});
+  REQUIRE(result.exit_code == 0);
+  std::istringstream lines(result.out);
+  std::map<std::string, int> seen;
+  for (std::string line; std::getline(lines, line);) {
+    const auto end_of_tag = tag == "on" ? line.find(':') + 1 : 0;
+    const std::string text = line.substr(end_of_tag);
+    if (text.starts_with("short ")) {
+      ++seen[text];
+      continue;
+    }
+    REQUIRE_FALSE(text.empty());
+    const std::string rank = text.substr(0, 1);
+    const bool whole = text == std::string(700'001 + 1'000 * (rank[0] - '0'), rank[0]);
+    if (!whole) FAIL("torn: " << text.size() << " bytes from " << text.substr(0, 20));
+    if (tag == "on") CHECK(line.starts_with("[" + rank + "]<stdout>:"));
+    ++seen[rank];
+  }
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    CHECK(seen[rank] == 3);
+    CHECK(seen["short " + std::string(rank)] == 3);
+  }
+}
+
+// What a rank says before it waits for something is seen while it waits.
+TEST_CASE("a line that is not finished is shown all the same", "[output]") {
+  TempFolder folder;
+  const std::string fifo = folder.path() + "/fifo";
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  Background job(
+      {.args = {build_path("hvdrun"), "-np", "2", "sh", "-c",
+                "[ $HVD_RANK = 0 ] || { printf loading...; read go < " + fifo + "; echo $go; }"}});
+  job.wait_for_output("[1]<stdout>:loading...", 20s);
+  REQUIRE(run({.args = {"sh", "-c", "echo done > " + fifo}}).exit_code == 0);
+  job.wait_for_output("[1]<stdout>:loading...done\n", 20s);
+  CHECK(job.wait(20s) == 0);
 }
 
 TEST_CASE("tags are off, a template, or after a timestamp", "[output]") {

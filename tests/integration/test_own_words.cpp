@@ -80,7 +80,7 @@ TEST_CASE("a pipe that nobody reads stops nothing, and own lines are bounded", "
   const TempFolder folder;
   const std::string events = folder.path() + "/events";
   const std::string probe = build_path("tests/integration/stall_probe");
-  // Rank 0 floods; rank 2 leaves a line open that is too long to be kept together. Ranks 0 and 1
+  // Rank 0 floods; rank 2 leaves a line open, which waits for its end. Ranks 0 and 1
   // wait for rank 2 then.
   const std::string program = "trap 'touch " + folder.path() +
                               "/$HVD_RANK' USR1; trap '[ $HVD_RANK != 1 ] || exit 3' USR2; "

@@ -361,9 +361,8 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
     if (has_input && output_) output_->send(InputClosed{slot.rank});
     return;
   }
-  const bool asks = has_input && bootstrap_.input == InputFor::one_rank;
-  pump_.add(slot.rank, OutputStream::out, std::move(out_read), asks);
-  pump_.add(slot.rank, OutputStream::err, std::move(err_read), asks);
+  pump_.add(slot.rank, OutputStream::out, std::move(out_read));
+  pump_.add(slot.rank, OutputStream::err, std::move(err_read));
   if (has_input)
     input_.add(slot.rank, std::move(in_write),
                std::min(limits::kInputCredit, limits::kMaxInputOfHost / message.slots.size()));

@@ -1,7 +1,6 @@
 #include "worker/agent/output_pump.h"
 
 #include <array>
-#include <chrono>
 #include <unistd.h>
 #include <utility>
 
@@ -12,8 +11,6 @@
 namespace hvdrun {
 namespace {
 
-// Long enough for a line that is printed in pieces, short enough for who waits for a question.
-constexpr std::chrono::milliseconds kQuestionPause{100};
 // Until it is looked whether a full connection has moved.
 constexpr std::chrono::milliseconds kStallPause{10};
 
@@ -24,15 +21,15 @@ void OutputPump::set_viewer(std::shared_ptr<FrameChannel> viewer) {
   for (const auto& [key, source] : sources_) read(source);
 }
 
-void OutputPump::add(std::uint32_t rank, OutputStream stream, UniqueFd pipe, bool asks) {
+void OutputPump::add(std::uint32_t rank, OutputStream stream, UniqueFd pipe) {
   const auto source = std::make_shared<Source>(io_, rank, stream, pipe.release());
-  if (asks) source->question.emplace(io_);
   sources_[{rank, stream}] = source;
   credit_.emplace(rank, first_credit_);
   read(source);
 }
 
 void OutputPump::read(const std::shared_ptr<Source>& source) {
+  if (source->splitter.has_rest()) wait_for_line_ends();
   if (source->reading || (viewer_ && credit_[source->rank] <= 0)) return;
   if (is_full()) return stall();
   source->reading = true;
@@ -64,9 +61,12 @@ void OutputPump::received(const std::shared_ptr<Source>& source, std::string_vie
   std::string lines;
   bool partial = false;
   source->splitter.feed(bytes, lines, partial);
-  if (source->stream == OutputStream::err && on_stderr) on_stderr(source->rank, lines);
+  source->last = std::chrono::steady_clock::now();
+  if (source->stream == OutputStream::err && on_stderr && !lines.empty()) {
+    on_stderr(source->rank, source->begun.empty() ? lines : source->begun + lines);
+    source->begun.clear();
+  }
   if (!lines.empty()) send(*source, std::move(lines), partial);
-  if (source->question) wait_for_more(source);
 }
 
 void OutputPump::catch_up(std::uint32_t rank) {
@@ -83,7 +83,6 @@ void OutputPump::catch_up(std::uint32_t rank) {
 }
 
 void OutputPump::closed(const std::shared_ptr<Source>& source) {
-  if (source->question) source->question->cancel();
   std::string rest = source->splitter.take_rest();
   if (!rest.empty()) send(*source, std::move(rest), true);
   if (viewer_) viewer_->send(OutputClosed{source->rank, source->stream});
@@ -91,13 +90,32 @@ void OutputPump::closed(const std::shared_ptr<Source>& source) {
   if (sources_.empty()) on_all_closed_();
 }
 
-void OutputPump::wait_for_more(const std::shared_ptr<Source>& source) {
-  source->question->expires_after(kQuestionPause);
-  source->question->async_wait([this, source](const auto& ec) {
+// One timer for all: most of what floods stops somewhere in a line, and goes on in the next turn.
+// Who has no credit is looked at when it gets some.
+void OutputPump::wait_for_line_ends() {
+  if (std::exchange(pausing_, true)) return;
+  pause_timer_.expires_after(pause_);
+  pause_timer_.async_wait([this](const auto& ec) {
     if (ec) return;
-    std::string rest = source->splitter.take_rest();
-    if (!rest.empty()) send(*source, std::move(rest), true);
+    pausing_ = false;
+    const auto time = std::chrono::steady_clock::now();
+    for (const auto& [key, source] : sources_) {
+      if (!source->splitter.has_rest() || (viewer_ && credit_[source->rank] <= 0)) continue;
+      if (is_full()) return stall();
+      if (time - source->last >= pause_) {
+        send_unfinished(*source);
+      } else {
+        wait_for_line_ends();
+      }
+    }
   });
+}
+
+void OutputPump::send_unfinished(Source& source) {
+  std::string rest = source.splitter.take_rest();
+  if (source.stream == OutputStream::err && source.begun.size() < limits::kMaxOutputLine)
+    source.begun += rest;
+  send(source, std::move(rest), true);
 }
 
 void OutputPump::send(const Source& source, std::string bytes, bool partial) {

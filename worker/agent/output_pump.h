@@ -1,16 +1,18 @@
-// Carries the workers' output from their pipes to the viewer, in whole lines. A rank may be ahead
-// of the viewer by limits::kOutputCredit bytes; then its pipe is not read until the viewer has
-// caught up, so a rank that prints without end waits for itself alone. When the connection itself
-// does not move, no pipe is read.
+// Carries the workers' output from their pipes to the viewer, in whole lines; what a rank has begun
+// and not gone on with for a moment follows as a part of one. A rank may be ahead of the viewer by
+// limits::kOutputCredit bytes; then its pipe is not read until the viewer has caught up, so a rank
+// that prints without end waits for itself alone. When the connection itself does not move, no pipe
+// is read.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
+#include <string>
 #include <string_view>
 
 #include <boost/asio/io_context.hpp>
@@ -27,8 +29,17 @@ namespace hvdrun {
 
 class OutputPump {
  public:
-  OutputPump(boost::asio::io_context& io, std::function<void()> on_all_closed)
-      : io_(io), on_all_closed_(std::move(on_all_closed)), stall_timer_(io) {}
+  // Long enough for a line that is printed in pieces, short enough for who waits for a question.
+  static constexpr std::chrono::milliseconds kPause{50};
+
+  // `pause`: until an unfinished line is sent.
+  OutputPump(boost::asio::io_context& io, std::function<void()> on_all_closed,
+             std::chrono::milliseconds pause = kPause)
+      : io_(io),
+        on_all_closed_(std::move(on_all_closed)),
+        stall_timer_(io),
+        pause_(pause),
+        pause_timer_(io) {}
 
   // Many ranks have less credit each, so that the viewer's memory stays bounded too.
   void set_ranks(std::size_t count) {
@@ -37,9 +48,7 @@ class OutputPump {
 
   // Without a viewer (it is gone) output is read and dropped, so that nobody blocks on it.
   void set_viewer(std::shared_ptr<FrameChannel> viewer);
-  // `asks`: somebody may answer at a terminal, so an unfinished line is a question, which is sent
-  // when nothing has followed it for a moment.
-  void add(std::uint32_t rank, OutputStream stream, UniqueFd pipe, bool asks = false);
+  void add(std::uint32_t rank, OutputStream stream, UniqueFd pipe);
   void credit(const Credit& message);
   // Sends what the rank has written to stderr and nobody has read yet, as far as there is room for
   // it: before its end is told, what it said last is known.
@@ -60,7 +69,8 @@ class OutputPump {
     LineSplitter splitter;
     std::array<char, 16384> buffer{};
     bool reading = false;
-    std::optional<boost::asio::steady_timer> question;  // with `asks`
+    std::chrono::steady_clock::time_point last;  // when something was read
+    std::string begun;  // of stderr: what of the line has been sent already
   };
   using Key = std::pair<std::uint32_t, OutputStream>;
 
@@ -69,7 +79,8 @@ class OutputPump {
   void closed(const std::shared_ptr<Source>& source);
   bool is_full() const;
   void stall();
-  void wait_for_more(const std::shared_ptr<Source>& source);
+  void wait_for_line_ends();
+  void send_unfinished(Source& source);
   void send(const Source& source, std::string bytes, bool partial);
 
   boost::asio::io_context& io_;
@@ -81,6 +92,10 @@ class OutputPump {
   // Runs while somebody is not read because the connection does not move.
   boost::asio::steady_timer stall_timer_;
   bool stalled_ = false;
+  // Runs while a line is unfinished whose rank may send.
+  std::chrono::milliseconds pause_;
+  boost::asio::steady_timer pause_timer_;
+  bool pausing_ = false;
 };
 
 }  // namespace hvdrun

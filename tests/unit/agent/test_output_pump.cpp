@@ -1,5 +1,6 @@
 #include <chrono>
 #include <fcntl.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -16,7 +17,10 @@ using namespace std::chrono_literals;
 
 // A pump with a viewer that records, and one rank's stdout to write to.
 struct PumpFixture {
-  PumpFixture() : pump(io, [this] { all_closed = true; }) {
+  // Nothing is sent for want of a line's end while a test runs.
+  PumpFixture()
+      : pump(
+            io, [this] { all_closed = true; }, 1h) {
     auto [a, b] = make_socket_pair();
     agent_side = std::make_shared<FrameChannel>(make_unix_stream(io, std::move(a)));
     viewer_side = std::make_shared<FrameChannel>(make_unix_stream(io, std::move(b)));
@@ -79,7 +83,8 @@ TEST_CASE("what many ranks print at once does not overfill a connection that sta
   auto [a, nobody_reads] = make_socket_pair();
   const auto viewer = std::make_shared<FrameChannel>(make_unix_stream(io, std::move(a)));
   viewer->start([](const Frame&) {}, [](std::error_code) {});
-  OutputPump pump(io, [] {});
+  OutputPump pump(
+      io, [] {}, 1h);
   pump.set_viewer(viewer);
   std::vector<UniqueFd> writers;
   for (std::uint32_t rank = 0; rank < kSources; ++rank) {
@@ -136,18 +141,67 @@ TEST_CASE_METHOD(PumpFixture, "lines arrive whole, the rest at the end", "[outpu
   CHECK(all_closed);
 }
 
-TEST_CASE_METHOD(PumpFixture, "a question does not wait for its line's end", "[output]") {
+// Of every rank: whether somebody may answer it, and who else has something to show, the viewer
+// knows.
+TEST_CASE_METHOD(PumpFixture, "a line that does not go on is sent unfinished", "[output]") {
+  OutputPump quick(
+      io, [] {}, 1ms);
+  quick.set_viewer(agent_side);
+  std::string err_lines;
+  quick.on_stderr = [&](std::uint32_t, std::string_view lines) { err_lines += lines; };
   int fds[2];
+  const auto wait_for = [&](const std::string& expected) {
+    for (int i = 0; text != expected && i < 1000; ++i) {
+      io.run_for(20ms);
+      io.restart();
+    }
+    CHECK(text == expected);
+  };
   REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
   const UniqueFd asking(fds[1]);
-  pump.add(4, OutputStream::out, UniqueFd(fds[0]), true);
+  quick.add(4, OutputStream::err, UniqueFd(fds[0]));
   REQUIRE(::write(asking.get(), "name? ", 6) == 6);
-  for (int i = 0; text.empty() && i < 100; ++i) {
+  wait_for("name? ");
+  CHECK(last_partial);
+  CHECK(err_lines.empty());
+  REQUIRE(::write(asking.get(), "none\n", 5) == 5);
+  wait_for("name? none\n");
+  CHECK_FALSE(last_partial);
+  CHECK(err_lines == "name? none\n");  // whole, for who looks for words in it
+}
+
+TEST_CASE_METHOD(PumpFixture, "an unfinished line waits for credit too", "[output]") {
+  OutputPump quick(
+      io, [] {}, 1ms);
+  quick.set_viewer(agent_side);
+  int fds[2];
+  REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
+  const UniqueFd writing(fds[1]);
+  quick.add(4, OutputStream::out, UniqueFd(fds[0]));
+  quick.credit({4, 0});
+  const std::string line = std::string(limits::kOutputCredit - 1, 'x') + "\n";
+  std::thread flooding([&] {
+    for (std::size_t done = 0; done < line.size();) {
+      const ssize_t sent = ::write(writing.get(), line.data() + done, line.size() - done);
+      if (sent > 0) done += static_cast<std::size_t>(sent);
+    }
+  });
+  for (int i = 0; text.size() < line.size() && i < 1000; ++i) {
     io.run_for(20ms);
     io.restart();
   }
-  CHECK(text == "name? ");
-  CHECK(last_partial);
+  flooding.join();
+  REQUIRE(text.size() == line.size());  // the credit is used up
+  REQUIRE(::write(writing.get(), "dots", 4) == 4);
+  io.run_for(20ms);
+  io.restart();
+  CHECK(text.size() == line.size());
+  quick.credit({4, 1});
+  for (int i = 0; text.size() < line.size() + 4 && i < 1000; ++i) {
+    io.run_for(20ms);
+    io.restart();
+  }
+  CHECK(text.ends_with("\ndots"));
 }
 
 TEST_CASE_METHOD(PumpFixture, "a rank without credit waits in its own pipe", "[output]") {

@@ -1,0 +1,82 @@
+// Keeps the lines of many ranks whole on one console. What a rank has written of a line that is not
+// complete waits here while others go on, and is shown with the rest of it. In parts is shown a
+// line over kMaxLine, one that has not ended for the rank's patience (a prompt, a row of dots), and
+// the longest ones where all unfinished lines together would be more than hvdrun may hold. Whole
+// lines pass through as they came, in one block. Sans-I/O.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/limits.h"
+#include "common/messages.h"
+
+namespace hvdrun {
+
+// Memory for unfinished lines, of all holders together.
+struct HeldBytes {
+  std::size_t limit = limits::kMaxHeldLines;
+  std::size_t used = 0;
+};
+
+class LineHolder {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  static constexpr std::size_t kMaxLine = 1U << 20;  // bytes
+  static constexpr std::chrono::milliseconds kPatience{2'000};
+
+  // `show` gets what is to be written now, in this order, and from inside the calls alone; of a
+  // line that was held several pieces, one right after the other.
+  LineHolder(std::shared_ptr<HeldBytes> held, std::function<void(const Output&)> show)
+      : held_(std::move(held)), show_(std::move(show)) {}
+  ~LineHolder();
+  LineHolder(const LineHolder&) = delete;
+  LineHolder& operator=(const LineHolder&) = delete;
+
+  // Somebody may have to answer this rank, which waits so long for the end of a line.
+  void set_patience(std::uint32_t rank, std::chrono::milliseconds patience) {
+    patience_[rank] = patience;
+  }
+
+  // `is_open`: the last line that was shown is this source's and goes on, so there is nothing that
+  // could come in between, and nothing is held.
+  void add(Output message, bool is_open, TimePoint now);
+  // The stream has ended: what is held of it is shown.
+  void end(std::uint32_t rank, OutputStream stream);
+  // Shows what is held of one line whose time is over, or of any when `all`. False: there is none.
+  bool show_due(TimePoint now, bool all);
+
+  bool empty() const { return lines_.empty(); }
+  // Only when not empty.
+  TimePoint next_due() const { return due_.begin()->first; }
+
+ private:
+  using Source = std::pair<std::uint32_t, OutputStream>;
+  struct Line {
+    std::vector<Output> pieces;
+    std::size_t bytes = 0;
+    std::size_t memory = 0;
+    TimePoint due;
+  };
+  using Lines = std::map<Source, Line>;
+
+  void hold(Output message, TimePoint now);
+  void release(Lines::iterator line);
+  void make_room();
+  void count(Line& line, std::size_t memory);
+
+  std::shared_ptr<HeldBytes> held_;
+  std::function<void(const Output&)> show_;
+  std::map<std::uint32_t, std::chrono::milliseconds> patience_;  // of ranks with one of their own
+  Lines lines_;                                                  // none is empty
+  std::set<std::pair<TimePoint, Source>> due_;                   // of each line
+};
+
+}  // namespace hvdrun
