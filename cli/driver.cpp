@@ -329,6 +329,7 @@ void Driver::on_output_broken(int error) {
   if (error == EPIPE) {
     // After a signal it is no second one: Ctrl-C ends the reader of a pipe too.
     if (!exit_code_ && !interrupted_) on_signal(SIGPIPE);
+    if (exit_code_ == exit_code::kOk) exit_code_ = exit_code::kSignalBase + SIGPIPE;
     return;
   }
   output_lost_ = true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <signal.h>
 #include <string_view>
 
 #include <string.h>
@@ -142,6 +143,8 @@ std::set<std::uint32_t> lost_hosts(const JobEnded& verdict, const std::vector<Ra
 std::vector<std::string> describe_failure(const JobEnded& verdict,
                                           const std::vector<std::string>& last_lines) {
   if (verdict.cause == EndCause::success) return {};
+  // As in `| head`: whoever reads no more has what they wanted, and other programs end silently.
+  if (verdict.cause == EndCause::aborted && verdict.value == SIGPIPE) return {};
   if (verdict.cause == EndCause::not_startable) {
     std::vector<std::string> lines;
     for (std::string_view text = verdict.text; !text.empty();) {

@@ -18,6 +18,7 @@
 #include "cli/option_help.h"
 #include "cli/options.h"
 #include "cli/output_columns.h"
+#include "cli/own_output.h"
 #include "cli/preflight.h"
 #include "cli/status_command.h"
 #include "cli/this_machine.h"
@@ -28,11 +29,12 @@
 namespace hvdrun {
 namespace {
 
-// Started with one of them closed, the next socket would take its number.
+// Started with one of them closed, the next socket would take its number. What is written to a
+// closed stdout is lost, and the writes say so; nobody could be told of a closed stderr.
 void open_standard_files() {
   for (int fd = 0; fd <= 2; ++fd)
     if (::fcntl(fd, F_GETFD) < 0 &&
-        ::open("/dev/null", O_RDWR) < 0)  // NOLINT: for the children too
+        ::open("/dev/null", fd == 1 ? O_RDONLY : O_RDWR) < 0)  // NOLINT: for the children too
       ::_exit(exit_code::kInternal);
 }
 
@@ -65,16 +67,19 @@ Surroundings look_around() {
   return here;
 }
 
+int shown(const std::string& text) {
+  print(text);
+  return exit_code::kOk;
+}
+
 int run(const std::vector<std::string>& args) {
   Surroundings here = look_around();
   const Options options = parse_options(args, here.env);
-  if (options.help) return std::fputs(help_text(options.help_topic).c_str(), stdout) < 0;
-  if (options.version) return std::printf("%s\n", version_text().c_str()) < 0;
-  if (options.check_build) return std::fputs(build_text().c_str(), stdout) < 0;
-  if (!options.generate.empty())
-    return std::fputs(option_document(options.generate).c_str(), stdout) < 0;
-  if (options.command_word == "explain")
-    return std::fputs(explain_exit_code(options.command).c_str(), stdout) < 0;
+  if (options.help) return shown(help_text(options.help_topic));
+  if (options.version) return shown(version_text() + "\n");
+  if (options.check_build) return shown(build_text());
+  if (!options.generate.empty()) return shown(option_document(options.generate));
+  if (options.command_word == "explain") return shown(explain_exit_code(options.command));
   set_verbose_log(options.verbose);
   if (options.command_word == "ps") return run_ps();
   if (options.command_word == "status")
@@ -90,9 +95,7 @@ int run(const std::vector<std::string>& args) {
     return problem->exit_code;
   }
   if (options.dry_run)
-    return std::fputs((options.json ? plan_as_json(plan, here.env) : describe_plan(plan, here.env))
-                          .c_str(),
-                      stdout) < 0;
+    return shown(options.json ? plan_as_json(plan, here.env) : describe_plan(plan, here.env));
   if (const std::string missing = missing_kernel_feature(); !missing.empty())
     throw HostError(missing);
   return run_job(std::move(plan));
@@ -113,6 +116,9 @@ int main(int argc, char** argv) {
   } catch (const HostError& e) {
     std::fprintf(stderr, "hvdrun: %s\n", e.what());
     return exit_code::kHost;
+  } catch (const OutputError& e) {
+    std::fprintf(stderr, "hvdrun: %s\n", e.what());
+    return exit_code::kOutput;
   } catch (const std::system_error& e) {
     std::fprintf(stderr, "hvdrun: %s\n", e.what());
     const int error = e.code().category() == std::system_category() ? e.code().value() : 0;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/options.h"
+#include "cli/own_output.h"
 #include "cli/status_text.h"
 #include "common/exit_code.h"
 #include "common/frame.h"
@@ -105,20 +106,24 @@ class StatusLine {
 }  // namespace
 
 int run_ps() {
-  int shown = 0;
+  std::string text;
   for (const std::string& job : running_jobs()) {
     const auto status = StatusLine(job).ask(false);
     if (!status) continue;  // it has ended meanwhile
-    if (shown++ == 0)
-      std::printf("%-10s %-8s %-6s %-10s %-8s %s\n", "JOB", "PID", "RANKS", "AGE", "STATE",
-                  "PROGRAM");
+    char row[128];
+    if (text.empty()) {
+      std::snprintf(row, sizeof row, "%-10s %-8s %-6s %-10s %-8s ", "JOB", "PID", "RANKS", "AGE",
+                    "STATE");
+      text = row + std::string("PROGRAM\n");
+    }
     std::string program;
     for (const std::string& word : status->argv) program += (program.empty() ? "" : " ") + word;
-    std::printf("%-10s %-8u %-6u %-10s %-8s %s\n", job.substr(0, 8).c_str(), status->driver_pid,
-                status->size, age_text(status->age_ms).c_str(), status->state.c_str(),
-                printable(program).c_str());
+    std::snprintf(row, sizeof row, "%-10s %-8u %-6u %-10s %-8s ", job.substr(0, 8).c_str(),
+                  status->driver_pid, status->size, age_text(status->age_ms).c_str(),
+                  status->state.c_str());
+    text += row + printable(program) + "\n";
   }
-  if (shown == 0) std::puts("no jobs of this user are running here");
+  print(text.empty() ? "no jobs of this user are running here\n" : text);
   return exit_code::kOk;
 }
 
@@ -138,7 +143,9 @@ int run_status(const std::string& job) {
     std::fprintf(stderr, "hvdrun: job %s did not answer\n", found.front().substr(0, 8).c_str());
     return exit_code::kTryAgain;
   }
-  for (const std::string& line : describe_status(*status, {})) std::puts(line.c_str());
+  std::string text;
+  for (const std::string& line : describe_status(*status, {})) text += line + "\n";
+  print(text);
   return exit_code::kOk;
 }
 

@@ -179,9 +179,12 @@ void Viewer::send(std::uint32_t rank, const M& message) {
 void Viewer::on_taken(std::uint32_t rank, std::uint32_t bytes) { send(rank, Credit{rank, bytes}); }
 
 void Viewer::broken(bool out, int error) {
-  // A full disk, say; when the reader has gone the job ends instead.
+  // A full disk, say; when the reader has gone the job ends instead. EBADF: started without it.
   if (error != EPIPE && out && err_ != out_)
-    say("stdout: " + std::system_category().message(error) + "; output there ends here");
+    say(error == EBADF
+            ? std::string("stdout is closed: what the ranks write there is lost; write "
+                          ">/dev/null where that is meant")
+            : "stdout: " + std::system_category().message(error) + "; output there ends here");
   on_broken_(error);
 }
 

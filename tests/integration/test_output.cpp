@@ -207,12 +207,29 @@ TEST_CASE("binary output arrives unchanged", "[output]") {
   CHECK(raw_same);
 }
 
+// Silently, as other programs end.
 TEST_CASE("a reader that goes away ends the job", "[output]") {
   const RunResult result =
       run({.args = {"bash", "-c",
                     build_path("hvdrun") + " -np 2 yes | head -n 2; echo ${PIPESTATUS[0]}"}});
   CHECK(result.out.find("<stdout>:y\n") != std::string::npos);
   CHECK(result.out.substr(result.out.size() - 4) == "141\n");
+  CHECK(result.err.empty());
+}
+
+// The ranks are through by then: more than a pipe holds, and less than hvdrun takes besides.
+TEST_CASE("a reader that goes away after the job has ended is told by the exit code", "[output]") {
+  TempFolder folder;
+  const std::string events = folder.path() + "/events";
+  const RunResult result =
+      run({.args = {"bash", "-c",
+                    build_path("hvdrun") + " --events " + events +
+                        " -np 1 sh -c 'head -c 100000 /dev/zero | tr \\\\0 x' | (until grep -q "
+                        "job_ended " +
+                        events + "; do sleep 0.01; done); echo ${PIPESTATUS[0]}"},
+           .limit = 20s});
+  CHECK(result.out == "141\n");
+  CHECK(result.err.empty());
 }
 
 // Slower than any of our own time-outs after the end of the job: what was printed is not lost.
@@ -230,6 +247,36 @@ TEST_CASE("a full disk under stdout is said, and the job goes on", "[output]") {
                     build_path("hvdrun") + " -np 2 sh -c 'echo hi; sleep 0.1' > /dev/full"}});
   CHECK(result.exit_code == 74);
   CHECK(result.err == "hvdrun: stdout: No space left on device; output there ends here\n");
+}
+
+TEST_CASE("output for a stdout that is closed is lost, and said to be", "[output]") {
+  const auto closed = [](const std::string& program) {
+    return run({.args = {"bash", "-c", build_path("hvdrun") + " -np 2 " + program + " >&-"},
+                .limit = 20s});
+  };
+  const RunResult result = closed("echo hi");
+  CHECK(result.exit_code == 74);
+  CHECK(result.err ==
+        "hvdrun: stdout is closed: what the ranks write there is lost; write >/dev/null where that "
+        "is meant\n");
+  const RunResult nothing = closed("true");
+  CHECK(nothing.exit_code == 0);
+  CHECK(nothing.err.empty());
+}
+
+TEST_CASE("what hvdrun prints itself is not lost silently either", "[output]") {
+  const std::string arguments =
+      GENERATE("--help", "--version", "--check-build", "explain 137", "ps", "--dry-run -np 2 true");
+  CAPTURE(arguments);
+  const auto with = [&](const std::string& redirection) {
+    return run({.args = {"bash", "-c", build_path("hvdrun") + " " + arguments + redirection}});
+  };
+  const RunResult full = with(" > /dev/full");
+  CHECK(full.exit_code == 74);
+  CHECK(full.err == "hvdrun: stdout: No space left on device\n");
+  const RunResult closed = with(" >&-");
+  CHECK(closed.exit_code == 74);
+  CHECK(closed.err == "hvdrun: stdout: Bad file descriptor\n");
 }
 
 TEST_CASE("hvdrun runs without standard descriptors", "[output]") {

@@ -73,6 +73,9 @@ TEST_CASE("the other causes", "[report]") {
   verdict.cause = EndCause::aborted;
   verdict.value = SIGINT;
   CHECK(describe_cause(verdict) == "ended by signal 2 (SIGINT) after 0.00 s");
+  CHECK(describe_failure(verdict, {}).size() == 1);
+  verdict.value = SIGPIPE;
+  CHECK(describe_failure(verdict, {}).empty());
   verdict.cause = EndCause::host_lost;
   verdict.host = "gpu1";
   verdict.text = "its agent is gone";
