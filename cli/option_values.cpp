@@ -177,6 +177,7 @@ void take_grace(Options& options, const OptionUse& use) {
 
 void take_stdin(Options& options, const OptionUse& use) {
   StdinTo to;
+  to.given = true;
   if (use.value() == "all") {
     to.who = StdinTo::Who::all;
   } else if (use.value() != "none") {

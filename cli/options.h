@@ -32,6 +32,7 @@ enum class ColorMode { automatic, always, never };
 struct StdinTo {
   enum class Who { none, one, all } who = Who::none;
   std::uint32_t rank = 0;  // with `one`
+  bool given = false;      // by the user: nothing needs to be said of it
 };
 
 struct OutputOptions {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "cli/unread_input.h"
 #include "common/hello.h"
 #include "common/limits.h"
 #include "common/unix_stream.h"
@@ -41,10 +42,20 @@ void Viewer::open_input(const StdinTo& to) {
   if (to.who == StdinTo::Who::one) ranks = {to.rank};
   if (to.who == StdinTo::Who::all)
     for (const RankPlace& place : table_->ranks) ranks.push_back(place.rank);
+  hints_at_input_ = !to.given;
+  hint_at_input();
   if (ranks.empty()) return;
   input_.emplace(
       io_, STDIN_FILENO, ranks, [this](const Input& input) { send(input.rank, input); },
       [this](const std::string& trouble) { say(trouble + "; the ranks read the end of it"); });
+}
+
+// At once, for a job that may take days; and at its end, for what has come into a pipe since.
+void Viewer::hint_at_input() {
+  if (!hints_at_input_ || !has_unread_input(STDIN_FILENO)) return;
+  hints_at_input_ = false;
+  say("stdin has input, and no rank gets it: --stdin 0 gives it to rank 0, --stdin all to every "
+      "rank; --stdin none says that this is meant");
 }
 
 bool Viewer::is_connected(std::uint32_t host) const {
@@ -59,6 +70,7 @@ void Viewer::forget(std::uint32_t host) {
       if (place.host == host) input_->closed(place.rank);
   if (!hosts_.empty()) return;
   listener_.reset();
+  hint_at_input();
   out_->finish();
   err_->finish();
   notify();

@@ -84,6 +84,7 @@ class Viewer {
   template <class M>
   void send(std::uint32_t rank, const M& message);
   void open_input(const StdinTo& to);
+  void hint_at_input();
   void on_taken(std::uint32_t rank, std::uint32_t bytes);
   void broken(bool out, int error);
   void notify();
@@ -100,6 +101,7 @@ class Viewer {
   std::shared_ptr<OutputView> out_;
   std::shared_ptr<OutputView> err_;
   std::optional<InputSource> input_;  // with --stdin
+  bool hints_at_input_ = false;       // if somebody has given some, which no rank gets
   std::optional<TlsListener> listener_;
   std::map<std::uint32_t, Channel> hosts_;  // expected; no channel before its hello
 };

@@ -19,6 +19,38 @@ TEST_CASE("stdin of the ranks is empty, and ours is left alone", "[input]") {
   CHECK(result.out == "for the shell\n");
 }
 
+TEST_CASE("input that no rank gets is said once, unless that is meant", "[input]") {
+  const auto hints = [](const RunResult& result) {
+    const std::string hint = "hvdrun: stdin has input, and no rank gets it: --stdin 0";
+    CHECK(result.exit_code == 0);
+    const auto first = result.err.find(hint);
+    if (first == std::string::npos) CHECK(result.err.empty());
+    if (first == std::string::npos) return 0;
+    return result.err.find(hint, first + 1) == std::string::npos ? 1 : 2;
+  };
+  const auto shell = [](const std::string& script, const std::string& input = "") {
+    return run({.args = {"sh", "-c", script}, .input = input, .limit = 20s});
+  };
+  TempFolder folder;
+  const std::string file = folder.file("file", "bytes\n");
+  const std::string job = build_path("hvdrun") + " -np 2 true";
+  CHECK(hints(shell(job, "bytes\n")) == 1);
+  CHECK(hints(shell(job + " < " + file)) == 1);
+  CHECK(hints(shell("(read line; " + job + ") < " + file)) == 0);  // nothing is left of it
+  CHECK(hints(shell("true | " + job)) == 0);
+  CHECK(hints(shell(job)) == 0);
+  CHECK(hints(shell(build_path("hvdrun") + " --stdin none -np 2 true", "bytes\n")) == 0);
+  CHECK(hints(shell(build_path("hvdrun") + " --stdin 1 -np 2 cat", "bytes\n")) == 0);
+  // What comes while the job runs is seen at its end.
+  const std::string go = folder.path() + "/go";
+  const std::string gone = folder.path() + "/gone";
+  REQUIRE(mkfifo(go.c_str(), 0600) == 0);
+  REQUIRE(mkfifo(gone.c_str(), 0600) == 0);
+  CHECK(hints(shell("(read x < " + go + "; echo bytes; echo > " + gone + ") | " +
+                    build_path("hvdrun") + " -np 1 sh -c 'echo > " + go + "; read x < " + gone +
+                    "'")) == 1);
+}
+
 // What stands behind the tag of `rank`, line by line: other ranks' lines may come in between.
 std::string lines_of(const std::string& output, const std::string& rank) {
   const std::string tag = "[" + rank + "]<stdout>:";

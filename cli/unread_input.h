@@ -1,0 +1,10 @@
+// Whether somebody has given hvdrun an input that no rank gets.
+#pragma once
+
+namespace hvdrun {
+
+// The descriptor is a file with more bytes in it, or a pipe or socket in which some wait. Nothing
+// of them is read: they may be for whoever comes after hvdrun.
+bool has_unread_input(int fd);
+
+}  // namespace hvdrun
