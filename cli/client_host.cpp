@@ -10,6 +10,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
+#include "common/fault_text.h"
+
 namespace hvdrun {
 namespace {
 
@@ -29,7 +31,7 @@ ClientHost::ClientHost(asio::io_context& io, ClientCommand command, Request requ
 void ClientHost::start() {
   if (const std::error_code ec = spawn_client()) {
     End end;
-    end.why = program() + ": " + ec.message();
+    end.why = program() + ": " + fault_text(ec);
     asio::post(io_, [this, end = std::move(end)] { callbacks_.ended(end); });
   }
 }

@@ -25,6 +25,7 @@
 #include "cli/viewer.h"
 #include "common/descriptor_limit.h"
 #include "common/exit_code.h"
+#include "common/fault_text.h"
 #include "common/process_tree.h"
 #include "common/unix_stream.h"
 
@@ -234,7 +235,7 @@ void Driver::watch_hosts() {
     } else if (opened.fault) {
       host->gone = true;
       viewer_.forget(host->index);
-      tell_coordinator(HostFailed{host->index, "no agent: " + opened.fault.message()});
+      tell_coordinator(HostFailed{host->index, "no agent: " + fault_text(opened.fault)});
     } else {
       watch_guard(*host, host->open.guard);
     }

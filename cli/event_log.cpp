@@ -11,6 +11,7 @@
 #include "cli/job_report.h"
 #include "cli/json_text.h"
 #include "cli/options.h"
+#include "common/fault_text.h"
 #include "common/limits.h"
 #include "common/rank_ranges.h"
 
@@ -96,7 +97,7 @@ EventLog::EventLog(const std::string& path, std::string job_id)
       job_id_(std::move(job_id)) {
   if (!file_)
     throw UsageError("--events: " + path + ": " +
-                     std::error_code(errno, std::system_category()).message());
+                     fault_text(std::error_code(errno, std::system_category())));
 }
 
 void EventLog::start(boost::asio::io_context& io, std::function<void()> on_progress) {

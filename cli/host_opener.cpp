@@ -11,6 +11,7 @@
 #include "cli/ssh_host.h"
 #include "cli/ssh_surroundings.h"
 #include "cli/ssh_words.h"
+#include "common/fault_text.h"
 
 namespace hvdrun {
 namespace {
@@ -96,7 +97,7 @@ void HostOpener::ask(Host& host) {
     if (!ec) return;
     // Out of processes, say: which the client would meet as well.
     if (ec != std::errc::no_such_file_or_directory)
-      return open_by_client(host, "ssh -G: " + ec.message());
+      return open_by_client(host, "ssh -G: " + fault_text(ec));
     no_client_ = true;
     log_line(LogLevel::debug, "there is no ssh program, so ~/.ssh/config is not read");
   }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "common/fault_text.h"
 #include "common/process_tree.h"
 #include "common/stand_in.h"
 #include "worker/agent/guard.h"
@@ -36,15 +37,24 @@ std::error_code write_all(int fd, std::string_view bytes) {
 // Descriptor numbers in the guard, whatever they are here.
 using Handover = std::vector<std::pair<int, int>>;
 
+[[noreturn]] void leave(int error) {
+  std::fprintf(stderr, "hvdrun: the guard of this machine: %s\n",
+               fault_text(std::error_code(error, std::system_category())).c_str());
+  ::_exit(1);
+}
+
 [[noreturn]] void run_as_guard(const Handover& fds) {
   ::setsid();
   // Two steps: a target may be the number of another source.
   constexpr int kAbove = kOutputFd + 1;
   std::vector<std::pair<int, int>> moved;
-  for (const auto& [from, to] : fds) moved.emplace_back(::fcntl(from, F_DUPFD, kAbove), to);
+  for (const auto& [from, to] : fds) {
+    moved.emplace_back(::fcntl(from, F_DUPFD, kAbove), to);
+    if (moved.back().first < 0) leave(errno);
+  }
   std::vector<unsigned> keep{1};
   for (const auto& [from, to] : moved) {
-    if (::dup2(from, to) < 0) ::_exit(1);
+    if (::dup2(from, to) < 0) leave(errno);
     keep.push_back(static_cast<unsigned>(to));
   }
   close_all_but(keep);
@@ -79,10 +89,7 @@ std::error_code start_guard(const std::string& program, const Handover& fds, Pro
   ::signal(SIGCHLD, SIG_DFL);
   become_subreaper();
   Process guard;
-  if (const std::error_code ec = start_guard(program, fds, guard)) {
-    std::fprintf(stderr, "hvdrun: the guard of this machine: %s\n", ec.message().c_str());
-    ::_exit(1);
-  }
+  if (const std::error_code ec = start_guard(program, fds, guard)) leave(ec.value());
   // The guard's connections among them: held here too, their ends would never be seen.
   close_all_but({});
   const int status = wait_for_child(guard.pid);

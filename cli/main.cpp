@@ -23,6 +23,7 @@
 #include "cli/status_command.h"
 #include "cli/this_machine.h"
 #include "common/exit_code.h"
+#include "common/fault_text.h"
 #include "common/kernel_check.h"
 #include "common/limits.h"
 
@@ -119,13 +120,11 @@ int main(int argc, char** argv) {
   } catch (const OutputError& e) {
     std::fprintf(stderr, "hvdrun: %s\n", e.what());
     return exit_code::kOutput;
-  } catch (const std::system_error& e) {
-    std::fprintf(stderr, "hvdrun: %s\n", e.what());
-    const int error = e.code().category() == std::system_category() ? e.code().value() : 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "hvdrun: %s\n", fault_text(e).c_str());
+    const std::error_code ec = code_of(e);
+    const int error = ec.category() == std::system_category() ? ec.value() : 0;
     const bool later = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
     return later ? exit_code::kTryAgain : exit_code::kInternal;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "hvdrun: %s\n", e.what());
-    return exit_code::kInternal;
   }
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/options.h"
+#include "common/fault_text.h"
 
 namespace hvdrun {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::size_t kOpenFiles = 128;
 std::error_code last_error() { return {errno, std::system_category()}; }
 
 UsageError cannot(const std::string& what, const std::error_code& ec) {
-  return UsageError("--output-filename: " + what + ": " + ec.message());
+  return UsageError("--output-filename: " + what + ": " + fault_text(ec));
 }
 
 // rank.0, rank.017: what a run makes.

@@ -1,6 +1,5 @@
 #include "common/frame_channel.h"
 
-#include <fcntl.h>
 #include <utility>
 
 #include <boost/asio/error.hpp>
@@ -57,10 +56,10 @@ void FrameChannel::send_shared(std::string begin, std::shared_ptr<const std::str
   if (!write_active_) write();
 }
 
-void FrameChannel::send_with_fd(std::string frame, int fd) {
+void FrameChannel::send_with_fd(std::string frame, UniqueFd fd) {
   if (!may_queue(frame.size())) return;
   queued_ += frame.size();
-  pending_.push_back({std::move(frame), UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 3)), nullptr});
+  pending_.push_back({std::move(frame), std::move(fd), nullptr});
   if (!write_active_) write();
 }
 

@@ -39,8 +39,8 @@ class FrameChannel : public std::enable_shared_from_this<FrameChannel> {
   // The beginning of a frame, then the rest of it, which other channels send as well and which is
   // not copied.
   void send_shared(std::string begin, std::shared_ptr<const std::string> rest);
-  // One frame with a copy of a descriptor attached (Unix sockets only).
-  void send_with_fd(std::string frame, int fd);
+  // One frame with a descriptor attached (Unix sockets only).
+  void send_with_fd(std::string frame, UniqueFd fd);
   // As ByteStream's.
   void keep_trying_for(std::chrono::milliseconds time) { stream_->keep_trying_for(time); }
   std::size_t queued() const { return queued_; }

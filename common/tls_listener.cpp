@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <cstddef>
-#include <sys/resource.h>
 #include <utility>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/error.h"
+#include "common/fault_text.h"
 #include "common/limits.h"
 #include "common/strangers.h"
 
@@ -33,15 +33,10 @@ tcp family_of(int fd) {
 
 // Which limit it is that accept has met.
 std::string why_not(const boost::system::error_code& ec) {
-  if (ec == boost::system::errc::too_many_files_open) {
-    rlimit limit{};
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    return "all " + std::to_string(limit.rlim_cur) +
-           " descriptors of this process are in use, and each host takes one (ulimit -Hn)";
-  }
-  if (ec == boost::system::errc::too_many_files_open_in_system)
-    return "all descriptors of this machine are in use (sysctl fs.file-max)";
-  return ec.message();
+  if (ec == boost::system::errc::too_many_files_open)
+    return "all descriptors of this process are in use, and each host takes one" +
+           descriptor_cure(ec);
+  return fault_text(ec);
 }
 
 // One that has offered nothing yet, as a host of the job does at all addresses but the one where it

@@ -23,8 +23,10 @@ class UnixListener {
   using OnPeer = std::function<void(std::unique_ptr<ByteStream>, pid_t peer)>;
 
   // Throws boost::system::system_error when the name is taken. A failing accept (out of
-  // descriptors) is tried again after a pause. `on_peer` is not called after destruction.
-  UnixListener(boost::asio::io_context& io, const std::string& name, OnPeer on_peer);
+  // descriptors) is tried again after a pause; `on_trouble` gets one line of it until it works
+  // again. Neither is called after destruction.
+  UnixListener(boost::asio::io_context& io, const std::string& name, OnPeer on_peer,
+               std::function<void(const std::string&)> on_trouble = {});
   ~UnixListener();
   UnixListener(const UnixListener&) = delete;
   UnixListener& operator=(const UnixListener&) = delete;

@@ -16,6 +16,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/fault_text.h"
 #include "common/open_port.h"
 #include "coordinator/http_parser.h"
 
@@ -212,7 +213,7 @@ void HorovodServer::State::accept_later(int error) {
   });
   if (std::exchange(in_trouble, true)) return;
   on_trouble("cannot accept a connection for Horovod's rendezvous: " +
-             std::system_category().message(error) + ", retrying");
+             fault_text(std::error_code(error, std::system_category())) + "; trying again");
 }
 
 void HorovodServer::State::tell_gathering() {

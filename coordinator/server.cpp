@@ -68,11 +68,13 @@ Server::Server(asio::io_context& io, ServerOptions options)
         [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
   }
   try {
-    status_server_.emplace(io_, job_.spec().job_id,
-                           [this](std::uint64_t asker, const StatusQuery& query) {
-                             on_query(asker, query);
-                             after_event();
-                           });
+    status_server_.emplace(
+        io_, job_.spec().job_id,
+        [this](std::uint64_t asker, const StatusQuery& query) {
+          on_query(asker, query);
+          after_event();
+        },
+        [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
   } catch (const boost::system::system_error& e) {
     log(LogLevel::warn, std::string("hvdrun status will not find this job: ") + e.what());
   }

@@ -10,11 +10,14 @@
 namespace hvdrun {
 
 StatusServer::StatusServer(boost::asio::io_context& io, std::string job_id,
-                           std::function<void(std::uint64_t, const StatusQuery&)> on_query)
+                           std::function<void(std::uint64_t, const StatusQuery&)> on_query,
+                           std::function<void(const std::string&)> on_trouble)
     : job_id_(std::move(job_id)),
       on_query_(std::move(on_query)),
-      listener_(io, status_socket_prefix(::geteuid()) + job_id_,
-                [this](std::unique_ptr<ByteStream> stream, pid_t) { greet(std::move(stream)); }) {}
+      listener_(
+          io, status_socket_prefix(::geteuid()) + job_id_,
+          [this](std::unique_ptr<ByteStream> stream, pid_t) { greet(std::move(stream)); },
+          std::move(on_trouble)) {}
 
 void StatusServer::greet(std::unique_ptr<ByteStream> stream) {
   if (askers_.size() >= limits::kMaxStatusAskers) return;

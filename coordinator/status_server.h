@@ -18,9 +18,10 @@ namespace hvdrun {
 
 class StatusServer {
  public:
-  // `on_query` gets the number of the asker, for answer().
+  // `on_query` gets the number of the asker, for answer(); `on_trouble` a line for the user.
   StatusServer(boost::asio::io_context& io, std::string job_id,
-               std::function<void(std::uint64_t asker, const StatusQuery&)> on_query);
+               std::function<void(std::uint64_t asker, const StatusQuery&)> on_query,
+               std::function<void(const std::string&)> on_trouble = {});
   // An asker who has gone meanwhile is no error.
   void answer(std::uint64_t asker, const JobStatus& status);
 

@@ -264,6 +264,9 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   options.stall_warning = message.stall_warning_ms;
   options.stall_shutdown = message.stall_shutdown_ms;
   options.surveyed = [this](StallDesk::Answer answer) { send_pictures(std::move(answer)); };
+  options.trouble = [this](const std::string& text) {
+    up(Log{LogLevel::warn, bootstrap_.host_name + ": " + text});
+  };
   options.send_up = [this](std::string frame) {
     if (control_) control_->send_bytes(std::move(frame));
   };

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/fault_text.h"
 #include "common/frame.h"
 #include "common/kernel_check.h"
 #include "common/limits.h"
@@ -61,6 +62,12 @@ std::optional<Bootstrap> read_bootstrap(int lease) {
   }
 }
 
+int say_fault(const std::string& who) {
+  const std::error_code ec(errno, std::system_category());
+  std::fprintf(stderr, "%s: %s\n", who.c_str(), fault_text(ec).c_str());
+  return 1;
+}
+
 [[noreturn]] void run_agent(Bootstrap bootstrap, UniqueFd guard_pipe, IsolationNet& net) {
   become_subreaper();
   // Whoever kills the guard with its whole process group, as Slurm's proctrack/pgid does, leaves
@@ -74,7 +81,7 @@ std::optional<Bootstrap> read_bootstrap(int lease) {
     Agent agent(io, std::move(bootstrap), std::move(guard_pipe));
     code = agent.run();
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "hvd-agent: %s\n", e.what());
+    std::fprintf(stderr, "hvd-agent: %s\n", fault_text(e).c_str());
     kill_descendants_and_wait();
   }
   ::_exit(code);
@@ -154,7 +161,7 @@ int run_guard() {
   }
   const UniqueFd lease(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!lease || !null || ::dup2(null.get(), STDIN_FILENO) < 0) return 1;
+  if (!lease || !null || ::dup2(null.get(), STDIN_FILENO) < 0) return say_fault("hvd-agent");
   auto bootstrap = read_bootstrap(lease.get());
   if (!bootstrap) {
     std::fprintf(stderr, "hvd-agent: no job came on stdin; hvdrun starts this program itself\n");
@@ -169,7 +176,7 @@ int run_guard() {
     return 1;
   }
   int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0) return 1;
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return say_fault("hvd-agent on " + bootstrap->host_name);
   UniqueFd agent_end(pipe[0]);
   UniqueFd guard_end(pipe[1]);
   const int control = static_cast<int>(bootstrap->control.fd);

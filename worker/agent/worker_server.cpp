@@ -1,10 +1,14 @@
 #include "worker/agent/worker_server.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <fcntl.h>
 #include <optional>
+#include <system_error>
 #include <utility>
 
+#include "common/fault_text.h"
 #include "common/hello.h"
 #include "common/limits.h"
 
@@ -26,11 +30,16 @@ WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
       options_(std::move(options)),
       late_timer_(io),
       stall_timer_(io),
-      listener_(io, options_.name, [this](std::unique_ptr<ByteStream> stream, pid_t peer) {
-        // All ranks of this host may come at once.
-        if (greeting_.size() < lines_.size() + limits::kMaxPendingHandshakes)
-          greet(std::make_shared<FrameChannel>(std::move(stream)), peer);
-      }) {
+      listener_(
+          io, options_.name,
+          [this](std::unique_ptr<ByteStream> stream, pid_t peer) {
+            // All ranks of this host may come at once.
+            if (greeting_.size() < lines_.size() + limits::kMaxPendingHandshakes)
+              greet(std::make_shared<FrameChannel>(std::move(stream)), peer);
+          },
+          [this](const std::string& text) {
+            if (options_.trouble) options_.trouble(text);
+          }) {
   for (const LocalRank& local : options_.ranks) lines_[local.rank] = {};
 }
 
@@ -252,14 +261,20 @@ Errc WorkerServer::on_segment_get(std::uint32_t rank, const Frame& frame) {
   SegmentGet message;
   if (decode(frame.payload, message)) return Errc::malformed;
   int fd = -1;
-  const std::error_code ec = segments_.open(message.name, message.size, fd);
+  std::error_code ec = segments_.open(message.name, message.size, fd);
+  UniqueFd copy(ec ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!ec && !copy) ec = {errno, std::system_category()};
   Segment answer{message.request, Errc::ok, message.size};
   if (!ec) {
-    lines_[rank].channel->send_with_fd(encode_frame(answer, options_.epoch), fd);
+    lines_[rank].channel->send_with_fd(encode_frame(answer, options_.epoch), std::move(copy));
     return Errc::ok;
   }
-  answer.code =
-      ec.category() == hvdrun_category() ? static_cast<Errc>(ec.value()) : Errc::limit_exceeded;
+  const bool is_ours = ec.category() == hvdrun_category();
+  answer.code = is_ours ? static_cast<Errc>(ec.value()) : Errc::limit_exceeded;
+  // The rank learns that it is over a limit; which one, only here, and of the first rank only.
+  if (!is_ours && options_.trouble && !std::exchange(said_no_memory_, true))
+    options_.trouble("shared memory of " + std::to_string(message.size) + " bytes for rank " +
+                     std::to_string(rank) + ": " + fault_text(ec));
   down(rank, answer);
   return Errc::ok;
 }

@@ -46,6 +46,8 @@ struct WorkerServerOptions {
   PortRange ports;  // of data connections
   std::vector<LocalRank> ranks;
   StartedRank rank_started;  // none: whoever comes first is believed
+  // A line for the user.
+  std::function<void(const std::string&)> trouble;
   // Frames for the coordinator, of the current epoch.
   std::function<void(std::string)> send_up;
   // What a rank's timeline says; none: it is dropped.
@@ -140,6 +142,7 @@ class WorkerServer {
   bool is_waiting_ = false;  // for a rank that is late in the fence
   StallDesk stall_desk_;
   boost::asio::steady_timer stall_timer_;
+  bool said_no_memory_ = false;
   UnixListener listener_;
 };
 

@@ -114,9 +114,8 @@ TEST_CASE("a descriptor travels with its frame", "[channel]") {
   const UniqueFd read_end(pipe_fds[0]);
   UniqueFd write_end(pipe_fds[1]);
   pair.left->send(Heartbeat{});
-  pair.left->send_with_fd(encode_frame(Segment{1, Errc::ok, 10}), write_end.get());
+  pair.left->send_with_fd(encode_frame(Segment{1, Errc::ok, 10}), std::move(write_end));
   pair.left->send(Heartbeat{});
-  write_end.reset();
   pair.io.run_for(50ms);
 
   int received = -1;

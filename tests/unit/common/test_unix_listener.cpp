@@ -1,8 +1,10 @@
 #include <memory>
 #include <string>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -47,6 +49,33 @@ TEST_CASE("another user is not let in", "[unix listener]") {
   CHECK(wait_for(same) == 0);  // the stream is dropped by the callback
   CHECK(peers == 1);
   CHECK(peer == same);
+}
+
+TEST_CASE("out of descriptors it says so once, and goes on", "[unix listener]") {
+  const std::string name = "@hvdrun-test-shortage-" + std::to_string(::getpid());
+  boost::asio::io_context io;
+  int peers = 0;
+  std::vector<std::string> troubles;
+  const UnixListener listener(
+      io, name, [&](const std::unique_ptr<ByteStream>&, pid_t) { ++peers; },
+      [&](const std::string& text) { troubles.push_back(text); });
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  boost::asio::local::stream_protocol::socket peer(io);
+  peer.connect(unix_endpoint(name));
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(peer.native_handle()) + 1;  // the lowest free one
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  for (int i = 0; i < 100 && troubles.empty(); ++i) io.run_for(std::chrono::milliseconds(20));
+  io.run_for(std::chrono::milliseconds(250));  // it tries again, and fails again
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE(troubles.size() == 1);
+  CHECK_THAT(troubles[0], Catch::StartsWith("cannot accept a connection of this machine: Too many "
+                                            "open files; the limit is ") &&
+                              Catch::EndsWith("; trying again"));
+  CHECK(peers == 0);
+  for (int i = 0; i < 100 && peers == 0; ++i) io.run_for(std::chrono::milliseconds(20));
+  CHECK(peers == 1);
 }
 
 }  // namespace

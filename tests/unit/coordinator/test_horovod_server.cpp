@@ -295,7 +295,8 @@ TEST_CASE_METHOD(HorovodServerFixture, "out of descriptors it waits, says so onc
   io.run_for(250ms);  // it tries again, and fails again
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &old) == 0);
   CHECK(told);
-  CHECK(trouble.find("Too many open files, retrying") == trouble.rfind("Too many open files"));
+  CHECK(trouble.find("Too many open files; the limit is ") == trouble.rfind("Too many open files"));
+  CHECK(trouble.ends_with("; trying again"));
   CHECK(take_all(first) == closing("404 Not Found"));
   CHECK(take_all(second) == closing("404 Not Found"));
 }
