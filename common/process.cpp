@@ -12,8 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/script_check.h"
+
 namespace hvdrun {
 namespace {
+
+constexpr const char* kShell = "/bin/sh";
 
 std::error_code system_error(int code) { return {code, std::system_category()}; }
 
@@ -53,6 +57,19 @@ class BorrowedLimit {
   rlimit before_{};
   bool changed_ = false;
 };
+
+std::string in_folder(const std::string& path, const std::string& folder) {
+  return path.front() == '/' || folder.empty() ? path : folder + "/" + path;
+}
+
+// The file in place of the program's name, which no option of the shell's may look like.
+std::vector<std::string> shell_words(const SpawnOptions& options) {
+  std::vector<std::string> words{kShell, options.path};
+  if (options.path.front() == '-') words.back().insert(0, "./");
+  if (!options.argv.empty())
+    words.insert(words.end(), options.argv.begin() + 1, options.argv.end());
+  return words;
+}
 
 // posix_spawn's two attribute objects, destroyed on every path.
 struct Attributes {
@@ -98,14 +115,16 @@ std::error_code spawn(const SpawnOptions& options, Process& process) {
   posix_spawn_file_actions_addclosefrom_np(&a.actions, above);
   if (!options.cwd.empty()) posix_spawn_file_actions_addchdir_np(&a.actions, options.cwd.c_str());
 
-  const auto argv = pointers(options.argv);
   const auto env = pointers(options.env);
   pid_t pid = -1;
-  int rc = 0;
-  {
+  const auto start = [&](const std::string& path, const std::vector<std::string>& words) {
+    const auto argv = pointers(words);
     const BorrowedLimit limit(options.descriptor_limit);
-    rc = ::posix_spawn(&pid, options.path.c_str(), &a.actions, &a.attr, argv.data(), env.data());
-  }
+    return ::posix_spawn(&pid, path.c_str(), &a.actions, &a.attr, argv.data(), env.data());
+  };
+  int rc = start(options.path, options.argv);
+  if (rc == ENOEXEC && is_shell_text(in_folder(options.path, options.cwd)))
+    rc = start(kShell, shell_words(options));
   if (rc != 0) return system_error(rc);
   return adopt_child(pid, process);
 }
@@ -157,8 +176,7 @@ std::error_code find_program(const std::string& program, const std::string& path
                              const std::string& cwd, std::string& file) {
   if (program.empty()) return system_error(ENOENT);
   const auto check = [&](const std::string& candidate) {
-    const std::string full =
-        candidate.front() == '/' || cwd.empty() ? candidate : cwd + "/" + candidate;
+    const std::string full = in_folder(candidate, cwd);
     struct stat info {};
     if (::stat(full.c_str(), &info) != 0) return errno;
     if (!S_ISREG(info.st_mode)) return EACCES;

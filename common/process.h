@@ -29,8 +29,9 @@ struct SpawnOptions {
 };
 
 // Starts the program with default signal handling, an empty signal mask and no descriptors but
-// those of `fds` (and 0 to 2, inherited when they are not among them). On a fault: the error of
-// exec, chdir or fork, and no process.
+// those of `fds` (and 0 to 2, inherited when they are not among them). A script without #! is run
+// by /bin/sh, as by execvp and shells. On a fault: the error of exec, chdir or fork, and no
+// process.
 std::error_code spawn(const SpawnOptions& options, Process& process);
 
 // Takes a child that fork() has just made; a fault (no pidfds) kills it.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "common/environment.h"
@@ -24,10 +25,15 @@ struct ProgramUse {
   bool allow_mpi = false;    // programs that wait for MPI are let through
 };
 
-// The first problem of the working folder, the programs (argv[0]), their loaders and shared
-// libraries; or that one waits for MPI: it would run as copies of rank 0 and exit with 0. Reads
-// files, so it takes as long as the file system does.
+// The first problem of the working folder, the programs (argv[0]), their loaders, interpreters and
+// shared libraries; or that one waits for MPI: it would run as copies of rank 0 and exit with 0.
+// Reads files, so it takes as long as the file system does.
 std::optional<ProgramProblem> check_programs(const std::vector<std::string>& programs,
                                              const ProgramUse& use);
+
+// What is to be said when the start of a program has failed with `ec` all the same. `file`: what
+// was executed. One line.
+std::string start_fault(const std::string& program, const std::string& file,
+                        const std::error_code& ec, const ProgramUse& use);
 
 }  // namespace hvdrun

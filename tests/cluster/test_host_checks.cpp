@@ -29,7 +29,8 @@ TEST_CASE("a program or library that a host lacks is told before anything starts
   if (!why_no_hosts().empty()) return;
   const Cluster cluster(4);
   const TempFolder folder;
-  const std::string script = folder.file("train", "#!/bin/sh\necho started on $(hostname)\n");
+  // Without #!: /bin/sh runs it there as here.
+  const std::string script = folder.file("train", "echo started on $(hostname)\n");
   REQUIRE(::chmod(script.c_str(), 0755) == 0);
   const std::string hosts = "node1:1,node2:1,node3:1,node4:1";
   const std::vector<std::string> job{"-np", "4", "-H", hosts, script};

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
 #include "tests/integration/run_program.h"
@@ -36,6 +38,30 @@ TEST_CASE("the program is found in PATH, in the folder, and by its path", "[laun
   CHECK(hvdrun({"-np", "1", folder.path() + "/tool", "b"}).out == "[0]<stdout>:here b\n");
   CHECK(hvdrun({"-np", "1", "-x", "PATH=/bin:" + folder.path(), "tool", "c"}).out ==
         "[0]<stdout>:here c\n");
+}
+
+TEST_CASE("a script without #! is run by /bin/sh, as shells do", "[launch]") {
+  TempFolder folder;
+  const std::string script = folder.file("train", "echo $1 $HVD_RANK\n");
+  REQUIRE(chmod(script.c_str(), 0755) == 0);
+  const RunResult result =
+      hvdrun({"-np", "1", "--tag-output", "off", "./train", "two  blanks"}, {.cwd = folder.path()});
+  CHECK(result.err.empty());
+  CHECK(result.exit_code == 0);
+  CHECK(result.out == "two blanks 0\n");
+}
+
+TEST_CASE("a script that cannot be started is told what to mend", "[launch]") {
+  TempFolder folder;
+  const std::string script = folder.file("train", "#!/bin/bash\r\necho hi\r\n");
+  REQUIRE(chmod(script.c_str(), 0755) == 0);
+  const RunResult result = hvdrun({"-np", "2", script});
+  CHECK(result.exit_code == 126);
+  CHECK(result.err ==
+        "hvdrun: '" + script +
+            "': its first line ends with a carriage return, as lines of Windows do, which is "
+            "taken for part of the interpreter's name; write sed -i 's/\\r$//' " +
+            script + "\n");
 }
 
 TEST_CASE("arguments and variables arrive byte for byte", "[launch]") {

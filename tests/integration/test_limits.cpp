@@ -1,5 +1,6 @@
 // A world with less than usual: few descriptors, few processes, no folders; and one with more.
 #include <algorithm>
+#include <signal.h>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -41,6 +42,26 @@ TEST_CASE("too few descriptors are said, and nothing is left", "[limits]") {
                     "ulimit -n " + limit + "; exec " + build_path("hvdrun") + " -np 16 sleep 100"},
            .env = {marker}});
   check_refusal(result, marker.first + "=" + marker.second);
+  CHECK(result.exit_code == 75);
+  CHECK_THAT(result.err, Catch::Contains("Too many open files; the limit is " + limit +
+                                         " (ulimit -Hn): raise it with nofile in "));
+}
+
+// Three for each rank are there, but not a fourth for its connection to the agent, or one for the
+// memory that they share.
+TEST_CASE("too few descriptors for what ranks connect are said", "[limits]") {
+  if (needs_more()) return;
+  const auto marker = fresh_marker();
+  Background job({.args = {"sh", "-c",
+                           "ulimit -n 98; exec " + build_path("hvdrun") + " -np 24 " +
+                               worker_probe() + " world"},
+                  .env = {marker}});
+  job.wait_for_output("Too many open files; the limit is 98 (ulimit -Hn): raise it with nofile in ",
+                      20s);
+  CHECK(job.output().find("hvdrun: localhost: ") != std::string::npos);
+  ::kill(job.pid(), SIGTERM);
+  CHECK(job.wait(20s) > 0);
+  CHECK(wait_until_gone(marker.first + "=" + marker.second, 1s).empty());
 }
 
 TEST_CASE("too few processes are said, and nothing is left", "[limits]") {

@@ -14,6 +14,7 @@
 
 #include "common/descriptor_limit.h"
 #include "common/environment.h"
+#include "common/fault_text.h"
 #include "common/hmac_sha256.h"
 #include "common/host_addresses.h"
 #include "common/limits.h"
@@ -25,6 +26,7 @@
 #include "common/usable_cores.h"
 #include "worker/agent/master_port.h"
 #include "worker/agent/peer_loss.h"
+#include "worker/agent/worker_pipes.h"
 
 namespace hvdrun {
 namespace {
@@ -333,41 +335,30 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   const std::string program = options.argv.empty() ? "" : options.argv.front();
   std::error_code ec = find_program(
       program, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", options.cwd, options.path);
-  std::string what = "'" + program + "'";
   const bool has_input = gets_input(slot.rank);
-  int in[2] = {-1, -1};
-  int out[2] = {-1, -1};
-  int err[2] = {-1, -1};
-  if (!ec && (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0 ||
-              (has_input && ::pipe2(in, O_CLOEXEC) != 0))) {
-    ec = {errno, std::system_category()};
-    what = "a pipe for its output or input";
-  }
-  if (!has_input) in[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const UniqueFd in_read(in[0]);
-  UniqueFd in_write(in[1]);
-  UniqueFd out_read(out[0]);
-  const UniqueFd out_write(out[1]);
-  UniqueFd err_read(err[0]);
-  const UniqueFd err_write(err[1]);
+  WorkerPipes pipes;
   Worker worker{slot.rank, {}};
-  if (!ec) {
-    options.fds = {{in_read.get(), 0}, {out_write.get(), 1}, {err_write.get(), 2}};
-    ec = spawn(options, worker.process);
-    if (ec && ec.value() == ENOENT && ::access(options.cwd.c_str(), X_OK) != 0)
-      what = "the working folder '" + options.cwd + "'";
+  std::string why;
+  if (const std::error_code no_pipe = ec ? std::error_code() : pipes.open(has_input)) {
+    ec = no_pipe;
+    why = "a pipe for its output or input: " + fault_text(ec);
+  } else {
+    options.fds = {
+        {pipes.in_read.get(), 0}, {pipes.out_write.get(), 1}, {pipes.err_write.get(), 2}};
+    if (!ec) ec = spawn(options, worker.process);
+    if (ec) why = start_fault(program, options.path, ec, {options.env, options.cwd});
   }
   if (ec) {
     up(RankExited{slot.rank, 0, ExitKind::not_started, static_cast<std::uint32_t>(ec.value()),
-                  ladder_.started(), false, what + ": " + ec.message()});
+                  ladder_.started(), false, why.substr(0, limits::kMaxTrouble)});
     workers_server_->rank_exited(slot.rank, "it could not start");
     if (has_input && output_) output_->send(InputClosed{slot.rank});
     return;
   }
-  pump_.add(slot.rank, OutputStream::out, std::move(out_read));
-  pump_.add(slot.rank, OutputStream::err, std::move(err_read));
+  pump_.add(slot.rank, OutputStream::out, std::move(pipes.out_read));
+  pump_.add(slot.rank, OutputStream::err, std::move(pipes.err_read));
   if (has_input)
-    input_.add(slot.rank, std::move(in_write),
+    input_.add(slot.rank, std::move(pipes.in_write),
                std::min(limits::kInputCredit, limits::kMaxInputOfHost / message.slots.size()));
   up(RankStarted{slot.rank, static_cast<std::uint32_t>(worker.process.pid)});
   debug("rank " + std::to_string(slot.rank) + " is process " + std::to_string(worker.process.pid));

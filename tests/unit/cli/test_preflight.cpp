@@ -1,3 +1,4 @@
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -131,7 +132,11 @@ TEST_CASE("a program that is not there or cannot be run is refused", "[preflight
 
 TEST_CASE("what is fine, or in doubt, is let through", "[preflight]") {
   const Folder folder;
-  folder.write("script", "#!/no/such/shell\n");
+  folder.write("script", "no #! at all\n");
+  folder.write("env", "#!/usr/bin/env -S sh -e\n");
+  folder.write("env-option", "#! /usr/bin/env -i no-such-program\n");
+  folder.write("relative", "#!bin/link-me\n");
+  folder.write("no-name", "#!\n");
   folder.write("empty", "");
   folder.write("odd", elf_bytes({"libno-such.so"}).substr(0, 100));
   folder.write("other-libc", elf_bytes({"libno-such.so"}, DT_NULL, "", "/bin/sh"));
@@ -140,7 +145,8 @@ TEST_CASE("what is fine, or in doubt, is let through", "[preflight]") {
   folder.write("lib64/libmine.so", elf_bytes({}));
   fs::create_symlink(folder.path() + "/bin/link-me", folder.path() + "/link");
   for (const char* program :
-       {"./script", "./empty", "./odd", "./other-libc", "./lib", "./link", "true", "sh"}) {
+       {"./script", "./env", "./env-option", "./relative", "./no-name", "./empty", "./odd",
+        "./other-libc", "./lib", "./link", "true", "sh"}) {
     CAPTURE(program);
     const auto problem = preflight(job(program, folder.path()));
     INFO((problem ? problem->text : ""));
@@ -149,6 +155,77 @@ TEST_CASE("what is fine, or in doubt, is let through", "[preflight]") {
   // Somebody may preload it.
   folder.write("preload", elf_bytes({"libno-such.so"}));
   CHECK_FALSE(preflight(job("./preload", folder.path(), {"LD_PRELOAD=/x.so"})));
+}
+
+TEST_CASE("a script whose first line is wrong is told what to mend", "[preflight]") {
+  const Folder folder;
+  const Environment env{"PATH=" + folder.path() + ":/usr/bin:/bin"};
+  const auto problem = [&](const std::string& first_line) {
+    folder.write("script", first_line + "\necho hi\n");
+    return problem_of(job("./script", folder.path(), env), 126);
+  };
+  CHECK(problem("#! /no/such/python3 -u") ==
+        "'./script': its interpreter '/no/such/python3' (first line) is not found; install it, or "
+        "name another one there");
+  for (const char* line : {"#!/bin/sh\r", "#!/usr/bin/env sh\r", "#!/usr/bin/env -S sh\r"}) {
+    CAPTURE(line);
+    CHECK(problem(line) ==
+          "'./script': its first line ends with a carriage return, as lines of Windows do, which "
+          "is taken for part of the interpreter's name; write sed -i 's/\\r$//' ./script");
+  }
+  CHECK(problem("#!/usr/bin/env no-such-python") ==
+        "'./script': its interpreter 'no-such-python' (first line, by env) is not in PATH; install "
+        "it, or name another one there");
+  CHECK_THAT(problem("#!/usr/bin/env sh -e"), Catch::EndsWith("write #!/usr/bin/env -S sh -e"));
+  CHECK_THAT(problem("#!/tmp"), Catch::Contains("'/tmp' (first line) is a folder"));
+  // Found by env all the same.
+  folder.write("no-such-python", "#!/bin/sh\n");
+  folder.write("script", "#!/usr/bin/env no-such-python\n");
+  CHECK_FALSE(preflight(job("./script", folder.path(), env)));
+}
+
+TEST_CASE("a link that leads nowhere is told from a name that is wrong", "[preflight]") {
+  const Folder folder;
+  const auto link = [&](const std::string& target, const std::string& name) {
+    fs::create_symlink(target, folder.path() + "/" + name);
+  };
+  link("venv/bin/python3", "train");
+  link("round", "round");
+  CHECK(problem_of(job("./train", folder.path()), 127) ==
+        "'./train' is a link to 'venv/bin/python3', which is not there; name the program itself, "
+        "or mend the link (ln -sfn PROGRAM ./train)");
+  CHECK_THAT(problem_of(job("./round", folder.path()), 127),
+             Catch::Contains("is a link to 'round', which leads back to it"));
+  CHECK_THAT(problem_of(job("train", "/", {"PATH=/bin:" + folder.path()}), 127),
+             Catch::StartsWith("'" + folder.path() + "/train' is a link to 'venv/bin/python3'"));
+  // One that follows in PATH is found all the same.
+  folder.write("bin/train", "#!/bin/sh\n");
+  CHECK_FALSE(
+      preflight(job("train", "/", {"PATH=" + folder.path() + ":" + folder.path() + "/bin"})));
+}
+
+TEST_CASE("what the system says when a start fails is explained", "[preflight]") {
+  const Folder folder;
+  const Environment env;
+  const ProgramUse use{env, folder.path()};
+  const auto fault = [&](const std::string& program, int error) {
+    return start_fault(program, program, {error, std::system_category()}, use);
+  };
+  std::string other = elf_bytes({"libc.so.6"});
+  other[offsetof(ElfW(Ehdr), e_machine)] = static_cast<char>(EM_RISCV);
+  other[offsetof(ElfW(Ehdr), e_machine) + 1] = '\0';
+  folder.write("other", other);
+  CHECK_THAT(fault("./other", ENOEXEC),
+             Catch::StartsWith("'./other' is a program for riscv, and this machine is ") &&
+                 Catch::EndsWith("; build it for that"));
+  folder.write("noise", std::string("\1\0\2", 3));
+  CHECK_THAT(fault("./noise", ENOEXEC), Catch::EndsWith("it is no program and no script"));
+  folder.write("script", "#!/no/such/sh\n");
+  CHECK_THAT(fault("./script", ENOENT), Catch::Contains("its interpreter '/no/such/sh'"));
+  CHECK_THAT(fault("./script", EMFILE), Catch::Contains("Too many open files; the limit is "));
+  CHECK(fault("./script", EIO) == "'./script': Input/output error");
+  fs::remove_all(folder.path());
+  CHECK_THAT(fault("./script", ENOENT), Catch::Contains("the working folder '"));
 }
 
 TEST_CASE("a library that is missing is named", "[preflight]") {

@@ -51,6 +51,41 @@ TEST_CASE("exit codes and signals are told apart", "[process]") {
   CHECK(wait_for(process).value == SIGTERM);
 }
 
+TEST_CASE("a script without #! is run by /bin/sh, what is no text is not", "[process]") {
+  namespace fs = std::filesystem;
+  std::string folder = "/tmp/hvdrun-script-XXXXXX";
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    std::ofstream(folder + "/" + name, std::ios::binary) << bytes;
+    ::chmod((folder + "/" + name).c_str(), 0700);
+  };
+  write("script", "[ \"$1 $2\" = 'a b  c' ] && [ $# = 2 ] && exit 7\n");
+  write("-e", "exit 8\n");
+  write("empty", "");
+  write("binary", std::string("\x7f"
+                              "ELF\0\0\nexit 9\n",
+                              15));
+  SpawnOptions options;
+  options.cwd = folder;
+  options.env = {"PATH=/usr/bin:/bin"};
+  const auto code = [&](const std::string& path) {
+    Process process;
+    options.path = path;
+    REQUIRE_FALSE(spawn(options, process));
+    return wait_for(process).value;
+  };
+  options.argv = {"script", "a", "b  c"};
+  CHECK(code("script") == 7);
+  CHECK(code(folder + "/script") == 7);
+  options.argv = {"-e"};
+  CHECK(code("-e") == 8);
+  CHECK(code("empty") == 0);
+  Process process;
+  options.path = "binary";
+  CHECK(spawn(options, process) == std::errc::executable_format_error);
+  fs::remove_all(folder);
+}
+
 TEST_CASE("what cannot be started is an error here, and no process", "[process]") {
   Process process;
   SpawnOptions options = shell("true");
