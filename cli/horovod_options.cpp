@@ -1,7 +1,10 @@
-// What horovodrun and mpirun take besides: settings of Horovod's engine, which become the variables
-// that horovodrun sets; words that have no effect here; and options that something else replaces.
+// What horovodrun, mpirun, srun and torchrun take besides: settings of Horovod's engine, which
+// become the variables that horovodrun sets; words that ask for what is so anyway, are done or told
+// (mpirun_words.h); and options that something else replaces. Each row has its expectation in
+// tests/unit/cli/test_habits.cpp.
 #include <array>
 
+#include "cli/mpirun_words.h"
 #include "cli/option_table.h"
 #include "cli/option_values.h"
 
@@ -30,6 +33,12 @@ void set_real(O& options, const Use& use) {
 
 void set_text(O& options, const Use& use) { set(options, use, to_text(use)); }
 void set_switch(O& options, const Use& use) { set(options, use, use.on ? "1" : "0"); }
+// As horovodrun, which sends a rank nothing of a tuner that is off; one that the user's environment
+// switches on is off as well.
+void set_autotune(O& options, const Use& use) {
+  if (use.on) return set(options, use, "1");
+  options.unset.emplace_back(use.row->detail);
+}
 void set_inverted(O& options, const Use& use) { set(options, use, use.on ? "0" : "1"); }
 
 // For libhvd too, over whatever the user's environment has.
@@ -66,11 +75,7 @@ void add_interfaces(O& options, const Use& use) {
   options.variables.emplace_back("NCCL_SOCKET_IFNAME", std::move(all));
 }
 
-void ignore(O& options, const Use& use) {
-  std::string text = use.where;
-  for (const std::string& value : use.values) text += " " + value;
-  options.notes.push_back(text + ": " + use.row->detail);
-}
+void do_nothing(O&, const Use&) {}
 
 [[noreturn]] void refuse(O&, const Use& use) {
   throw UsageError("option '" + use.where + "': " + use.row->detail);
@@ -80,7 +85,9 @@ constexpr const char* kElastic =
     "elastic jobs are not in this version; give the number of ranks with -np, and the hosts with "
     "-H or --hostfile";
 constexpr const char* kNotMpi = "hvdrun starts the ranks itself, without MPI; leave it out";
-constexpr const char* kUnbound = "ranks are not bound to cores, and are placed host by host";
+constexpr const char* kOneCommand =
+    "hvdrun is started once and starts the ranks on all hosts; name those with -H (those of a "
+    "Slurm allocation it knows), and leave this out";
 
 // The layout of a row is easier to compare when every one has the same.
 // clang-format off
@@ -105,7 +112,7 @@ constexpr auto kHorovodOptions = std::to_array<OptionRow>({
      set_switch, false, "HOROVOD_TORUS_ALLREDUCE"},
     {"autotune", "--autotune --no-autotune", nullptr, Page::topic, Topic::horovod,
      "tune these parameters while running",
-     set_switch, false, "HOROVOD_AUTOTUNE"},
+     set_autotune, false, "HOROVOD_AUTOTUNE"},
     {"autotune-log-file", "--autotune-log-file", "FILE", Page::topic, Topic::horovod,
      "write what was tuned to FILE",
      set_text, false, "HOROVOD_AUTOTUNE_LOG"},
@@ -167,30 +174,66 @@ constexpr auto kHorovodOptions = std::to_array<OptionRow>({
      Topic::horovod, "no time in them",
      set_switch, false, "HOROVOD_LOG_HIDE_TIME"},
 
-    {"gloo", "--gloo", nullptr, Page::topic, Topic::mpirun, "the only way here",
-     [](O&, const Use&) {}},
+    {"gloo", "--gloo", nullptr, Page::topic, Topic::mpirun, "the only way here", do_nothing},
     {"allow-run-as-root", "--allow-run-as-root", nullptr, Page::topic, Topic::mpirun,
-     "always allowed", [](O&, const Use&) {}},
+     "always allowed", do_nothing},
     {"disable-cache", "--disable-cache", nullptr, Page::topic, Topic::mpirun,
-     "there is no cache", [](O&, const Use&) {}},
-    {"bind-to", "--bind-to", "WHAT", Page::topic, Topic::mpirun, "ranks are not bound to cores",
-     ignore, false, kUnbound},
-    {"map-by", "--map-by", "WHAT", Page::topic, Topic::mpirun, "ranks fill the hosts in order",
-     ignore, false, kUnbound},
-    {"rank-by", "--rank-by", "WHAT", Page::topic, Topic::mpirun, "ranks fill the hosts in order",
-     ignore, false, kUnbound},
+     "there is no cache", do_nothing},
+    {"byslot", "--byslot", nullptr, Page::topic, Topic::mpirun,
+     "ranks fill the hosts in order", do_nothing},
+    {"ntasks-per-node", "--ntasks-per-node --nproc-per-node --nproc_per_node", "N", Page::topic,
+     Topic::mpirun, "the same as -N N", take_ranks_per_host, true},
+    {"pernode", "--pernode", nullptr, Page::topic, Topic::mpirun,
+     "the same as -N 1", take_one_per_host},
+    {"bind-to", "--bind-to", "WHAT", Page::topic, Topic::mpirun, "none; ranks are not bound to cores",
+     take_bind_to},
+    {"map-by", "--map-by", "WHAT", Page::topic, Topic::mpirun, "slot, or ppr:N:node as -N N",
+     take_map_by},
+    {"rank-by", "--rank-by", "WHAT", Page::topic, Topic::mpirun, "slot; ranks fill the hosts in order",
+     take_rank_by},
     {"report-bindings", "--report-bindings", nullptr, Page::topic, Topic::mpirun,
-     "there are no bindings", ignore, false, kUnbound},
+     "there are no bindings", take_bindings_report},
     {"mca", "--mca --gmca", "NAME VALUE", Page::topic, Topic::mpirun,
-     "a setting of Open MPI", ignore, true,
+     "a setting of Open MPI", take_mca, true,
      "a setting of Open MPI, which is not used; to pass it on: -x OMPI_MCA_NAME=VALUE"},
 
     {"mpi", "--mpi", nullptr, Page::hidden, Topic::mpirun, "", refuse, false, kNotMpi},
     {"jsrun", "--jsrun", nullptr, Page::hidden, Topic::mpirun, "", refuse, false, kNotMpi},
-    {"mpi-args", "--mpi-args", "ARGS", Page::hidden, Topic::mpirun, "", refuse, false,
-     "hvdrun starts the ranks itself, without mpirun; pass variables with -x NAME=VALUE"},
+    {"mpi-args", "--mpi-args", "ARGS", Page::hidden, Topic::mpirun, "", refuse_mpi_args, false,
+     "hvdrun starts the ranks itself, without mpirun, and takes many of its words as options of its "
+     "own; write them so"},
     {"binding-args", "--binding-args", "ARGS", Page::hidden, Topic::mpirun, "", refuse, false,
-     "hvdrun does not bind ranks to cores; leave it out, or start numactl or taskset"},
+     "hvdrun does not bind ranks to cores; leave it out, or start taskset or numactl, as in sh -c "
+     "'exec taskset -c $HVD_LOCAL_RANK ./train'"},
+    {"bynode", "--bynode --loadbalance", nullptr, Page::hidden, Topic::mpirun, "", refuse, false,
+     kHostsInTurn},
+    {"npersocket", "--npersocket", "N", Page::hidden, Topic::mpirun, "", refuse, false,
+     "hvdrun counts the ranks of a whole host; write -N NUMBER"},
+    {"display", "--display", "WHAT", Page::hidden, Topic::mpirun, "", refuse, false,
+     "hvdrun --dry-run shows hosts, ranks and their environment"},
+    {"display-map", "--display-map --display-allocation", nullptr, Page::hidden, Topic::mpirun, "",
+     refuse, false, "hvdrun --dry-run shows hosts, ranks and their environment"},
+    {"output", "--output", "WHAT", Page::hidden, Topic::mpirun, "", refuse, false,
+     "write --tag-output, --prefix-output-with-timestamp or --output-filename DIR"},
+    {"genv", "--genv --env", "NAME VALUE", Page::hidden, Topic::mpirun, "", refuse, false,
+     "write -x NAME=VALUE"},
+    {"genvlist", "--genvlist --envlist", "NAME,...", Page::hidden, Topic::mpirun, "", refuse, false,
+     "hvdrun hands its whole environment on; leave it out"},
+    {"nodes", "--nodes --nnodes", "N", Page::hidden, Topic::mpirun, "", refuse, false, kOneCommand},
+    {"node-rank", "--node-rank --node_rank", "N", Page::hidden, Topic::mpirun, "", refuse, false,
+     kOneCommand},
+    {"master-addr", "--master-addr --master_addr", "HOST", Page::hidden, Topic::mpirun, "", refuse,
+     false, "hvdrun sets MASTER_ADDR itself; leave it out, or write -x MASTER_ADDR=HOST"},
+    {"master-port", "--master-port --master_port", "PORT", Page::hidden, Topic::mpirun, "", refuse,
+     false, "hvdrun finds a free port; leave it out, or write -x MASTER_PORT=PORT"},
+    {"rdzv", "--rdzv --rdzv-backend --rdzv_backend --rdzv-endpoint --rdzv_endpoint --rdzv-id "
+     "--rdzv_id --rdzv-conf --rdzv_conf", "WHAT", Page::hidden, Topic::mpirun, "", refuse, false,
+     kOneCommand},
+    {"standalone", "--standalone", nullptr, Page::hidden, Topic::mpirun, "", refuse, false,
+     "without -H it is this machine alone (in a Slurm allocation write -H localhost:4); leave it "
+     "out"},
+    {"max-restarts", "--max-restarts --max_restarts", "N", Page::hidden, Topic::mpirun, "", refuse,
+     false, "a job that fails is not started again; leave it out"},
     {"min-num-proc", "--min-num-proc --min-np", "N", Page::hidden, Topic::mpirun, "", refuse,
      false, kElastic},
     {"max-num-proc", "--max-num-proc --max-np", "N", Page::hidden, Topic::mpirun, "", refuse,

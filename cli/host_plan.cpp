@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/ranks_per_host.h"
 #include "cli/slurm_hosts.h"
 #include "cli/text_file.h"
 #include "cli/this_machine.h"
@@ -116,7 +117,8 @@ Options with_allocation(Options options, const Surroundings& here) {
 }
 
 void plan_hosts(const Options& options, const Surroundings& here, LaunchPlan& plan) {
-  const std::vector<HostEntry> entries = read_hosts(options, plan);
+  std::vector<HostEntry> entries = read_hosts(options, plan);
+  count_uncounted(options, entries);
   const std::vector<bool> is_here = options.every_host_local
                                         ? std::vector<bool>(entries.size(), false)
                                         : find_this_machine(entries, options, here);

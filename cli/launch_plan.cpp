@@ -12,6 +12,7 @@
 #include "cli/opening_plan.h"
 #include "cli/output_columns.h"
 #include "cli/output_tag.h"
+#include "cli/ranks_per_host.h"
 #include "cli/stall_times.h"
 #include "cli/text_file.h"
 #include "common/printable.h"
@@ -60,6 +61,7 @@ std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> w
   const std::string given =
       options.hosts_where + " " +
       quoted_word(options.hosts ? *options.hosts : options.hostfile.value_or(""));
+  limit_ranks_per_host(options, given, plan);
   const auto slots =
       std::accumulate(hosts.begin(), hosts.end(), std::uint64_t{0},
                       [](std::uint64_t sum, const HostSlots& host) { return sum + host.slots; });
@@ -68,6 +70,8 @@ std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> w
   if (np > limits::kMaxRanks)
     throw UsageError(given + " asks for " + std::to_string(np) + " ranks; " +
                      std::to_string(limits::kMaxRanks) + " is the limit");
+  if (const std::string text = too_many_for_hosts(options, np, slots); !text.empty())
+    throw UsageError(text);
   if (np > slots && !options.oversubscribe)
     throw UsageError("-np " + std::to_string(np) + " asks for more ranks than the " +
                      std::to_string(slots) + " slots of " + given + "; give it more, as in " +
@@ -112,6 +116,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   check_tag(options.output.tag);
   plan.isolation = options.isolation;
   plan.events_file = options.events_file;
+  plan.warnings = options.warnings;
   plan.notes = options.notes;
   JobSpec& spec = plan.spec;
   const auto wanted = wanted_ranks(options);
@@ -119,8 +124,13 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     plan_hosts(options, here, plan);
     spec.np = place_ranks(options, wanted, plan);
   } else {
-    const auto slots = [&] { return slots_of_gpus(options.gpus).value_or(here.count_slots()); };
+    const auto slots = [&] {
+      if (options.per_host) return *options.per_host;
+      return slots_of_gpus(options.gpus).value_or(here.count_slots());
+    };
     spec.np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, slots());
+    const std::string fault = too_many_for_hosts(options, spec.np, options.per_host.value_or(0));
+    if (!fault.empty()) throw UsageError(fault);
     if (spec.np > limits::kMaxSlotsPerHost)
       throw UsageError("-np " + std::to_string(spec.np) + ": one host takes " +
                        std::to_string(limits::kMaxSlotsPerHost) +
@@ -152,6 +162,10 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   if (find_variable(spec.env, "PYTHONUNBUFFERED") == nullptr)
     set_variable(spec.env, "PYTHONUNBUFFERED", "1");
   tell_columns(here.columns, plan);
+  for (const std::string& name : options.unset)
+    std::erase_if(spec.env, [&](const std::string& entry) {
+      return entry.substr(0, entry.find('=')) == name;
+    });
   for (const auto& [name, value] : options.variables) set_variable(spec.env, name, value);
   for (const std::string& path : options.env_files)
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))

@@ -1,4 +1,4 @@
-// "did you mean": the option that a misspelled word comes nearest to.
+// What was meant by a word that is no option: one that is misspelled, or cut short.
 #pragma once
 
 #include <string>
@@ -8,5 +8,10 @@ namespace hvdrun {
 
 // Empty when none is near.
 std::string nearest_option(std::string_view word);
+
+// horovodrun takes its long options cut short (--fusion-thresh). In one line what to write for such
+// a word: an option, which of several, or what replaces the one that is meant. Empty: it begins no
+// option, or too many.
+std::string abbreviation_advice(std::string_view word);
 
 }  // namespace hvdrun

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/mpirun_words.h"
 #include "cli/option_values.h"
 #include "common/limits.h"
 
@@ -13,7 +14,7 @@ using O = Options;
 using Use = OptionUse;
 
 constexpr auto kOptions = std::to_array<OptionRow>({
-    {"num-proc", "-np --np --num-proc -n", "N", Page::front, Topic::ranks,
+    {"num-proc", "-np --np --num-proc -n --ntasks", "N", Page::front, Topic::ranks,
      "number of ranks (all slots, GPUs or cores)",
      [](O& o, const Use& use) {
        o.np = static_cast<std::uint32_t>(to_whole(use, 1, limits::kMaxRanks));
@@ -32,6 +33,8 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        o.hosts_where = use.where;
        o.hosts.reset();
      }},
+    {"ranks-per-host", "-N --ranks-per-host --npernode --ppn --perhost", "N", Page::topic,
+     Topic::ranks, "ranks of each host, as -N of mpirun (not srun)", take_ranks_per_host, true},
     {"gpus", "--gpus", "auto|none|HOST=0,2", Page::front, Topic::ranks,
      "which GPUs the ranks of a host see (auto: all)", take_gpus},
     {"oversubscribe", "--oversubscribe", nullptr, Page::topic, Topic::ranks,
@@ -49,13 +52,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      [](O& o, const Use& use) { o.config_file = to_text(use); }},
 
     {"export", "-x --export", "NAME[=VALUE]", Page::front, Topic::environment,
-     "set or pass on a variable, or 'NCCL_*'",
-     [](O& o, const Use& use) {
-       if (use.value().empty() || use.value().front() == '=')
-         throw bad_value(use, "no name; write -x NAME or -x NAME=VALUE");
-       o.exports.push_back(use.value());
-     },
-     true},
+     "set or pass on a variable, or 'NCCL_*'", take_export, true},
     {"env-file", "--env-file", "FILE", Page::topic, Topic::environment,
      "set the variables of FILE, NAME=VALUE a line",
      [](O& o, const Use& use) { o.env_files.push_back(to_text(use)); }, true},
@@ -65,8 +62,8 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      "start the ranks in DIR", [](O& o, const Use& use) { o.folder = to_text(use); }},
 
     {"tag-output", "--tag-output", "on|off|TEMPLATE", Page::front, Topic::output,
-     "what stands before each line (on: [0]<stdout>:)",
-     [](O& o, const Use& use) { o.output.tag = to_text(use); }},
+     "before each line (bare or on: [0]<stdout>:)",
+     [](O& o, const Use& use) { o.output.tag = to_text(use); }, false, nullptr, looks_like_tag},
     {"prefix-output-with-timestamp",
      "--prefix-output-with-timestamp --prefix-timestamp --timestamp-output", nullptr, Page::topic,
      Topic::output, "put the time before each output line",
@@ -197,7 +194,8 @@ constexpr auto kTopics = std::to_array<TopicRow>({
     {Topic::ending, "ending", "How long things may take, and how a job ends"},
     {Topic::network, "network", "Connections"},
     {Topic::horovod, "horovod", "Horovod's settings: each sets the variable that horovodrun sets"},
-    {Topic::mpirun, "mpirun", "Words of mpirun and horovodrun that are taken and have no effect"},
+    {Topic::mpirun, "mpirun",
+     "Words of mpirun and horovodrun: what they ask for is so anyway, done or told"},
     {Topic::about, "about", "About hvdrun"},
 });
 

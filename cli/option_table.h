@@ -50,6 +50,8 @@ struct OptionRow {
   bool repeats = false;  // every use counts, not only the last
   const char* detail =
       nullptr;  // for `take`: the variable that is set, or what replaces the option
+  // Its value may be left out. Whether the next word is one; else it was left out, and is "on".
+  bool (*is_value)(std::string_view word) = nullptr;
 };
 
 // In the order of the documents.

@@ -205,4 +205,25 @@ void take_env_compat(Options& options, const OptionUse& use) {
   options.horovod_asked = compat.horovod;
 }
 
+void take_export(Options& options, const OptionUse& use) {
+  const std::string& value = use.value();
+  if (value.empty() || value.front() == '=')
+    throw bad_value(use, "no name; write -x NAME or -x NAME=VALUE");
+  const bool of_srun = use.where == "--export";
+  if (of_srun && value == "ALL") return;
+  if (of_srun && (value == "NONE" || value == "NIL"))
+    throw bad_value(use,
+                    "hvdrun hands its whole environment on; put env -i NAME=VALUE before the "
+                    "program for another one");
+  if (value.substr(0, value.find('=')).find(',') != std::string::npos)
+    throw bad_value(use,
+                    "one variable each, as in -x A=1 -x B; all of hvdrun's environment goes along "
+                    "anyway");
+  options.exports.push_back(value);
+}
+
+bool looks_like_tag(std::string_view word) {
+  return word == "on" || word == "off" || word.find('{') != std::string_view::npos;
+}
+
 }  // namespace hvdrun

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,5 +46,11 @@ void take_grace(Options& options, const OptionUse& use);
 void take_stdin(Options& options, const OptionUse& use);
 void take_gpus(Options& options, const OptionUse& use);  // in gpu_option.cpp
 void take_env_compat(Options& options, const OptionUse& use);
+// -x, and srun's --export=ALL.
+void take_export(Options& options, const OptionUse& use);
+
+// Whether a word behind --tag-output is its value: on, off or a template. A bare --tag-output, as
+// Open MPI has it, is followed by an option or the program.
+bool looks_like_tag(std::string_view word);
 
 }  // namespace hvdrun

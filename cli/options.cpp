@@ -57,6 +57,8 @@ UsageError no_value(const std::string& arg, const OptionRow& row) {
 }
 
 UsageError unknown_option(const std::string& arg) {
+  if (const std::string advice = abbreviation_advice(arg); !advice.empty())
+    return UsageError("unknown option " + quoted_word(arg) + "; " + advice);
   const std::string near = nearest_option(arg);
   return UsageError(
       "unknown option " + quoted_word(arg) +
@@ -68,6 +70,16 @@ bool is_topic(const std::string& word) {
   const auto topics = topic_table();
   return word == "all" || std::any_of(topics.begin(), topics.end(),
                                       [&](const auto& row) { return word == row.name; });
+}
+
+// NAME=VALUE before the program, as shells and so horovodrun take it.
+bool is_assignment(const std::string& word) {
+  const auto equals = word.find('=');
+  if (equals == std::string::npos || equals == 0 || (word[0] >= '0' && word[0] <= '9'))
+    return false;
+  return std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+  });
 }
 
 // The last use of an option counts, as users of shell aliases expect; some gather.
@@ -113,6 +125,11 @@ void split_parts(Options& options) {
     if (i + 1 == words.size() || words[i + 1].starts_with('-') || begins_part(words, i + 1))
       throw UsageError("a program is needed behind ': " + np.where + " " + np.value() +
                        "'; other options stand before the first program");
+    if (is_assignment(words[i + 1]))
+      throw UsageError(quoted_word(words[i + 1]) + " behind ': " + np.where + " " + np.value() +
+                       "': -x before the first program sets a variable for all; for this program "
+                       "alone write env " +
+                       printable(words[i + 1]));
   }
   if (!options.parts.empty() && options.command.empty())
     throw UsageError("a program is needed before the ':'; write hvdrun -np 1 ./a : -np 3 ./b");
@@ -123,12 +140,18 @@ std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options&
   std::vector<OptionUse> uses;
   std::size_t i = 0;
   bool as_it_is = false;
+  std::string assigned;
   for (; i < args.size(); ++i) {
     const std::string& arg = args[i];
     if (arg == "--") {
       ++i;
       as_it_is = true;
       break;
+    }
+    if (is_assignment(arg)) {
+      add_use(uses, {find_option("-x"), arg, {arg}, true});
+      assigned = arg;
+      continue;
     }
     if (arg.size() < 2 || arg.front() != '-') break;
     Word word = split_word(arg);
@@ -138,6 +161,9 @@ std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options&
       throw UsageError("option " + quoted_word(arg) + " takes no value");
     OptionUse use{word.row, word.spelling, {}, true};
     if (word.value) use.values.push_back(*word.value);
+    const auto is_value = word.row->is_value;
+    if (is_value != nullptr && !word.value && (i + 1 == args.size() || !is_value(args[i + 1])))
+      use.values.emplace_back("on");
     while (use.values.size() < count) {
       if (i + 1 == args.size() || args[i + 1] == "--") throw no_value(word.spelling, *word.row);
       use.values.push_back(args[++i]);
@@ -150,6 +176,10 @@ std::vector<OptionUse> split_args(const std::vector<std::string>& args, Options&
   }
   options.command.assign(args.begin() + static_cast<std::ptrdiff_t>(i), args.end());
   if (!as_it_is) split_parts(options);
+  if (!options.parts.empty() && !assigned.empty())
+    throw UsageError(
+        quoted_word(assigned) + " before one of several programs: for all of them write -x " +
+        printable(assigned) + ", for the first alone env " + printable(assigned) + " before it");
   return uses;
 }
 

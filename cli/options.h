@@ -65,8 +65,12 @@ struct Options {
   bool oversubscribe = false;           // more ranks than slots are fine
   std::vector<std::string> exports;     // -x NAME, NAME=VALUE or a pattern
   std::vector<std::string> env_files;   // --env-file
+  // The ranks of each host (-N), however many slots it has, and how that was given: "-N 4".
+  std::optional<std::uint32_t> per_host;
+  std::string per_host_where;
   // Set for the ranks by options that stand for a variable, before `exports`.
   std::vector<std::pair<std::string, std::string>> variables;
+  std::vector<std::string> unset;  // variables that the ranks do not find, unless set above
   GpuOption gpus;
   EnvCompat env_compat;
   bool horovod_asked = false;  // --env-compat names it
@@ -88,8 +92,9 @@ struct Options {
   bool allow_mpi = false;  // start a program linked with MPI all the same
   bool dry_run = false;
   bool json = false;
-  std::vector<std::string> notes;  // what was accepted and has no effect, for --verbose
-  std::string generate;            // man, bash, zsh or fish
+  std::vector<std::string> warnings;  // what was asked for and is not done
+  std::vector<std::string> notes;     // what was accepted and has no effect, for --verbose
+  std::string generate;               // man, bash, zsh or fish
   bool verbose = false;
   bool version = false;
   bool check_build = false;
@@ -102,7 +107,8 @@ struct Options {
 };
 
 // `args` without argv[0]. The first argument that is neither an option nor an option's value
-// begins the program; nothing from there on is looked at. A word of hvdrun's own (status) is one
+// begins the program, but for NAME=VALUE, which is as -x NAME=VALUE; nothing from there on is
+// looked at. A word of hvdrun's own (status) is one
 // only as the very first argument. A colon that -np and a number follow begins another part, unless
 // `--` stands before the first program. `env` is asked for HVDRUN_<OPTION>. The command line beats
 // the environment, which beats --config-file (read here). Throws UsageError.

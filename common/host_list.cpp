@@ -30,13 +30,14 @@ class HostTable {
     for (const std::string& name : item.names) {
       const auto [it, is_new] = index_.try_emplace(key_of(name, item.login), hosts_.size());
       if (is_new) {
-        hosts_.push_back({name, slots, item.login});
+        hosts_.push_back({name, slots, item.login, 1, item.slots.has_value()});
         if (hosts_.size() > limits::kMaxHosts)
           return "more than " + std::to_string(limits::kMaxHosts) + " hosts";
         continue;
       }
       HostEntry& host = hosts_[it->second];
       ++host.mentions;
+      host.counted = host.counted || item.slots;
       if ((host.slots += slots) > limits::kMaxSlotsPerHost)
         return "more than " + std::to_string(limits::kMaxSlotsPerHost) + " slots on host " +
                quoted_word(name);

@@ -20,6 +20,7 @@ struct HostEntry {
   std::uint32_t slots = 0;
   HostLogin login{};
   std::uint32_t mentions = 1;  // how often it stands in the list
+  bool counted = false;        // the list says how many slots it has
 };
 
 // One line that names the item and says what to write, and where the item stands.

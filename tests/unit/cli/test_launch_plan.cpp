@@ -329,7 +329,7 @@ TEST_CASE("ranks learn what their tags leave of the terminal's columns", "[plan]
   CHECK(columns(terminal, {"--prefix-output-with-timestamp", "-np", "1"}) == "44");
   CHECK(columns(terminal, {"-x", "HVD_OUTPUT_COLUMNS=0"}) == "0");
   CHECK(columns(terminal, {"--output-filename", "out"}) == "none");
-  CHECK(columns(terminal, {"--tag-output", std::string(80, '-')}) == "none");
+  CHECK(columns(terminal, {"--tag-output=" + std::string(80, '-')}) == "none");
   terminal.columns = 0;
   CHECK(columns(terminal, {"-np", "4"}) == "none");
 }

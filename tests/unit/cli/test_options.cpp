@@ -268,8 +268,10 @@ TEST_CASE("words of mpirun and horovodrun that need nothing are taken", "[option
   CHECK(options.ssh.port == 22);
   CHECK(options.ssh.identity_file == "id");
   CHECK(options.command == Words{"./train", "--gloo"});
-  REQUIRE(options.notes.size() == 5);
-  CHECK(options.notes[1].find("-mca pml ob1: a setting of Open MPI") == 0);
+  REQUIRE(options.notes.size() == 3);
+  CHECK(options.notes[0].find("-mca pml ob1: a setting of Open MPI") == 0);
+  REQUIRE(options.warnings.size() == 1);
+  CHECK(options.warnings[0].find("--bind-to core: ranks are not bound") == 0);
 }
 
 TEST_CASE("HVDRUN_ variables are options, and the command line beats them", "[options]") {
