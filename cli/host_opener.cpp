@@ -149,8 +149,8 @@ void HostOpener::open_by_client(Host& host, const std::string& why) {
 
 void HostOpener::open_by_srun(Host& host) {
   log_line(LogLevel::debug, host.name + ": opened by srun, as a job step");
-  start(host, std::make_unique<SrunHost>(io_, host.name, host.script, descriptor_limit_,
-                                         host.request, callbacks_of(host)));
+  start(host, std::make_unique<SrunHost>(io_, host.name, host.options.component, host.script,
+                                         descriptor_limit_, host.request, callbacks_of(host)));
 }
 
 void HostOpener::start(Host& host, std::unique_ptr<RemoteHost> way) {
@@ -234,7 +234,7 @@ void HostOpener::refuse(Host& host, const std::string& at, const RemoteHost::End
   refusal.why = at + ": " + end.why;
   refusal.lines.push_back("host " + host.name + " (" + at + "): " + end.why);
   const std::string by_hand = options_.transport == SshTransport::srun
-                                  ? srun_by_hand(host.name)
+                                  ? srun_by_hand(host.name, host.options.component)
                                   : ssh_by_hand(host.options, host.name);
   std::string advice = end.advice.empty() ? "to see it by hand: " + by_hand : end.advice;
   if (!host.by_libssh2 && is_unknown_host_key(end.why))

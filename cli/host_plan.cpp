@@ -102,17 +102,18 @@ std::vector<bool> find_this_machine(const std::vector<HostEntry>& hosts, const O
 
 Options with_allocation(Options options, const Surroundings& here) {
   if (options.hosts || options.hostfile || options.every_host_local) return options;
-  const char* const nodes = find_variable(here.env, "SLURM_JOB_NODELIST");
-  if (nodes == nullptr || *nodes == '\0') return options;
-  const char* const tasks = find_variable(here.env, "SLURM_TASKS_PER_NODE");
   std::string problem;
-  const auto list = slurm_host_list(nodes, tasks != nullptr ? tasks : "", problem);
-  HostListProblem ignored;
-  const auto hosts = list ? parse_host_list(*list, ignored) : std::nullopt;
-  if (!hosts) throw UsageError(problem + "; name the hosts with -H");
+  const auto components = slurm_components(here.env, problem);
+  if (components && components->empty()) return options;
+  const auto list = components ? slurm_host_list(*components, problem) : std::nullopt;
+  HostListProblem fault;
+  const auto hosts = list ? parse_host_list(*list, fault) : std::nullopt;
+  if (!hosts)
+    throw UsageError((problem.empty() ? "the Slurm allocation: " + fault.text : problem) +
+                     "; name the hosts with -H");
   if (hosts->size() == 1 && find_this_machine(*hosts, options, here).front()) return options;
   options.hosts = list;
-  options.hosts_where = "SLURM_JOB_NODELIST";
+  options.hosts_where = slurm_hosts_where(*components);
   return options;
 }
 

@@ -1,11 +1,10 @@
 #include "cli/opening_plan.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 
-#include "common/host_list.h"
+#include "cli/slurm_hosts.h"
 #include "common/printable.h"
 
 namespace hvdrun {
@@ -44,12 +43,13 @@ std::string not_by_srun(const Options& options, const Surroundings& here, const 
   if (variable("SLURM_JOB_ID").empty())
     return "--ssh srun: this is no Slurm allocation (SLURM_JOB_ID is not set); run hvdrun within "
            "salloc or sbatch";
-  const std::string nodes = variable("SLURM_JOB_NODELIST");
-  HostListProblem problem;
-  const auto known = parse_host_list(nodes, problem);
-  std::set<std::string> names;
-  if (known)
-    for (const HostEntry& node : *known) names.insert(node.name);
+  std::string problem;
+  const auto components = slurm_components(here.env, problem);
+  if (!components) return "--ssh srun: " + problem;
+  const auto names = slurm_nodes(*components);
+  std::string nodes;
+  for (const SlurmComponent& component : *components)
+    nodes += (nodes.empty() ? "" : ",") + component.nodes;
   for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i) {
     if (!plan.remote[i]) continue;
     const std::string& name = plan.spec.hosts[i].name;
@@ -57,10 +57,23 @@ std::string not_by_srun(const Options& options, const Surroundings& here, const 
       return in_list(options, name, plan.logins[i]) + "srun takes no user and no port; write " +
              spell_host(name, {}) + ", or --ssh openssh";
     if (!names.contains(name))
-      return in_list(options, name, {}) + "not in this Slurm allocation (SLURM_JOB_NODELIST " +
+      return in_list(options, name, {}) + "not in this Slurm allocation (" +
+             (components->empty() ? "SLURM_JOB_NODELIST" : slurm_hosts_where(*components)) + " " +
              quoted_word(nodes) + "), and srun reaches no other host";
   }
   return {};
+}
+
+// Of a job of several components srun reaches the nodes of one only, which must be named.
+void name_components(const Surroundings& here, LaunchPlan& plan) {
+  std::string problem;
+  const auto components = slurm_components(here.env, problem);
+  if (!components || components->empty() || components->front().suffix.empty()) return;
+  const auto nodes = slurm_nodes(*components);
+  for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i)
+    if (const auto node = nodes.find(plan.spec.hosts[i].name);
+        plan.remote[i] && node != nodes.end())
+      plan.logins[i].component = node->second;
 }
 
 bool has_options_of_ssh(const SshOptions& ssh) {
@@ -82,6 +95,7 @@ void plan_srun(const Options& options, const Surroundings& here, LaunchPlan& pla
   }
   plan.ssh.transport = SshTransport::srun;
   plan.ssh.program = {"srun"};
+  name_components(here, plan);
 }
 
 }  // namespace

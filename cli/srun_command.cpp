@@ -25,6 +25,10 @@ bool is_option_of_srun(std::string_view name) {
          std::find(kKept.begin(), kKept.end(), name) == kKept.end();
 }
 
+std::string component_option(std::uint32_t component) {
+  return "--het-group=" + std::to_string(component);
+}
+
 }  // namespace
 
 // --overlap, --mem=0: the step shares CPUs, memory and devices with all others of the job, the one
@@ -34,22 +38,26 @@ bool is_option_of_srun(std::string_view name) {
 // no line end. It is a pseudo-terminal then, but a raw one.
 // --export: a shell there needs these; the job's own variables come with the job.
 // --chdir: the working folder is looked at later, with all hosts together.
-std::vector<std::string> srun_command(const std::string& node, const std::string& script) {
-  return {"srun",
-          "--nodes=1",
-          "--ntasks=1",
-          "--nodelist=" + node,
-          "--overlap",
-          "--mem=0",
-          "--cpu-bind=none",
-          "--mpi=none",
-          "--unbuffered",
-          "--chdir=/",
-          "--job-name=hvdrun",
-          "--export=HOME,LANG,LOGNAME,PATH,SHELL,TMPDIR,USER,XDG_CACHE_HOME",
-          "/bin/sh",
-          "-c",
-          script};
+std::vector<std::string> srun_command(const std::string& node,
+                                      std::optional<std::uint32_t> component,
+                                      const std::string& script) {
+  std::vector<std::string> words{"srun",
+                                 "--nodes=1",
+                                 "--ntasks=1",
+                                 "--nodelist=" + node,
+                                 "--overlap",
+                                 "--mem=0",
+                                 "--cpu-bind=none",
+                                 "--mpi=none",
+                                 "--unbuffered",
+                                 "--chdir=/",
+                                 "--job-name=hvdrun",
+                                 "--export=HOME,LANG,LOGNAME,PATH,SHELL,TMPDIR,USER,XDG_CACHE_HOME",
+                                 "/bin/sh",
+                                 "-c",
+                                 script};
+  if (component) words.insert(words.begin() + 1, component_option(*component));
+  return words;
 }
 
 Environment srun_environment(const Environment& env) {
@@ -60,8 +68,9 @@ Environment srun_environment(const Environment& env) {
   return kept;
 }
 
-std::string srun_by_hand(const std::string& node) {
-  return "srun --overlap --nodes=1 --ntasks=1 --nodelist=" + node + " true";
+std::string srun_by_hand(const std::string& node, std::optional<std::uint32_t> component) {
+  return "srun " + (component ? component_option(*component) + " " : "") +
+         "--overlap --nodes=1 --ntasks=1 --nodelist=" + node + " true";
 }
 
 std::string step_end_in(std::string_view line) {

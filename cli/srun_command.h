@@ -2,6 +2,8 @@
 // mean. Sans-I/O.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,15 +13,18 @@
 namespace hvdrun {
 
 // To run `script` on `node` as a job step of one task, which may use all that the allocation has
-// there, besides whatever other steps are running.
-std::vector<std::string> srun_command(const std::string& node, const std::string& script);
+// there, besides whatever other steps are running. `component`: of the job, where it has several
+// (salloc -N1 : -N4); srun looks for a node in the first one only.
+std::vector<std::string> srun_command(const std::string& node,
+                                      std::optional<std::uint32_t> component,
+                                      const std::string& script);
 
 // The environment for it. srun takes its options from variables too, of which salloc, sbatch and an
 // outer step set many: for their own tasks, not for this step.
 Environment srun_environment(const Environment& env);
 
 // What the user can type to see what srun does.
-std::string srun_by_hand(const std::string& node);
+std::string srun_by_hand(const std::string& node, std::optional<std::uint32_t> component);
 
 // What slurmstepd says of why it ends a step, if that is what this line of stderr tells: "STEP 7.1
 // ON tux2 CANCELLED AT 2026-01-31T12:00:00 DUE TO TIME LIMIT". Else empty.

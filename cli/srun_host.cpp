@@ -12,10 +12,11 @@ constexpr int kSignalBase = 128;  // of srun's exit code, when its task was kill
 
 }  // namespace
 
-SrunHost::SrunHost(boost::asio::io_context& io, const std::string& node, const std::string& script,
+SrunHost::SrunHost(boost::asio::io_context& io, const std::string& node,
+                   std::optional<std::uint32_t> component, const std::string& script,
                    std::uint64_t descriptor_limit, Request request, Callbacks callbacks)
     : ClientHost(io,
-                 {.argv = srun_command(node, script),
+                 {.argv = srun_command(node, component, script),
                   .env = srun_environment(own_environment()),
                   .descriptor_limit = descriptor_limit},
                  std::move(request), std::move(callbacks)) {}

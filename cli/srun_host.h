@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/client_host.h"
@@ -14,8 +15,10 @@ namespace hvdrun {
 
 class SrunHost : public ClientHost {
  public:
-  // `descriptor_limit`: srun passes its own limits on to the step. 0: those of hvdrun.
-  SrunHost(boost::asio::io_context& io, const std::string& node, const std::string& script,
+  // `component`: as in srun_command(). `descriptor_limit`: srun passes its own limits on to the
+  // step. 0: those of hvdrun.
+  SrunHost(boost::asio::io_context& io, const std::string& node,
+           std::optional<std::uint32_t> component, const std::string& script,
            std::uint64_t descriptor_limit, Request request, Callbacks callbacks);
   // One that has not taken the signal of leave() is killed, it alone.
   ~SrunHost() override;

@@ -87,6 +87,7 @@ std::string ssh_options_fault(const SshOptions& options) {
 SshOptions with_login(SshOptions options, const HostLogin& login) {
   if (login.port != 0) options.port = login.port;
   options.user = login.user;
+  options.component = login.component;
   return options;
 }
 

@@ -19,7 +19,8 @@ struct SshOptions {
   SshTransport transport = SshTransport::automatic;
   std::vector<std::string> program{"ssh"};  // and what stands before its options, or a template
   std::optional<std::uint16_t> port;
-  std::string user;  // of the list of hosts
+  std::string user;                        // of the list of hosts
+  std::optional<std::uint32_t> component;  // of the Slurm job, for srun
   std::string identity_file;
   std::vector<std::string> arguments;  // the user's
   bool accept_new_host_keys = false;

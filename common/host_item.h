@@ -15,6 +15,8 @@ namespace hvdrun {
 struct HostLogin {
   std::string user;        // empty: not given
   std::uint16_t port = 0;  // 0: not given
+  // The component of the Slurm job that it is of, where that has several; no list says it.
+  std::optional<std::uint32_t> component{};
 
   bool is_given() const { return !user.empty() || port != 0; }
   bool operator==(const HostLogin&) const = default;

@@ -56,6 +56,7 @@ Slurm::Slurm(const Cluster& cluster, int hosts)
   allocate(hosts);
 }
 
+// Jobs of several components are started by the backfill scheduler alone, every 30 s unless told.
 // No cgroups: the hosts have none of their own. With proctrack/pgid Slurm kills only the process
 // group of a task, so that nothing but hvdrun ends the rest. KillWait is what srun and slurmd wait
 // for processes that do not end.
@@ -85,6 +86,7 @@ void Slurm::write_configuration(int hosts) const {
       << "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nMpiDefault=none\n"
       << "JobAcctGatherType=jobacct_gather/none\nSwitchType=switch/none\n"
       << "SelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nGresTypes=gpu\n"
+      << "SchedulerType=sched/backfill\nSchedulerParameters=bf_interval=1\n"
       << "SlurmdParameters=config_overrides\nReturnToService=2\nKillWait=2\nMessageTimeout=5\n"
       << "NodeName=" << range << " CPUs=" << kCpus << " Gres=gpu:2 State=UNKNOWN\n"
       << "PartitionName=all Nodes=" << range << " Default=YES MaxTime=INFINITE State=UP\n";

@@ -78,6 +78,18 @@ TEST_CASE("within a Slurm allocation, srun opens its hosts", "[cluster][slurm]")
   CHECK(contains(job.err, "node3: opened by srun, as a job step"));
   CHECK_FALSE(contains(job.err, "node1: opened by"));
 
+  // A job of several components has the hosts of all, each opened within its own.
+  const RunResult several =
+      slurm.run({"salloc", "-N1", "--ntasks-per-node=1", "-w", "node1", ":", "-N2",
+                 "--ntasks-per-node=2", "-w", "node[2-3]", build_path("hvdrun"), "--verbose",
+                 "--tag-output", "off", "sh", "-c", show});
+  CAPTURE(several.err);
+  CHECK(several.exit_code == 0);
+  CHECK(sorted_lines(several.out) == std::vector<std::string>{"0 0 0 node1", "1 0 1 node2",
+                                                              "2 1 0 node2", "3 0 2 node3",
+                                                              "4 1 1 node3"});
+  CHECK(contains(several.err, "node3: opened by srun, as a job step"));
+
   // What salloc or an outer step may have set for their own tasks is not for ours; and a rank is in
   // no step as far as it can see.
   const RunResult odd = hvdrun_within(

@@ -16,7 +16,7 @@ TEST_CASE("the variables of an allocation become a list of hosts", "[slurm]") {
   }));
   CAPTURE(nodes, tasks);
   std::string problem;
-  CHECK(slurm_host_list(nodes, tasks, problem) == expected);
+  CHECK(slurm_host_list({{"", nodes, tasks}}, problem) == expected);
   INFO(problem);
 }
 
@@ -36,8 +36,58 @@ TEST_CASE("variables that do not fit are told", "[slurm]") {
   }));
   CAPTURE(nodes, tasks);
   std::string problem;
-  CHECK_FALSE(slurm_host_list(nodes, tasks, problem));
+  CHECK_FALSE(slurm_host_list({{"", nodes, tasks}}, problem));
   CHECK_THAT(problem, Catch::Contains(part));
+}
+
+TEST_CASE("a job of several components has the hosts of all", "[slurm]") {
+  const Environment of_two = {"SLURM_HET_SIZE=2",
+                              "SLURM_JOB_NODELIST=tux0",  // a batch script's: the first's
+                              "SLURM_TASKS_PER_NODE=2",
+                              "SLURM_JOB_NODELIST_HET_GROUP_0=tux0",
+                              "SLURM_TASKS_PER_NODE_HET_GROUP_0=2",
+                              "SLURM_JOB_NODELIST_HET_GROUP_1=gpu[1-2]",
+                              "SLURM_TASKS_PER_NODE_HET_GROUP_1=4(x2)"};
+  std::string problem;
+  const auto components = slurm_components(of_two, problem);
+  REQUIRE(components);
+  REQUIRE(components->size() == 2);
+  CHECK(slurm_host_list(*components, problem) == "tux0:2,gpu1:4,gpu2:4");
+  CHECK(slurm_hosts_where(*components) ==
+        "SLURM_JOB_NODELIST_HET_GROUP_0 to SLURM_JOB_NODELIST_HET_GROUP_1");
+  CHECK(slurm_nodes(*components) ==
+        std::map<std::string, std::uint32_t>{{"tux0", 0}, {"gpu1", 1}, {"gpu2", 1}});
+  // Before Slurm 20.02.
+  const auto packed =
+      slurm_components({"SLURM_PACK_SIZE=1", "SLURM_JOB_NODELIST_PACK_GROUP_0=a"}, problem);
+  REQUIRE(packed);
+  CHECK(slurm_host_list(*packed, problem) == "a:1");
+  CHECK(slurm_components({}, problem)->empty());
+  CHECK(problem.empty());
+}
+
+TEST_CASE("components that are not all there are told", "[slurm]") {
+  const auto [env, part] = GENERATE(table<Environment, std::string>({
+      {{"SLURM_HET_SIZE=2", "SLURM_JOB_NODELIST=a", "SLURM_JOB_NODELIST_HET_GROUP_0=a"},
+       "SLURM_HET_SIZE says that this Slurm job has 2 components, but there is no "
+       "SLURM_JOB_NODELIST_HET_GROUP_1"},
+      {{"SLURM_HET_SIZE=x", "SLURM_JOB_NODELIST=a"}, "SLURM_HET_SIZE 'x' is not understood"},
+      {{"SLURM_HET_SIZE=0", "SLURM_JOB_NODELIST=a"}, "SLURM_HET_SIZE '0' is not understood"},
+      {{"SLURM_HET_SIZE=9999", "SLURM_JOB_NODELIST=a"}, "'9999' is not understood"},
+  }));
+  CAPTURE(part);
+  std::string problem;
+  CHECK_FALSE(slurm_components(env, problem));
+  CHECK_THAT(problem, Catch::Contains(part));
+  problem.clear();
+  CHECK_FALSE(
+      slurm_host_list({{"_HET_GROUP_0", "a", "1"}, {"_HET_GROUP_1", "b[1-2]", "1"}}, problem));
+  CHECK_THAT(problem, Catch::Contains("SLURM_TASKS_PER_NODE_HET_GROUP_1 '1' is for 1 hosts, "
+                                      "SLURM_JOB_NODELIST_HET_GROUP_1 has 2"));
+}
+
+Environment two_with_id() {
+  return {"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=tux[0-1]", "SLURM_TASKS_PER_NODE=3(x2)"};
 }
 
 TEST_CASE("without -H an allocation's hosts are taken", "[slurm]") {
@@ -61,6 +111,30 @@ TEST_CASE("without -H an allocation's hosts are taken", "[slurm]") {
                                                              "slots of SLURM_JOB_NODELIST"));
   CHECK_THROWS_WITH(plan({}, {"SLURM_JOB_NODELIST=a,b", "SLURM_TASKS_PER_NODE=1"}),
                     Catch::Contains("; name the hosts with -H"));
+  Environment several = {"SLURM_JOB_ID=7",
+                         "SLURM_HET_SIZE=2",
+                         "SLURM_JOB_NODELIST_HET_GROUP_0=tux0",
+                         "SLURM_TASKS_PER_NODE_HET_GROUP_0=2",
+                         "SLURM_JOB_NODELIST_HET_GROUP_1=tux[1-2]",
+                         "SLURM_TASKS_PER_NODE_HET_GROUP_1=1(x2)"};
+  const LaunchPlan both = plan({"--ssh", "srun"}, several);
+  CHECK(both.spec.np == 4);
+  REQUIRE(both.spec.hosts.size() == 3);
+  CHECK(both.spec.hosts[0].slots == 2);
+  // By a step within their own component.
+  CHECK(both.logins[0].component == std::nullopt);  // this machine
+  CHECK(both.logins[1].component == 1U);
+  CHECK(both.logins[2].component == 1U);
+  CHECK(plan({"--ssh", "srun", "-H", "tux2:1"}, several).logins[0].component == 1U);
+  CHECK_THROWS_WITH(plan({"--ssh", "srun", "-H", "tux9:1"}, several),
+                    Catch::Contains("not in this Slurm allocation (SLURM_JOB_NODELIST_HET_GROUP_0 "
+                                    "to SLURM_JOB_NODELIST_HET_GROUP_1 'tux0,tux[1-2]')"));
+  several.erase(several.begin() + 4);
+  CHECK_THROWS_WITH(plan({}, several), Catch::Contains("there is no SLURM_JOB_NODELIST_HET_GROUP_1;"
+                                                       " name the hosts with -H"));
+  CHECK_THROWS_WITH(plan({"--ssh", "srun", "-H", "tux1:1"}, several),
+                    Catch::Contains("there is no SLURM_JOB_NODELIST_HET_GROUP_1"));
+  CHECK(plan({"--ssh", "srun"}, two_with_id()).logins[1].component == std::nullopt);
   // What the user names, and one host that is this one, are as without Slurm.
   CHECK(plan({"-H", "localhost:2"}, two).spec.hosts.size() == 1);
   CHECK(plan({"--transport", "local", "-np", "9"}, two).spec.hosts.size() == 1);

@@ -8,7 +8,7 @@ namespace hvdrun {
 namespace {
 
 TEST_CASE("a host is a step of one task that shares all with the job's other steps", "[srun]") {
-  const auto argv = srun_command("tux7", "run it");
+  const auto argv = srun_command("tux7", std::nullopt, "run it");
   const auto has = [&](const std::string& word) {
     return std::find(argv.begin(), argv.end(), word) != argv.end();
   };
@@ -21,7 +21,16 @@ TEST_CASE("a host is a step of one task that shares all with the job's other ste
     CHECK_FALSE(has(word));
   CHECK(std::vector<std::string>(argv.end() - 3, argv.end()) ==
         std::vector<std::string>{"/bin/sh", "-c", "run it"});
-  CHECK(srun_by_hand("tux7") == "srun --overlap --nodes=1 --ntasks=1 --nodelist=tux7 true");
+  CHECK_FALSE(std::any_of(argv.begin(), argv.end(),
+                          [](const std::string& word) { return word.starts_with("--het-group"); }));
+  CHECK(srun_by_hand("tux7", std::nullopt) ==
+        "srun --overlap --nodes=1 --ntasks=1 --nodelist=tux7 true");
+}
+
+TEST_CASE("a host of a job of several components is named with its own", "[srun]") {
+  CHECK(srun_command("tux7", 2, "run it")[1] == "--het-group=2");
+  CHECK(srun_by_hand("tux7", 0) ==
+        "srun --het-group=0 --overlap --nodes=1 --ntasks=1 --nodelist=tux7 true");
 }
 
 TEST_CASE("srun takes no options from the variables of an outer job", "[srun]") {
