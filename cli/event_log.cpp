@@ -168,7 +168,8 @@ void EventLog::stall(const StallWarning& warning, const std::vector<HostSlots>& 
     for (const auto& [name, value] :
          {std::pair("command", &picture.command), std::pair("process", &picture.probe.state),
           std::pair("wait_channel", &picture.probe.wait_channel),
-          std::pair("system_call", &picture.system_call), std::pair("stack", &picture.stack),
+          std::pair("system_call", &picture.probe.system_call),
+          std::pair("stack", &picture.probe.stack),
           std::pair("last_submitted", &picture.report.last_submitted)})
       if (!value->empty()) fields += field(name, *value);
     fields += field("submitted", picture.report.submitted) + flag("answered", picture.answered);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/limits.h"
+#include "common/printable.h"
 #include "common/process_words.h"
 
 namespace hvdrun {
@@ -16,9 +18,15 @@ std::string rank_line(const RankStatus& rank, const std::vector<std::string>& ho
   if (probe.state.empty()) return line + ", its host has not answered";
   line += std::string(" ") + process_word(probe.state);
   if (!probe.wait_channel.empty()) line += " in " + probe.wait_channel;
+  if (!probe.system_call.empty()) line += ", system call " + printable(probe.system_call);
   line +=
       ", " + age_text(probe.cpu_ms) + " of CPU, " + std::to_string(probe.rss_kib / 1024) + " MiB";
   return line;
+}
+
+bool shows_stack(const RankStatus& rank) {
+  return rank.state != "exited" && rank.state != "assigned" && !rank.probe.stack.empty() &&
+         rank.probe.stack != kHiddenStack;
 }
 
 }  // namespace
@@ -44,6 +52,9 @@ std::vector<std::string> describe_status(
     const std::string last = last_line ? last_line(rank.probe.rank) : "";
     if (!last.empty()) line += ", last line: " + last;
     lines.push_back(std::move(line));
+    if (shows_stack(rank))
+      lines.push_back("      kernel stack: " +
+                      printable(rank.probe.stack, limits::kMaxKernelStack));
   }
   if (status.ranks.size() < status.size)
     lines.push_back("  and " + std::to_string(status.size - status.ranks.size()) + " more");

@@ -109,22 +109,15 @@ struct SurveyRanks {
   }
 };
 
-// In place of a stack.
-inline constexpr const char* kHiddenStack = "not allowed";
-
 struct RankPicture {
   RankProbe probe;
-  std::string command;      // the process's name
-  std::string system_call;  // "read of pipe:[4711]"; empty: none, or hidden
-  std::string stack;        // of the kernel, innermost first; kHiddenStack: it does not show it
-  bool answered = false;    // the report is of now; else of an earlier time, or there is none
+  std::string command;    // the process's name
+  bool answered = false;  // the report is of now; else of an earlier time, or there is none
   StallReport report;
   template <class V>
   void visit(V& v) {
     v(probe);
     v(command);
-    v(system_call);
-    v(stack);
     v(answered);
     v(report);
   }
@@ -132,9 +125,9 @@ struct RankPicture {
 
 inline bool within_limits(const RankPicture& rank) {
   for (const std::string* const text :
-       {&rank.probe.state, &rank.probe.wait_channel, &rank.command, &rank.system_call})
+       {&rank.probe.state, &rank.probe.wait_channel, &rank.probe.system_call, &rank.command})
     if (text->size() > limits::kMaxProcessText) return false;
-  return rank.stack.size() <= limits::kMaxKernelStack && within_limits(rank.report);
+  return rank.probe.stack.size() <= limits::kMaxKernelStack && within_limits(rank.report);
 }
 
 struct RankPictures {

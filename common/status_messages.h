@@ -11,6 +11,9 @@
 
 namespace hvdrun {
 
+// In place of a stack.
+inline constexpr const char* kHiddenStack = "not allowed";
+
 // What the kernel says of a rank's process.
 struct RankProbe {
   std::uint32_t rank = 0;
@@ -19,6 +22,8 @@ struct RankProbe {
   std::string wait_channel;  // the kernel function it sleeps in; empty where that is hidden
   std::uint64_t cpu_ms = 0;
   std::uint64_t rss_kib = 0;
+  std::string system_call{};  // "read of pipe:[4711]"; empty: none, or hidden
+  std::string stack{};        // of the kernel, innermost first; kHiddenStack: it does not show it
   template <class V>
   void visit(V& v) {
     v(rank);
@@ -27,6 +32,8 @@ struct RankProbe {
     v(wait_channel);
     v(cpu_ms);
     v(rss_kib);
+    v(system_call);
+    v(stack);
   }
 };
 

@@ -23,7 +23,8 @@ std::string process_text(const RankPicture& picture) {
   std::string text = process_word(probe.state);
   if (text.empty()) text = "state " + printable(probe.state);
   if (!probe.wait_channel.empty()) text += " in " + printable(probe.wait_channel);
-  if (!picture.system_call.empty()) text += ", system call " + printable(picture.system_call);
+  if (!picture.probe.system_call.empty())
+    text += ", system call " + printable(picture.probe.system_call);
   return text;
 }
 
@@ -67,9 +68,9 @@ std::vector<std::string> rank_lines(std::uint32_t rank, const SurveyedRanks& ran
   if (!picture->command.empty()) line += ", " + printable(picture->command);
   line += "): " + process_text(*picture);
   if (!progress.empty()) line += "; " + progress;
-  if (picture->stack == kHiddenStack) line += "; kernel stack not allowed";
-  if (picture->stack.empty() || picture->stack == kHiddenStack) return {line};
-  return {line, "    kernel stack: " + printable(picture->stack, limits::kMaxKernelStack)};
+  if (picture->probe.stack == kHiddenStack) line += "; kernel stack not allowed";
+  if (picture->probe.stack.empty() || picture->probe.stack == kHiddenStack) return {line};
+  return {line, "    kernel stack: " + printable(picture->probe.stack, limits::kMaxKernelStack)};
 }
 
 std::vector<std::string> first_ranks(const std::vector<std::uint32_t>& missing,

@@ -54,7 +54,7 @@ void add_probes(JobStatus& status, const std::vector<RankProbe>& probes) {
 
 void cut_to_limits(JobStatus& status) {
   constexpr std::size_t kNumbers = 64;      // of a rank, with the lengths of its texts
-  constexpr std::size_t kWords = 4U << 20;  // of the errors that are told whole
+  constexpr std::size_t kWords = 4U << 20;  // of errors and stacks that are told whole
   constexpr std::size_t kFewWords = 40;     // of those behind them, which say the same mostly
   std::size_t bytes = kNumbers;
   for (const std::string& word : status.argv) bytes += word.size() + 4;
@@ -63,11 +63,13 @@ void cut_to_limits(JobStatus& status) {
   std::size_t ranks = 0;
   for (; ranks < std::min(status.ranks.size(), limits::kMaxListItems); ++ranks) {
     RankStatus& rank = status.ranks[ranks];
-    words += rank.trouble.size();
+    words += rank.trouble.size() + rank.probe.stack.size();
+    if (words > kWords) rank.probe.stack.clear();
     if (words > kWords && rank.trouble.size() > kFewWords)
       rank.trouble.replace(kFewWords, std::string::npos, " ...");
     bytes += kNumbers + rank.state.size() + rank.trouble.size() + rank.probe.state.size() +
-             rank.probe.wait_channel.size();
+             rank.probe.wait_channel.size() + rank.probe.system_call.size() +
+             rank.probe.stack.size();
     const std::size_t known = hosts;
     for (; hosts < status.hosts.size() && hosts <= rank.host; ++hosts)
       bytes += status.hosts[hosts].size() + 4;

@@ -2,6 +2,7 @@
 // init and shutdown, its HTTP client's manners included. It learns all it needs from HOROVOD_*.
 //
 //   horovod_client member [ROUNDS] [rude]   joins ROUNDS times; rude: with clients that vanish
+//   horovod_client stall          joins once; then all wait for the last rank, which reads a pipe
 //   horovod_client crowd HOSTS SLOTS SECONDS   all members of such a job; the other ranks wait
 #include <arpa/inet.h>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <optional>
 #include <stdexcept>
@@ -304,6 +306,20 @@ void run_member(int rounds, bool rude) {
   std::printf("member %u of %u: %d rounds, %zu retries\n", rank, size, rounds, counts.retries);
 }
 
+void run_stall() {
+  const std::uint32_t size = number("HOROVOD_SIZE");
+  Counts counts;
+  HttpStore store("global", counts);
+  Mesh global(store, number("HOROVOD_RANK"), size);
+  std::printf("met in %s.\n", variable("HVD_JOB_ID").c_str());
+  std::fflush(stdout);
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
+  char byte = 0;
+  if (number("HOROVOD_RANK") + 1 == size) check(::read(ends[0], &byte, 1) == 1, "read");
+  global.barrier();
+}
+
 // Whoever leaves while others are still to meet ends the job, so the ranks that rank 0 plays stay
 // until it ends: by the end of a connection to a socket that goes with it.
 sockaddr_un end_address(socklen_t& length) {
@@ -344,6 +360,10 @@ int run(const std::vector<std::string>& args) {
     run_member(args.size() > 1 ? std::stoi(args[1]) : 1, args.size() > 2 && args[2] == "rude");
     return 0;
   }
+  if (args.size() == 1 && args[0] == "stall") {
+    run_stall();
+    return 0;
+  }
   if (args.size() == 4 && args[0] == "crowd") {
     if (number("HOROVOD_RANK") != 0) return wait_for_crowd();
     const UniqueFd end = announce_end();
@@ -355,7 +375,8 @@ int run(const std::vector<std::string>& args) {
     options.limit = std::chrono::seconds(std::stoi(args[3]));
     return run_crowd(options) ? 0 : 1;
   }
-  std::fputs("usage: horovod_client member [ROUNDS] [rude] | crowd HOSTS SLOTS SECONDS\n", stderr);
+  std::fputs("usage: horovod_client member [ROUNDS] [rude] | stall | crowd HOSTS SLOTS SECONDS\n",
+             stderr);
   return 64;
 }
 

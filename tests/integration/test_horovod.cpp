@@ -1,5 +1,6 @@
 // The rendezvous of Horovod programs: members that behave as Horovod's library does, started by
 // hvdrun.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -96,6 +97,46 @@ TEST_CASE("a member that never comes to init is named, not the first who waited"
   CHECK(early.err.find("rank 1 on localhost") != std::string::npos);
   CHECK(std::regex_search(early.err,
                           std::regex("because waited for in hvd\\.init by rank (0|2|0, 2)\n")));
+}
+
+// No library says which collective a Horovod rank waits in; the kernel says what its process does.
+TEST_CASE("of a Horovod program that hangs, a status tells what each rank is in", "[horovod]") {
+  Background job({.args = {build_path("hvdrun"), "-np", "3", horovod_client(), "stall"}});
+  for (const char* rank : {"0", "1", "2"})
+    job.wait_for_output("[" + std::string(rank) + "]<stdout>:met in ", std::chrono::seconds(20));
+  const std::string said = job.output();
+  const std::string id = said.substr(said.find("met in ") + 7, 8);
+  std::ifstream own("/proc/self/stack");
+  std::string frame;
+  const bool shown = std::getline(own, frame) && !frame.empty();
+  if (!shown) WARN("left out: this kernel shows no system call and no stack");
+  const auto line_of = [&](int rank, const std::string& process) {
+    return "rank " + std::to_string(rank) + " on localhost: started, pid \\d+ sleeping( in \\w+)?" +
+           (shown ? ", system call " + process : "(, system call [^,]*)?") + ", .* of CPU";
+  };
+  const std::string stack = "\n      kernel stack: \\w+( < \\w+)*";
+  const std::string reads = line_of(2, "read of pipe:\\[\\d+\\]");
+  const std::vector<std::string> parts = {line_of(0, "recv of socket:\\[\\d+\\]"),
+                                          line_of(1, "recv of socket:\\[\\d+\\]"),
+                                          shown ? reads + ".*" + stack : reads};
+  const auto tells_all = [&](const std::string& text) {
+    return std::all_of(parts.begin(), parts.end(), [&](const std::string& part) {
+      return std::regex_search(text, std::regex(part));
+    });
+  };
+  // They have said that they met, and are on their way into their waits.
+  RunResult status = hvdrun({"status", id});
+  for (int i = 0; i < 100 && !tells_all(status.out); ++i) status = hvdrun({"status", id});
+  CAPTURE(status.out, status.err);
+  CHECK(tells_all(status.out));
+  // And in the job's own terminal.
+  kill(job.pid(), SIGQUIT);
+  job.wait_for_output("rank 2 on localhost: started, pid ", std::chrono::seconds(20));
+  const std::string asked =
+      job.wait_for_output(shown ? "pipe_read < " : " of CPU, ", std::chrono::seconds(20));
+  CAPTURE(asked);
+  kill(job.pid(), SIGTERM);
+  CHECK(job.wait(std::chrono::seconds(20)) == 128 + SIGTERM);
 }
 
 TEST_CASE("the store listens on loopback only, and only when it is wanted", "[horovod]") {

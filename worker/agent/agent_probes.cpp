@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "worker/agent/agent.h"
-#include "worker/agent/process_probe.h"
 #include "worker/agent/stall_probe.h"
 
 namespace hvdrun {
@@ -11,7 +10,8 @@ void Agent::probe_ranks(const ProbeRanks& message) {
   RankProbes answer;
   answer.request = message.request;
   for (const auto& [pid, worker] : workers_)
-    answer.ranks.push_back(probe_process(worker.rank, pid));
+    answer.ranks.push_back(picture_process(worker.rank, pid).probe);
+  cut_stacks(answer.ranks, limits::kMaxPictures);
   up(answer);
 }
 

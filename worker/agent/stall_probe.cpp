@@ -125,22 +125,29 @@ RankPicture picture_process(std::uint32_t rank, pid_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   picture.command = cut(read_proc_file(folder + "/comm").value_or(""), limits::kMaxProcessText);
   if (picture.command.ends_with('\n')) picture.command.pop_back();
-  picture.system_call =
+  picture.probe.system_call =
       cut(system_call_name(
               read_proc_file(folder + "/syscall").value_or(""),
               [&](std::uint64_t fd) { return link_text(folder + "/fd/" + std::to_string(fd)); }),
           limits::kMaxProcessText);
   // The kernel shows it to root alone.
   const std::optional<std::string> stack = read_proc_file(folder + "/stack");
-  picture.stack = stack ? stack_names(*stack) : kHiddenStack;
+  picture.probe.stack = stack ? stack_names(*stack) : kHiddenStack;
   return picture;
+}
+
+void cut_stacks(std::vector<RankProbe>& ranks, std::size_t bytes) {
+  if (ranks.empty()) return;
+  const std::size_t share = bytes / ranks.size();
+  for (RankProbe& rank : ranks)
+    if (rank.stack.size() > share) rank.stack.resize(share);
 }
 
 void cut_pictures(std::vector<RankPicture>& ranks, std::size_t bytes) {
   if (ranks.empty()) return;
   const std::size_t share = bytes / ranks.size() / 3;  // for each of three lists
   for (RankPicture& rank : ranks) {
-    if (rank.stack.size() > share) rank.stack.resize(share);
+    if (rank.probe.stack.size() > share) rank.probe.stack.resize(share);
     auto& unconnected = rank.report.unconnected;
     if (unconnected.size() > share / sizeof unconnected[0])
       unconnected.resize(share / sizeof unconnected[0]);

@@ -21,6 +21,9 @@ std::string stack_names(std::string_view text);
 std::string system_call_name(std::string_view text,
                              const std::function<std::string(std::uint64_t fd)>& file_of);
 
+// Takes of each stack what is over its share of so many bytes.
+void cut_stacks(std::vector<RankProbe>& ranks, std::size_t bytes);
+
 // Takes stacks and then names of operations away until all of it has at most about so many bytes.
 void cut_pictures(std::vector<RankPicture>& ranks, std::size_t bytes);
 

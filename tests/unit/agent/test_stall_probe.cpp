@@ -45,26 +45,26 @@ TEST_CASE("pictures are cut to what a frame takes, each rank alike", "[stall]") 
   std::vector<RankPicture> ranks(4);
   cut_pictures(ranks, 0);
   for (RankPicture& rank : ranks) {
-    rank.stack = std::string(100, 's');
+    rank.probe.stack = std::string(100, 's');
     for (int i = 0; i < 10; ++i) rank.report.pending.push_back({std::string(10, 't'), 1});
     rank.report.pending_count = 10;
     rank.report.unconnected.resize(20);
   }
   auto enough = ranks;
   cut_pictures(enough, 4 * 300);
-  CHECK(enough[3].stack.size() == 100);
+  CHECK(enough[3].probe.stack.size() == 100);
   CHECK(enough[3].report.pending.size() == 10);
   CHECK(enough[3].report.unconnected.size() == 20);
   auto half = ranks;
   cut_pictures(half, 4 * 150);
   for (const RankPicture& rank : half) {
-    CHECK(rank.stack.size() == 50);
+    CHECK(rank.probe.stack.size() == 50);
     CHECK(rank.report.pending.size() == 5);
     CHECK(rank.report.pending_count == 10);
     CHECK(rank.report.unconnected.size() == 50 / sizeof(std::uint32_t));
   }
   cut_pictures(ranks, 1);
-  CHECK(ranks[0].stack.empty());
+  CHECK(ranks[0].probe.stack.empty());
   CHECK(ranks[0].report.pending.size() == 1);  // the oldest always stays
   std::vector<RankPicture> none;
   cut_pictures(none, 100);
@@ -78,6 +78,17 @@ TEST_CASE("pictures are cut to what a frame takes, each rank alike", "[stall]") 
   cut_pictures(of_sets, 2 * 12);
   CHECK(of_sets[0].report.pending[0].name == "a");
   CHECK(of_sets[0].report.pending[0].ranks.empty());
+}
+
+TEST_CASE("stacks of a status are cut, each rank alike", "[stall]") {
+  std::vector<RankProbe> ranks(4);
+  for (RankProbe& rank : ranks) rank.stack = std::string(100, 's');
+  cut_stacks(ranks, 400);
+  CHECK(ranks[3].stack.size() == 100);
+  cut_stacks(ranks, 200);
+  CHECK(ranks[3].stack.size() == 50);
+  std::vector<RankProbe> none;
+  cut_stacks(none, 100);
 }
 
 TEST_CASE("a stopped process is seen as one", "[stall]") {
@@ -94,13 +105,13 @@ TEST_CASE("a stopped process is seen as one", "[stall]") {
   CHECK(picture.probe.pid == static_cast<std::uint32_t>(child));
   CHECK(picture.probe.state == "T");
   CHECK(picture.command + "\n" == read_proc_file("/proc/self/comm"));
-  CHECK_FALSE(picture.stack.empty());  // or why there is none
+  CHECK_FALSE(picture.probe.stack.empty());  // or why there is none
   CHECK(within_limits(picture));
   ::kill(child, SIGKILL);
   ::waitpid(child, &status, 0);
   const RankPicture gone = picture_process(3, child);
   CHECK(gone.probe.state.empty());
-  CHECK(gone.stack.empty());
+  CHECK(gone.probe.stack.empty());
 }
 
 TEST_CASE("a process that waits for a pipe is in read of it", "[stall]") {
@@ -115,14 +126,14 @@ TEST_CASE("a process that waits for a pipe is in read of it", "[stall]") {
   RankPicture picture;
   // Until it has come so far; the call is known before the process sleeps in it.
   const auto reads = [&] {
-    return picture.probe.state == "S" && picture.system_call.starts_with("read");
+    return picture.probe.state == "S" && picture.probe.system_call.starts_with("read");
   };
   for (int i = 0; i < 5000 && !reads(); ++i) {
     picture = picture_process(0, child);
     ::usleep(1000);
   }
   CHECK(picture.probe.state == "S");
-  CHECK_THAT(picture.system_call, Catch::StartsWith("read of pipe:["));
+  CHECK_THAT(picture.probe.system_call, Catch::StartsWith("read of pipe:["));
   ::close(ends[1]);
   int status = 0;
   ::kill(child, SIGKILL);

@@ -146,17 +146,23 @@ TEST_CASE("a status has a line for every rank", "[report]") {
   status.ranks.resize(2);
   status.ranks[0].state = "joined";
   status.ranks[0].probe = {0, 42, "S", "futex_wait", 1500, 2048};
+  status.ranks[0].probe.system_call = "futex";
+  status.ranks[0].probe.stack = "futex_wait < do_futex";
   status.ranks[1].state = "exited";
   status.ranks[1].probe.rank = 1;
   const auto lines =
       describe_status(status, [](std::uint32_t rank) { return rank == 0 ? "epoch 1" : ""; });
-  REQUIRE(lines.size() == 4);
-  CHECK(lines[3] == "  and 1000 more");
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[4] == "  and 1000 more");
   CHECK(lines[0] == "job 01234567 running since 1 min 5 s, 1002 ranks of train -x");
   CHECK(lines[1] ==
-        "  rank 0 on h: joined, pid 42 sleeping in futex_wait, 1.5 s of CPU, 2 MiB, last line: "
-        "epoch 1");
-  CHECK(lines[2] == "  rank 1 on h: exited");
+        "  rank 0 on h: joined, pid 42 sleeping in futex_wait, system call futex, 1.5 s of CPU, 2 "
+        "MiB, last line: epoch 1");
+  CHECK(lines[2] == "      kernel stack: futex_wait < do_futex");
+  CHECK(lines[3] == "  rank 1 on h: exited");
+  // What is not shown is not told.
+  status.ranks[0].probe.stack = kHiddenStack;
+  CHECK(describe_status(status, {}).size() == 4);
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ TEST_CASE_METHOD(StallJobFixture, "a stall of ranks that are not there is a faul
   CHECK(from_agent(0, RankStalled{99, 60'000}) == Errc::malformed);
   CHECK(from_agent(0, RankPictures{1, {picture(2, {})}}) == Errc::malformed);
   RankPicture wordy = picture(0, {});
-  wordy.stack = std::string(limits::kMaxKernelStack + 1, 's');
+  wordy.probe.stack = std::string(limits::kMaxKernelStack + 1, 's');
   CHECK(from_agent(0, RankPictures{1, {wordy}}) == Errc::malformed);
   wordy = picture(0, {});
   wordy.command = std::string(limits::kMaxProcessText + 1, 'c');

@@ -21,10 +21,10 @@ TEST_CASE_METHOD(StallFixture, "a warning names tensor, ranks, hosts and what th
   RankPicture& stopped = says(2, {}, "grad.6");
   stopped.probe.state = "T";
   stopped.probe.wait_channel = "do_signal_stop";
-  stopped.stack = kHiddenStack;
+  stopped.probe.stack = kHiddenStack;
   RankPicture& reads = says(4, {}, "");
-  reads.system_call = "read of pipe:[9]";
-  reads.stack = "pipe_read < vfs_read";
+  reads.probe.system_call = "read of pipe:[9]";
+  reads.probe.stack = "pipe_read < vfs_read";
   const StallWarning warning = stall_warning(stall_of({0, 1, 3, 5}, {2, 4}), true, ranks, members);
   CHECK(warning.lines ==
         Lines{"tensor 'grad.7' waits since 61 s for rank 2, 4; submitted by rank 0, 1, 3, 5",

@@ -71,6 +71,11 @@ TEST_CASE("the status of a job with very many ranks fits a message", "[status]")
     for (RankStatus& rank : status.ranks) rank.trouble.assign(limits::kMaxTrouble, 'e');
     shown = 70'000;
   }
+  SECTION("each has a long stack") {
+    for (std::size_t i = 0; i < 4096; ++i)
+      status.ranks[i].probe.stack.assign(limits::kMaxKernelStack, 's');
+    shown = 100'000;
+  }
   SECTION("names of hosts are long") {
     for (std::string& host : status.hosts) host.assign(limits::kMaxHostName, 'h');
     shown = 100'000;
@@ -91,8 +96,10 @@ TEST_CASE("a status of a few ranks is told whole", "[status]") {
   status.ranks.resize(2);
   status.ranks[1].host = 1;
   status.ranks[1].trouble.assign(limits::kMaxTrouble, 'e');
+  status.ranks[1].probe.stack = "pipe_read < vfs_read";
   cut_to_limits(status);
   CHECK(status.ranks.size() == 2);
+  CHECK(status.ranks[1].probe.stack == "pipe_read < vfs_read");
   CHECK(status.hosts.size() == 2);
   CHECK(status.ranks[1].trouble.size() == limits::kMaxTrouble);
 }
