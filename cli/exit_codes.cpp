@@ -22,8 +22,10 @@ constexpr auto kExitCodes = std::to_array<ExitCodeRow>({
      "Look at the host that is named: is it up, reachable and not out of memory?"},
     {exit_code::kInternal, "a fault of hvdrun, or its coordinator was killed",
      "Run again with --verbose; if it happens again, report it with that output."},
-    {exit_code::kOutput, "every rank exited with 0, but their output could not all be written",
-     "Is the disk under stdout full? The line on stderr names the error."},
+    {exit_code::kOutput,
+     "every rank exited with 0, but their output could not all be written; so of --help and the "
+     "like, hvdrun's own",
+     "Is the disk under stdout full, or stdout closed? The line on stderr names the error."},
     {exit_code::kTryAgain, "no more processes, descriptors or memory for now",
      "Look at ulimit -u, ulimit -n and free memory, or start fewer ranks."},
     {exit_code::kStall, "ranks waited in vain for others",
