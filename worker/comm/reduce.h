@@ -19,9 +19,9 @@ struct Reduction {
 
 // float16 and bfloat16 are combined in float32 and rounded once, to the nearest even. Sums and
 // products of integers wrap; their averages and scaled values are truncated toward zero, and a
-// scaled value that does not fit is the nearest that does. min and max keep the earlier rank's
-// element where the two compare equal or not at all (NaN). A bool is 0 or 1, any other byte counts
-// as 1; sum and max are "or", product and min are "and".
+// scaled value that does not fit is the nearest that does. min and max give NaN where a rank has
+// one, and take -0 for less than 0. A bool is 0 or 1, any other byte counts as 1; sum and max are
+// "or", product and min are "and". <hvd/numbers.h> has the whole table.
 //
 // ReduceOp::adasum is none of these: its elements depend on each other (adasum.h).
 //
@@ -45,7 +45,7 @@ void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t coun
 
 // The same for each instruction set that this processor has; the first is for any processor, the
 // last is the one that reduce() takes. Their results are the same bits, but for which of two NaNs
-// is the result. For tests.
+// is the result of an addition or a product. For tests.
 struct ReduceVariant {
   const char* name;
   decltype(&reduce) function;

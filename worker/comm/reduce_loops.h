@@ -13,6 +13,7 @@
 #endif
 
 #include "worker/comm/reduce.h"
+#include "worker/comm/reduce_operations.h"
 
 namespace hvdrun::HVD_REDUCE_VARIANT {
 namespace {
@@ -24,18 +25,6 @@ template <class T>
 struct __attribute__((packed, may_alias)) Raw {
   T value;
 };
-
-inline std::uint32_t bits_of(float value) {
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-inline float float_of(std::uint32_t bits) {
-  float value;
-  __builtin_memcpy(&value, &bits, sizeof value);
-  return value;
-}
 
 // Each type of element: how it comes into an accumulator and back.
 
@@ -107,43 +96,6 @@ T truncated(double value) {
   if (value <= (kSigned ? -kLimit : 0.0)) return kMin;
   return value == value ? static_cast<T>(value) : T(0);
 }
-
-struct Sum {
-  template <class A>
-  static A combine(A a, A b) {
-    return static_cast<A>(a + b);
-  }
-};
-struct Product {
-  template <class A>
-  static A combine(A a, A b) {
-    return static_cast<A>(a * b);
-  }
-};
-struct Min {
-  template <class A>
-  static A combine(A a, A b) {
-    return b < a ? b : a;
-  }
-};
-struct Max {
-  template <class A>
-  static A combine(A a, A b) {
-    return a < b ? b : a;
-  }
-};
-struct Or {
-  template <class A>
-  static A combine(A a, A b) {
-    return static_cast<A>(a | b);
-  }
-};
-struct And {
-  template <class A>
-  static A combine(A a, A b) {
-    return static_cast<A>(a & b);
-  }
-};
 
 struct Call {
   const std::byte* const* sources;

@@ -158,11 +158,22 @@ T scaled(T value, double factor) {
   }
 }
 
+// Of two numbers; a NaN is the result where there is one, -0 is less than 0.
+template <class T>
+T extreme_of(T a, T b, bool largest) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(a)) return a;
+    if (std::isnan(b)) return b;
+    if (a == 0 && b == 0) return std::signbit(a) == largest ? b : a;
+  }
+  return (largest ? a < b : b < a) ? b : a;
+}
+
 // b after a, in T's own arithmetic; integers wrap.
 template <class T>
 T combined(T a, T b, hvd::ReduceOp op) {
-  if (op == hvd::ReduceOp::min) return b < a ? b : a;
-  if (op == hvd::ReduceOp::max) return a < b ? b : a;
+  if (op == hvd::ReduceOp::min || op == hvd::ReduceOp::max)
+    return extreme_of(a, b, op == hvd::ReduceOp::max);
   const bool product = op == hvd::ReduceOp::product;
   if constexpr (std::is_same_v<T, bool>) {
     return product ? a && b : a || b;

@@ -12,6 +12,7 @@
 #include "tests/soak.h"
 #include "tests/unit/comm/conformance.h"
 #include "tests/unit/comm/host_threads.h"
+#include "tests/unit/comm/number_checks.h"
 #include "tests/unit/comm/random_cases.h"
 #include "tests/unit/comm/trouble.h"
 
@@ -61,6 +62,15 @@ TEST_CASE("every collective gives the serial result on every layout of hosts", "
 TEST_CASE("every collective gives the serial result over encrypted connections", "[hosts][tls]") {
   HostThreads ranks({3, 1, 2}, true);
   check_cases(ranks, conformance_cases(static_cast<int>(ranks.layout().size())));
+}
+
+TEST_CASE("ranks of several hosts follow the table of numbers", "[numbers][hosts]") {
+  const Counts counts = GENERATE(Counts{1, 1}, Counts{1, 1, 1}, Counts{2, 1}, Counts{2, 2});
+  CAPTURE(counts);
+  HostThreads ranks(counts);
+  CHECK(first_error(ranks.run([&](Communicator& communicator) {
+          check_numbers(communicator, &ranks.buffers(communicator.rank()));
+        })) == "");
 }
 
 TEST_CASE("large operations across hosts pass in many chunks", "[hosts]") {

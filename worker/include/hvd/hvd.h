@@ -1,5 +1,8 @@
 // hvd: the worker's side of hvdrun. C++17, no other header needed.
 //
+// <hvd/numbers.h>, which is a part of this one, has the types of elements, what is reduced how, and
+// the table of what comes of NaN, infinities, -0, subnormals and the ends of integers.
+//
 //   hvd::init();
 //   float loss = 1.0F + hvd::rank();
 //   hvd::allreduce(&loss, &loss, 1);          // the mean over all ranks
@@ -23,9 +26,9 @@
 // soon as the operation has been queued on this rank's GPU; poll() and wait() tell whether the GPU
 // has ended it. The buffers, and after an _async call the stream, must live until then, or after an
 // error until shutdown(). NCCL moves the bytes; the first such operation loads it, or on rank 0
-// init(). 16-bit integers in a reduction are Error(invalid_argument), adasum and scale factors
-// without our kernels Error(unavailable). One rank alone needs no NCCL, and kernels for factors and
-// booleans only.
+// init(). 16-bit integers in a reduction are Error(invalid_argument); adasum, scale factors, and
+// min and max of floating-point numbers without our kernels Error(unavailable). One rank alone
+// needs no NCCL, and kernels for factors and booleans only.
 //
 // CUDA graphs. An operation whose `stream` is being captured becomes part of the graph, on all
 // ranks or, as a mismatch, on none; it must be waited for (a blocking call, synchronize()) before
@@ -49,6 +52,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <hvd/numbers.h>
 
 #define HVD_EXPORT __attribute__((visibility("default")))
 
@@ -115,54 +120,6 @@ HVD_EXPORT int gpu();
 // Of the NCCL that the first operation on GPU memory loads: 22809 for 2.28.9; 0 where there is none
 // that it could use. Loads it; may be called at any time.
 HVD_EXPORT int nccl_version();
-
-enum class DataType : std::uint8_t {
-  int32 = 1,
-  int64 = 2,
-  float32 = 3,
-  float64 = 4,
-  uint8 = 5,
-  int8 = 6,
-  uint16 = 7,
-  int16 = 8,
-  float16 = 9,    // IEEE 754 binary16
-  bfloat16 = 10,  // the upper half of a float32
-  boolean = 11,   // one byte: 0 is false
-};
-// float16 and bfloat16 are combined in float32, in the order of the ranks, and rounded once. Sums
-// and products of integers wrap. Of a boolean, sum and max are "or", product and min are "and";
-// there is no average and no scaling.
-//
-// adasum, in allreduce only and of floating-point types only, is the adaptive sum (Maleki et al.,
-// "Scaling Distributed Training with Adaptive Summation", 2020): of two vectors
-//   (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
-// which is their sum where they are orthogonal and their mean where they are parallel, so that the
-// learning rate need not change with the number of ranks. More ranks are combined pairwise: 0 with
-// 1, 2 with 3 and so on, then the results of these; one without a neighbour waits for the next
-// round. Dot products are those of the whole operation's elements, in float64.
-enum class ReduceOp : std::uint8_t {
-  average = 1,
-  sum = 2,
-  min = 3,
-  max = 4,
-  product = 5,
-  adasum = 6,
-};
-
-// Every input is multiplied by `prescale`, the result by `postscale`. In float32 (float64 for
-// float64 and integers, which are truncated toward zero and limited to what their type holds).
-struct ScaleFactors {
-  double prescale = 1;
-  double postscale = 1;
-};
-
-// The bits of 16-bit floating-point numbers, which C++17 has no types for.
-struct Float16 {
-  std::uint16_t bits = 0;
-};
-struct BFloat16 {
-  std::uint16_t bits = 0;
-};
 
 // Ranks that call operations among themselves (OperationOptions). The default is all of the job.
 struct ProcessSet {
@@ -343,8 +300,7 @@ struct OperationOptions {
   void* stream = nullptr;
 };
 
-// Blocking collectives on raw buffers: `count` elements of `type`. An integer average is the sum
-// divided by size(), rounded toward zero.
+// Blocking collectives on raw buffers: `count` elements of `type`.
 HVD_EXPORT void allreduce(const void* input, void* output, std::size_t count, DataType type,
                           ReduceOp op = ReduceOp::average, const ScaleFactors& scale = {},
                           const OperationOptions& options = {});

@@ -1,0 +1,58 @@
+// The table of <hvd/numbers.h> on every path of one host; test_hosts.cpp has those of several.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/comm/number_checks.h"
+#include "tests/unit/comm/rank_threads.h"
+#include "worker/comm/reduce.h"
+
+using namespace hvdrun;
+using namespace hvdrun::test;
+
+TEST_CASE("every instruction set follows the table of numbers", "[numbers]") {
+  ReduceVariant variants[kMaxReduceVariants];
+  const std::size_t variant_count = reduce_variants(variants);
+  constexpr std::size_t kCount = 530;  // more than a block of the loops
+  for (std::size_t v = 0; v < variant_count; ++v)
+    for (const NumberCase& c : number_cases())
+      for (const std::size_t ranks : {1, 2, 3, 4, 5})
+        for (const std::size_t before : {std::size_t{0}, ranks / 2}) {
+          // Ranks before are combined in a call of their own, as on another host.
+          std::vector<std::vector<std::byte>> inputs;
+          std::vector<const std::byte*> sources;
+          for (std::size_t rank = 0; rank < ranks; ++rank)
+            inputs.push_back(number_input(c, rank, ranks, 0, kCount));
+          for (const std::vector<std::byte>& input : inputs) sources.push_back(input.data());
+          std::vector<std::byte> prefix(kCount * accumulator_bytes(c.reduction));
+          PartOfReduction part{.unfinished = true, .ranks = ranks};
+          std::byte* target = prefix.data();
+          if (before > 0)
+            variants[v].function(sources.data(), before, kCount, c.reduction, &target, 1, part);
+          part = {before > 0 ? prefix.data() : nullptr, false, ranks};
+          std::vector<std::byte> results(2 * kCount * element_size(c.reduction.type));
+          std::byte* const targets[] = {results.data(), results.data() + results.size() / 2};
+          variants[v].function(sources.data() + before, ranks - before, kCount, c.reduction,
+                               targets, 2, part);
+          for (const std::byte* const result : targets)
+            if (const auto fault = number_fault(c, result, ranks, 0, kCount, false); !fault.empty())
+              FAIL(variants[v].name << ", " << ranks << " ranks, " << before
+                                    << " before: " << fault);
+        }
+}
+
+TEST_CASE("ranks of one host follow the table of numbers", "[numbers]") {
+  const int size = GENERATE(2, 3, 4);
+  CAPTURE(size);
+  RankThreads ranks(size);
+  CHECK(first_error(ranks.run([&](Communicator& communicator) {
+          check_numbers(communicator, &ranks.buffers(communicator.rank()));
+        })) == "");
+}
+
+TEST_CASE("one rank alone follows the table of numbers", "[numbers]") {
+  const auto self = make_self_communicator();
+  CHECK(first_error({error_of([&] { check_numbers(*self, nullptr); })}) == "");
+}
