@@ -7,6 +7,7 @@
 
 #include "worker/comm/adasum_arithmetic.h"
 #include "worker/comm/copy.h"
+#include "worker/comm/float_mode.h"
 
 namespace hvdrun {
 namespace {
@@ -209,6 +210,7 @@ std::uint32_t fingerprint_of(const std::vector<BufferPart>& tensors, std::size_t
 
 void adasum(Communicator& communicator, const std::vector<BufferPart>& tensors,
             const Reduction& reduction, const CallOptions& options) {
+  const DefaultFloatMode mode;
   const SegmentRow row(tensors, element_size(reduction.type));
   // The steps are compared as what the caller called: nobody who calls the same step for itself
   // meets ours.

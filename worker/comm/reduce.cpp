@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "worker/comm/float_mode.h"
+
 namespace hvdrun {
 
 #define HVD_DECLARE_VARIANT(name)                                                              \
@@ -45,6 +47,7 @@ void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t coun
             const PartOfReduction& part) {
   assert(reduction.op != hvd::ReduceOp::adasum);
   static const auto best = best_variant();
+  const DefaultFloatMode mode;
   best(sources, ranks, count, reduction, outputs, output_count, part);
 }
 

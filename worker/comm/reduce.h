@@ -23,6 +23,9 @@ struct Reduction {
 // one, and take -0 for less than 0. A bool is 0 or 1, any other byte counts as 1; sum and max are
 // "or", product and min are "and". <hvd/numbers.h> has the whole table.
 //
+// Whatever the calling thread's mode is for floating-point numbers, subnormals are kept, results
+// are rounded to the nearest even, and nothing traps (float_mode.h).
+//
 // ReduceOp::adasum is none of these: its elements depend on each other (adasum.h).
 //
 // A reduction whose ranks are not all here: those before have been combined already, or others
@@ -45,7 +48,7 @@ void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t coun
 
 // The same for each instruction set that this processor has; the first is for any processor, the
 // last is the one that reduce() takes. Their results are the same bits, but for which of two NaNs
-// is the result of an addition or a product. For tests.
+// is the result of an addition or a product. In the calling thread's mode. For tests.
 struct ReduceVariant {
   const char* name;
   decltype(&reduce) function;

@@ -1,12 +1,18 @@
 // The table of <hvd/numbers.h> on every path of one host; test_hosts.cpp has those of several.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include <catch2/catch.hpp>
 
 #include "tests/unit/comm/number_checks.h"
 #include "tests/unit/comm/rank_threads.h"
+#include "worker/comm/adasum.h"
 #include "worker/comm/reduce.h"
 
 using namespace hvdrun;
@@ -56,3 +62,34 @@ TEST_CASE("one rank alone follows the table of numbers", "[numbers]") {
   const auto self = make_self_communicator();
   CHECK(first_error({error_of([&] { check_numbers(*self, nullptr); })}) == "");
 }
+
+#if defined(__x86_64__)
+TEST_CASE("a rank whose thread flushes subnormals has the others' results", "[numbers]") {
+  constexpr unsigned kFlushAll = 0x8040;  // results and operands
+  RankThreads ranks(2);
+  const std::size_t count = GENERATE(std::size_t{3}, std::size_t{100'000});
+  CHECK(first_error(ranks.run([&](Communicator& communicator) {
+          const unsigned mode = _mm_getcsr() | (communicator.rank() == 0 ? kFlushAll : 0);
+          _mm_setcsr(mode);
+          const auto of = [&](std::uint32_t bits, hvd::ReduceOp op) {
+            std::vector<std::uint32_t> data(count, bits);
+            const std::vector<BufferPart> parts{{data.data(), data.data(), count}};
+            const Reduction reduction{hvd::DataType::float32, op};
+            if (op == hvd::ReduceOp::adasum)
+              adasum(communicator, parts, reduction, {});
+            else
+              communicator.allreduce(data.data(), data.data(), count, reduction, {});
+            return std::all_of(data.begin(), data.end(),
+                               [&](std::uint32_t one) { return one == data[0]; })
+                       ? data[0]
+                       : 0;
+          };
+          expect(of(100, hvd::ReduceOp::sum) == 200, "a sum of subnormals");
+          expect(of(100, hvd::ReduceOp::average) == 100, "an average of subnormals");
+          expect(of(communicator.rank() == 0 ? 100 : 7, hvd::ReduceOp::max) == 100,
+                 "the larger of two subnormals");
+          expect(of(100, hvd::ReduceOp::adasum) == 100, "an adaptive sum of subnormals");
+          expect((_mm_getcsr() & ~0x3fU) == (mode & ~0x3fU), "the caller's mode has changed");
+        })) == "");
+}
+#endif
