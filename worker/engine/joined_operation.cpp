@@ -1,6 +1,7 @@
 #include "worker/engine/joined_operation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -72,6 +73,18 @@ Neutral neutral_of(const Reduction& reduction) {
   }
 }
 
+bool is_float_type(hvd::DataType type) {
+  return type == hvd::DataType::float16 || type == hvd::DataType::bfloat16 ||
+         type == hvd::DataType::float32 || type == hvd::DataType::float64;
+}
+
+// What a sum of floating-point numbers does not see is -0, or 0 where the prescale factor turns the
+// sign: a 0 would make 0 of a sum of -0.
+void fill_minus_zero(std::vector<std::byte>& memory, std::size_t width) {
+  constexpr std::byte kSign{0x80};
+  for (std::size_t at = width - 1; at < memory.size(); at += width) memory[at] = kSign;
+}
+
 template <class T>
 void fill_neutral(std::vector<std::byte>& memory, Neutral neutral) {
   if (neutral == Neutral::zero) return;  // it is
@@ -90,6 +103,10 @@ void fill_half(std::vector<std::byte>& memory, Neutral neutral, std::uint16_t on
 
 void fill_neutral(std::vector<std::byte>& memory, const Reduction& reduction) {
   const Neutral neutral = neutral_of(reduction);
+  if (neutral == Neutral::zero && is_float_type(reduction.type)) {
+    if (!std::signbit(reduction.prescale)) fill_minus_zero(memory, element_size(reduction.type));
+    return;
+  }
   switch (reduction.type) {
     case hvd::DataType::int32:
       return fill_neutral<std::int32_t>(memory, neutral);
@@ -182,8 +199,9 @@ std::string joined_obstacle(const Operation& operation, const std::vector<bool>&
     return "rank " + std::to_string(rank) +
            " has joined, and a graph would wait for it whenever it runs";
   }
-  if (reduces && neutral_of(operation.reduction) != Neutral::zero &&
-      operation.reduction.prescale != 1) {
+  const double factor = operation.reduction.prescale;
+  const bool zero_stays = std::isfinite(factor) || !is_float_type(operation.reduction.type);
+  if (reduces && factor != 1 && (neutral_of(operation.reduction) != Neutral::zero || !zero_stays)) {
     const auto rank = std::find(joined.begin(), joined.end(), true) - joined.begin();
     return "rank " + std::to_string(rank) +
            " has joined, and there is no element that changes nothing after a prescale factor";

@@ -106,6 +106,9 @@ TEST_CASE("whoever has joined changes nothing", "[engine][join]") {
           expect(reduce_one(engine, -mine, ReduceOp::max) == -2, "max");
           expect(reduce_one(engine, mine, ReduceOp::min) == 2, "min");
           expect(reduce_one(engine, mine, ReduceOp::product) == 8, "product");
+          expect(std::signbit(reduce_one(engine, -0.0F, ReduceOp::sum)), "a sum of -0");
+          expect(std::signbit(reduce_one(engine, -0.0F, ReduceOp::average)), "an average of -0");
+          expect(std::isnan(reduce_one(engine, rank == 0 ? NAN : mine, ReduceOp::max)), "NaN");
           Operation barrier;
           engine.run(barrier);
           std::vector<float> gathered(3, 9);
