@@ -114,6 +114,7 @@ class Suite {
     scaled();
     if (have_kernels_) adaptive_sums(0.5);
     if (size_ == 1) adaptive_sums(1);
+    cases_ += run_gpu_number_rules(rank_, have_kernels_);
     ++cases_;
     rank_.communicator.barrier(rank_.call);
     return cases_;
@@ -240,6 +241,8 @@ class Suite {
   bool possible(const Reduction& reduction) const {
     // One rank alone calls no NCCL.
     if (!nccl_reduces(reduction.type) && size_ > 1) return false;
+    const bool extreme = reduction.op == ReduceOp::min || reduction.op == ReduceOp::max;
+    if (extreme && has_floats(reduction.type) && size_ > 1) return have_kernels_;
     if (reduction.type == DataType::boolean)
       return have_kernels_ && reduction.op != ReduceOp::average;
     return true;

@@ -1,6 +1,7 @@
 // What collectives on GPUs must give: every operation and type, in place and not, even and uneven
 // counts, scale factors. The numbers are small whole ones, so that any order of combining them is
-// exact; averages and scaled values are compared within the type's precision.
+// exact; averages and scaled values are compared within the type's precision. Then the table of
+// <hvd/numbers.h>, as bits (tests/unit/comm/number_rules.h).
 #pragma once
 
 #include <string>
@@ -13,5 +14,7 @@ namespace hvdrun::test {
 // the case for a wrong result, hvd::Error for one that fails. `largest`: elements of the largest
 // buffers. Returns how many were run.
 int run_gpu_conformance(GpuRank& rank, bool have_kernels, std::size_t largest);
+// Only the table of numbers.
+int run_gpu_number_rules(GpuRank& rank, bool have_kernels);
 
 }  // namespace hvdrun::test

@@ -8,14 +8,25 @@
 #include <stddef.h>
 
 // Changes with any change below: libhvd takes no other version than its own.
-#define HVD_CUDA_ABI_VERSION 1
+#define HVD_CUDA_ABI_VERSION 2
 
 // clang-format off
 #define HVD_CUDA_KERNELS(one) \
-  /* output[i] = input[i] * factor; may be in place. In float32 (float64 for float64 and */ \
-  /* integers, which are truncated toward zero and limited to what their type holds). */ \
+  /* output[i] = input[i] * first * second; may be in place. In float32, rounded once (float64 for */ \
+  /* float64 and integers, which are truncated toward zero and limited to what their type holds */ \
+  /* after each factor; NaN becomes 0). */ \
   one(scale, hvd_cuda_scale, \
-      (const void* input, void* output, size_t count, int type, double factor, void* stream)) \
+      (const void* input, void* output, size_t count, int type, double first, double second, \
+       void* stream)) \
+  /* Of floating-point numbers: keys[i] is an int32, for float64 an int64, and in the order in */ \
+  /* which the numbers input[i] * factor are, -0 before 0. A NaN is the largest key or the smallest, */ \
+  /* which no number has. In place where the widths are the same. */ \
+  one(order, hvd_cuda_order, \
+      (const void* input, void* keys, size_t count, int type, double factor, int nan_is_largest, \
+       void* stream)) \
+  /* The numbers of such keys, times factor, rounded once. In place likewise. */ \
+  one(restore, hvd_cuda_restore, \
+      (const void* keys, void* output, size_t count, int type, double factor, void* stream)) \
   /* Any other byte than 0 becomes 1. */ \
   one(normalise_boolean, hvd_cuda_normalise_boolean, \
       (void* data, size_t count, void* stream)) \

@@ -7,7 +7,8 @@
 namespace hvdrun {
 
 struct LoneReduction {
-  // By our kernels: the elements times this, then times that; 1: nothing to do.
+  // By one of our kernels, as where there are other ranks: the elements times this, then times
+  // that; both 1: nothing to do.
   double before = 1;
   double after = 1;
   bool normalise = false;  // booleans: the bytes become 0 or 1

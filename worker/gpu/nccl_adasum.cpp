@@ -61,7 +61,7 @@ GpuTicket NcclCommunicator::adasum(const std::vector<BufferPart>& parts, const R
       }
       const void* const source = widens ? place : part.input;
       if (reduction.prescale != 1)
-        check_kernel(kernel.scale(source, place, part.count, type, reduction.prescale, stream),
+        check_kernel(kernel.scale(source, place, part.count, type, reduction.prescale, 1, stream),
                      "scale");
       else if (source != place)
         copy_on_stream(place, source, part.count * width);
@@ -102,7 +102,7 @@ GpuTicket NcclCommunicator::adasum(const std::vector<BufferPart>& parts, const R
     for (const AdasumPart& part : vectors) {
       const std::size_t count = part.buffers->count;
       if (reduction.postscale != 1)
-        check_kernel(kernel.scale(part.own, part.own, count, type, reduction.postscale, stream),
+        check_kernel(kernel.scale(part.own, part.own, count, type, reduction.postscale, 1, stream),
                      "scale");
       if (widens)
         check_kernel(kernel.compress(part.own, part.buffers->output, count, narrow_type, stream),

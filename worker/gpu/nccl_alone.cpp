@@ -29,16 +29,12 @@ GpuTicket NcclCommunicator::lone_reduction(OpKind kind, const std::vector<Buffer
   return run_alone(what, call, [&] {
     for (const BufferPart& part : parts) {
       if (part.count == 0) continue;
-      const void* source = part.input;
-      for (const double factor : {plan.before, plan.after}) {
-        if (factor == 1) continue;
-        check_kernel(
-            parts_.kernels->scale(source, part.output, part.count, type, factor, queue().get()),
-            "scale");
-        source = part.output;
-      }
-      if (source != part.output)
-        copy_on_stream(part.output, source, part.count * element_size(reduction.type));
+      if (plan.before != 1 || plan.after != 1)
+        check_kernel(parts_.kernels->scale(part.input, part.output, part.count, type, plan.before,
+                                           plan.after, queue().get()),
+                     "scale");
+      else if (part.input != part.output)
+        copy_on_stream(part.output, part.input, part.count * element_size(reduction.type));
       if (plan.normalise)
         check_kernel(parts_.kernels->normalise_boolean(part.output, part.count, queue().get()),
                      "normalise");

@@ -6,7 +6,8 @@
 //
 // One thread at a time runs operations; abort(), look() and peer_gone() come from any thread. After
 // an operation has thrown, other than for its own arguments, every later one throws too. Results
-// are not the same bits as on CPUs: the order in which NCCL combines is its own.
+// are not the same bits as on CPUs: the order in which NCCL combines is its own. What else differs
+// is in the table of <hvd/numbers.h>.
 #pragma once
 
 #include <chrono>
@@ -58,6 +59,8 @@ struct GpuParts {
   std::shared_ptr<const GpuDevice> device;
   std::shared_ptr<const GpuKernels> kernels;  // null: there are none
   std::string no_kernels;                     // then: why
+  // Of the GPU's memory, at most, for what min and max pass through (nccl_ordered.cpp).
+  std::size_t key_bytes = 32U << 20;
 };
 
 // The number of an operation of this communicator, from 1; 0 has always ended.
@@ -210,6 +213,12 @@ class NcclCommunicator {
   // Each part is a vector of its own.
   GpuTicket adasum(const std::vector<BufferPart>& parts, const Reduction& reduction,
                    const GpuCall& call);
+  // min and max of floating-point numbers (nccl_ordered.cpp).
+  GpuTicket ordered_allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                              const NcclReduction& plan, const GpuCall& call);
+  GpuTicket ordered_reducescatter(const void* input, void* output, const std::size_t* counts,
+                                  const Reduction& reduction, const NcclReduction& plan,
+                                  const GpuCall& call);
   // Of one rank (nccl_alone.cpp).
   template <class Body>
   GpuTicket run_alone(const Descriptor& what, const GpuCall& call, Body&& body);
@@ -244,7 +253,8 @@ class NcclCommunicator {
   GpuTimings timings_;
   std::function<void()> on_queued_;
   bool has_run_ = false;
-  bool in_graph_ = false;  // the operation that is, or was last, queued
+  bool in_graph_ = false;       // the operation that is, or was last, queued
+  Scratch* scratch_ = nullptr;  // of the operation that is queued, the newest
   // Outlives this where an abort hangs.
   std::shared_ptr<NcclHandle> handle_ = std::make_shared<NcclHandle>();
   bool revoked_ = false;

@@ -69,7 +69,7 @@ void NcclCommunicator::finish(const NcclReduction& plan, const Reduction& reduct
     check_kernel(parts_.kernels->normalise_boolean(output, count, queue().get()), "normalise");
   if (plan.after != 1)
     check_kernel(parts_.kernels->scale(output, output, count, static_cast<int>(reduction.type),
-                                       plan.after, queue().get()),
+                                       plan.after, 1, queue().get()),
                  "scale");
 }
 
@@ -83,6 +83,7 @@ GpuTicket NcclCommunicator::allreduce(const std::vector<BufferPart>& parts,
   if (is_alone()) return lone_reduction(OpKind::allreduce, parts, reduction, call);
   if (reduction.op == hvd::ReduceOp::adasum) return adasum(parts, reduction, call);
   const NcclReduction plan = plan_reduction(reduction, size_);
+  if (plan.ordered) return ordered_allreduce(parts, reduction, plan, call);
   if (plan.needs_kernels()) kernels("scale factors and booleans");
   Descriptor what;
   what.kind = OpKind::allreduce;
@@ -99,10 +100,10 @@ GpuTicket NcclCommunicator::allreduce(const std::vector<BufferPart>& parts,
       [&] {
         if (plan.before == 1) return;
         each([&](const BufferPart& part) {
-          check_kernel(
-              parts_.kernels->scale(part.input, part.output, part.count,
-                                    static_cast<int>(reduction.type), plan.before, queue().get()),
-              "scale");
+          check_kernel(parts_.kernels->scale(part.input, part.output, part.count,
+                                             static_cast<int>(reduction.type), plan.before, 1,
+                                             queue().get()),
+                       "scale");
         });
       },
       [&](nccl::Comm comm) {
@@ -180,6 +181,7 @@ GpuTicket NcclCommunicator::reducescatter(const void* input, void* output,
   if (is_alone())
     return lone_reduction(OpKind::reducescatter, {{input, output, counts[0]}}, reduction, call);
   const NcclReduction plan = plan_reduction(reduction, size_);
+  if (plan.ordered) return ordered_reducescatter(input, output, counts, reduction, plan, call);
   if (plan.needs_kernels()) kernels("scale factors and booleans");
   const auto ranks = static_cast<std::size_t>(size_);
   const std::size_t total = sum_of(counts, ranks);
@@ -205,7 +207,7 @@ GpuTicket NcclCommunicator::reducescatter(const void* input, void* output,
         source = copy.take(bytes);
         if (plan.before == 1) return copy_on_stream(copy.get(), input, bytes);
         check_kernel(parts_.kernels->scale(input, copy.get(), total, static_cast<int>(type),
-                                           plan.before, queue().get()),
+                                           plan.before, 1, queue().get()),
                      "scale");
       },
       [&](nccl::Comm comm) {

@@ -1,6 +1,7 @@
 #include "worker/gpu/nccl_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -87,6 +88,23 @@ std::array<std::byte, 8> scalar_of(DataType type, double factor) {
   return result;
 }
 
+// Whether the scalar does what the factor does in float32: it is no subnormal, 0 or infinity of its
+// type that the factor is not.
+bool holds(DataType type, const std::array<std::byte, 8>& scalar, double factor) {
+  const auto get = [&](auto value) {
+    std::memcpy(&value, scalar.data(), sizeof(value));
+    return value;
+  };
+  const auto in_float32 = static_cast<float>(factor);
+  if (type == DataType::float64)
+    return factor == 0 || std::isinf(factor) || std::isnormal(get(0.0));
+  if (in_float32 == 0 || std::isinf(in_float32)) return true;
+  if (type == DataType::float32) return std::isnormal(get(0.0F));
+  const unsigned most = type == DataType::float16 ? 0x7c00 : 0x7f80;  // the exponent's bits
+  const unsigned exponent = get(std::uint16_t{}) & most;
+  return exponent != 0 && exponent != most;
+}
+
 }  // namespace
 
 NcclReduction plan_reduction(const Reduction& reduction, int ranks) {
@@ -100,16 +118,47 @@ NcclReduction plan_reduction(const Reduction& reduction, int ranks) {
         reduction.op == ReduceOp::sum || reduction.op == ReduceOp::max ? nccl::max : nccl::min;
     plan.normalise = true;
   }
+  plan.before = reduction.prescale;
+  if (is_float(reduction.type) &&
+      (reduction.op == ReduceOp::min || reduction.op == ReduceOp::max)) {
+    plan.ordered = true;
+    plan.type = reduction.type == DataType::float64 ? nccl::int64 : nccl::int32;
+    return plan;
+  }
   if (reduction.prescale == 1) return plan;
   const bool adds = reduction.op == ReduceOp::sum || reduction.op == ReduceOp::average;
   if (adds && is_float(reduction.type)) {
-    plan.premultiply = true;
     const double share = reduction.op == ReduceOp::average ? 1.0 / ranks : 1.0;
     plan.scalar = scalar_of(reduction.type, reduction.prescale * share);
-  } else {
-    plan.before = reduction.prescale;
+    plan.premultiply = holds(reduction.type, plan.scalar, reduction.prescale);
+    if (plan.premultiply) plan.before = 1;
   }
   return plan;
+}
+
+std::vector<std::vector<KeyPiece>> key_rounds(const std::vector<std::size_t>& counts,
+                                              std::size_t most) {
+  std::vector<std::vector<KeyPiece>> rounds;
+  std::size_t filled = most;
+  for (std::size_t part = 0; part < counts.size(); ++part) {
+    for (std::size_t begin = 0; begin < counts[part];) {
+      if (filled == most) {
+        rounds.emplace_back();
+        filled = 0;
+      }
+      const std::size_t count = std::min(counts[part] - begin, most - filled);
+      rounds.back().push_back({part, begin, count, filled});
+      begin += count;
+      filled += count;
+    }
+  }
+  return rounds;
+}
+
+std::size_t scattered_each(const std::vector<std::size_t>& counts, std::size_t most) {
+  const std::size_t largest = *std::max_element(counts.begin(), counts.end());
+  if (sum_of(counts.data(), counts.size()) <= most) return largest;
+  return std::max<std::size_t>(1, most / counts.size());
 }
 
 std::vector<AdasumRound> adasum_rounds(int rank, int size) {

@@ -22,11 +22,28 @@ struct NcclReduction {
   double before = 1;
   double after = 1;
   bool normalise = false;  // booleans: the result's bytes become 0 or 1
-  bool needs_kernels() const { return before != 1 || after != 1 || normalise; }
+  // min and max of floating-point numbers: NCCL ignores a NaN there, so it gets integers of their
+  // order, `type`, with the factors in them, which our kernels make and take back.
+  bool ordered = false;
+  bool needs_kernels() const { return before != 1 || after != 1 || normalise || ordered; }
 };
 
 // Throws Error(invalid_argument) for 16-bit integers, which NCCL cannot reduce.
 NcclReduction plan_reduction(const Reduction& reduction, int ranks);
+
+// A piece of a buffer, whose keys stand at `at` among those of its round.
+struct KeyPiece {
+  std::size_t part = 0;
+  std::size_t begin = 0;
+  std::size_t count = 0;
+  std::size_t at = 0;
+};
+// Buffers of these counts cut into rounds of `most` elements.
+std::vector<std::vector<KeyPiece>> key_rounds(const std::vector<std::size_t>& counts,
+                                              std::size_t most);
+// The same for what is scattered: in round k each rank's part gives elements from k * each on, as
+// many as there are, `each` at most; 0 for no elements at all. One round if `most` allows.
+std::size_t scattered_each(const std::vector<std::size_t>& counts, std::size_t most);
 
 // Who a rank exchanges its vector with in a round of the adaptive sum. The ranks are combined in
 // pairs, then the pairs in pairs and so on, in the order of the ranks (worker/comm/adasum.h); a

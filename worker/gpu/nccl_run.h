@@ -24,17 +24,19 @@ class FirstBad {
   nccl::Result result_ = nccl::success;
 };
 
-// Memory of the GPU for one operation, taken and given back in the order of the stream. The device
-// must be current.
+// Memory of the GPU for one operation, taken and given back in the order of the stream: as the
+// operation's last, since what is captured behind the event that ends it would be no part of the
+// graph, or here where it has failed. The device must be current.
 class NcclCommunicator::Scratch {
  public:
-  explicit Scratch(NcclCommunicator& owner) : owner_(owner) {}
+  explicit Scratch(NcclCommunicator& owner) : owner_(owner), others_(owner.scratch_) {
+    owner_.scratch_ = this;
+  }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
-    if (memory_ == 0) return;
-    const DeviceToFree current(*owner_.parts_.device);
-    if (current) owner_.parts_.device->api().memory_free_async(memory_, owner_.queue().get());
+    owner_.scratch_ = others_;
+    give_back();
   }
   void* take(std::size_t bytes) {
     check_cuda(
@@ -45,9 +47,17 @@ class NcclCommunicator::Scratch {
   }
   // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA has its addresses as numbers
   void* get() const { return reinterpret_cast<void*>(memory_); }
+  void give_back() {
+    const cuda::DevicePointer memory = std::exchange(memory_, 0);
+    if (memory == 0) return;
+    const DeviceToFree current(*owner_.parts_.device);
+    if (current) owner_.parts_.device->api().memory_free_async(memory, owner_.queue().get());
+  }
+  Scratch* others() const { return others_; }
 
  private:
   NcclCommunicator& owner_;
+  Scratch* const others_;  // of the same operation, made before
   cuda::DevicePointer memory_ = 0;
 };
 
@@ -88,6 +98,7 @@ GpuTicket NcclCommunicator::run_rounds(std::size_t rounds, const Descriptor& wha
       after(round);
     }
     if (timed) timings_.end(queue().get());
+    for (Scratch* one = scratch_; one != nullptr; one = one->others()) one->give_back();
     cuda::Event event = queue().lead(call.after == nullptr ? call.stream : queue().get());
     if (call.captured) return leave_captured(event);
     leave(event);

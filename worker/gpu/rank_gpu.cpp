@@ -4,8 +4,10 @@
 
 namespace hvdrun {
 
-RankGpu::RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTrouble on_trouble)
+RankGpu::RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTrouble on_trouble,
+                 std::string kernels_file)
     : nccl_file_(std::move(nccl_file)),
+      kernels_file_(std::move(kernels_file)),
       on_trouble_(std::move(on_trouble)),
       ends_at_exit_([this] { end_at_exit(); }) {
   // In this order: where memory ends between the two, the device still goes before its driver.
@@ -42,7 +44,7 @@ GpuParts RankGpu::parts_alone() {
 
 void RankGpu::load_kernels() {
   if (std::exchange(loaded_kernels_, true)) return;
-  Loaded<GpuKernels> kernels = load_gpu_kernels();
+  Loaded<GpuKernels> kernels = load_gpu_kernels(kernels_file_);
   parts_.kernels = std::move(kernels.value);
   parts_.no_kernels = std::move(kernels.why);
 }

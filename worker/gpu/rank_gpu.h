@@ -16,8 +16,10 @@ namespace hvdrun {
 
 class RankGpu {
  public:
-  // `selected` has a device. `nccl_file` as for load_nccl(). `on_trouble` as for GpuWatch.
-  RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTrouble on_trouble = {});
+  // `selected` has a device. `nccl_file` as for load_nccl(), `kernels_file` as for
+  // load_gpu_kernels(). `on_trouble` as for GpuWatch.
+  RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTrouble on_trouble = {},
+          std::string kernels_file = {});
   RankGpu(const RankGpu&) = delete;
   RankGpu& operator=(const RankGpu&) = delete;
   ~RankGpu() = default;
@@ -42,6 +44,7 @@ class RankGpu {
   void end_at_exit();
 
   const std::string nccl_file_;
+  const std::string kernels_file_;
   const GpuWatch::OnTrouble on_trouble_;
   Mutex mutex_;
   GpuParts parts_;  // driver and device are constant, the rest is guarded by mutex_

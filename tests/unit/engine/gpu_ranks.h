@@ -23,9 +23,9 @@ class GpuRanks {
   explicit GpuRanks(
       const std::vector<std::size_t>& hosts,
       const std::function<void(EngineOptions&, int)>& change = {},
-      const std::function<std::string(int rank)>& nccl_file_of = [](int) {
-        return std::string(fake_file());
-      }) {
+      const std::function<std::string(int rank)>& nccl_file_of =
+          [](int) { return std::string(fake_file()); },
+      const std::string& kernels_file = fake_file()) {
     reset_fake();
     contexts_ = fake().contexts;
     engines = std::make_unique<EngineRanks>(hosts, [&](EngineOptions& options, int rank) {
@@ -34,7 +34,8 @@ class GpuRanks {
           [this, rank](const hvd::Error& error) {
             (*engines)[static_cast<std::size_t>(rank)].communicator().abort(error);
             ++troubles;
-          }));
+          },
+          kernels_file));
       options.gpu = gpus.back();
       options.gpu_connect_timeout = std::chrono::seconds(20);
       if (change) change(options, rank);

@@ -172,7 +172,8 @@ TEST_CASE("what NCCL cannot do reaches no other rank", "[engine][gpu]") {
 
 TEST_CASE("what needs kernels that are not there is an error on all ranks, and no more",
           "[engine][gpu]") {
-  GpuRanks ranks({2});
+  GpuRanks ranks(
+      {2}, {}, [](int) { return std::string(fake_file()); }, "/nowhere/libhvd_cuda.so");
   const auto errors = ranks.run([](Engine& engine, std::size_t, GpuStream& user) {
     float value = 1;
     Operation operation = on_gpu(OpKind::allreduce, &value, &value, 1, user);
@@ -182,6 +183,9 @@ TEST_CASE("what needs kernels that are not there is an error on all ranks, and n
     operation.reduction = {hvd::DataType::float32, hvd::ReduceOp::adasum, 1, 1};
     const auto adasum = error_of([&] { engine.run(operation); });
     expect(adasum && adasum->code == hvd::ErrorCode::unavailable, "adasum");
+    operation.reduction = {hvd::DataType::float32, hvd::ReduceOp::max, 1, 1};
+    const auto most = error_of([&] { engine.run(operation); });
+    expect(most && most->code == hvd::ErrorCode::unavailable, "max");
     expect(error->text.find("rank 0: hvdrun's GPU kernels are not installed") != std::string::npos,
            error->text);
     sum_on_gpu(engine, user);

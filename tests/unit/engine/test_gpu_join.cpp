@@ -1,5 +1,7 @@
 // A rank that has joined while the others go on with GPU memory: as with memory of the host, over
 // the fake driver and NCCL.
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -37,7 +39,12 @@ Row run_on_both(Engine& engine, GpuStream& user, const Operation& operation, con
   run.device->stream = user.get();
   engine.run(run);
   GpuRanks::drain(user);
-  expect(on_device == on_host, std::string(name_of(operation.kind)) + ": not as on the host");
+  // Of an average NCCL divides before it adds.
+  const float off = operation.reduction.op == ReduceOp::average ? 1e-6F : 0;
+  const bool same =
+      std::equal(on_device.begin(), on_device.end(), on_host.begin(),
+                 [off](float a, float b) { return std::abs(a - b) <= off * std::abs(b); });
+  expect(same, std::string(name_of(operation.kind)) + ": not as on the host");
   return on_device;
 }
 
@@ -91,7 +98,8 @@ TEST_CASE("alltoall, reducescatter and broadcast on GPUs while a rank has joined
     const float shift = rank == 0 ? 0.0F : 40.0F;
     expect(run_on_both(engine, user, scatter, six, 2) == Row{6 + 2 * shift, 26 + 2 * shift}, "sum");
     scatter.reduction.op = ReduceOp::average;
-    expect(run_on_both(engine, user, scatter, six, 2)[0] == (6 + 2 * shift) / 3, "average");
+    const float mean = run_on_both(engine, user, scatter, six, 2)[0];
+    expect(std::abs(mean - (6 + 2 * shift) / 3) < 1e-5F, "average");
     scatter.reduction.op = ReduceOp::max;
     expect(run_on_both(engine, user, scatter, six, 2) == Row{4 + shift, 14 + shift}, "max");
     scatter.reduction.op = ReduceOp::product;

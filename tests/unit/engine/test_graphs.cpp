@@ -1,4 +1,6 @@
 // Operations that a program captures in a graph of its GPU, over the fake driver and NCCL.
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -102,6 +104,43 @@ TEST_CASE("blocking calls of every kind can be captured", "[engine][gpu]") {
       GpuRanks::drain(user);
       expect(data == Floats(7, 3) && all == Floats{1, 1, 2, 2, 3, 3}, "broadcast, gathered");
       expect(part == Floats(2, 6) && swapped == Floats{1, 2, 3}, "scattered, exchanged");
+    }
+  });
+  REQUIRE(first_error(errors) == "");
+  CHECK(ranks.left() == "");
+}
+
+TEST_CASE("min and max of floats can be captured, and see a NaN", "[engine][gpu]") {
+  GpuRanks ranks({2});
+  const auto errors = ranks.run([&](Engine& engine, std::size_t rank, GpuStream& user) {
+    const GraphCalls graphs(fake_file());
+    first_operation(engine, user);
+    using Halves = std::vector<std::uint16_t>;
+    constexpr std::uint16_t kNan = 0x7e00;
+    const auto is_nan = [](std::uint16_t half) { return (half & 0x7fffU) > 0x7c00; };
+    Halves halves(4);
+    Floats four(4);
+    Floats part(2);
+    graphs.begin(user.get());
+    // One passes through memory that the graph has, the other, too, and to be scattered.
+    Operation least =
+        on_gpu(OpKind::allreduce, halves.data(), halves.data(), 4, user, "", hvd::ReduceOp::min);
+    least.reduction.type = hvd::DataType::float16;
+    engine.run(least);
+    engine.run(
+        on_gpu(OpKind::reducescatter, four.data(), part.data(), 2, user, "", hvd::ReduceOp::max));
+    const GraphCalls::Graph step(graphs, user.get());
+    for (int run = 0; run < 3; ++run) {
+      halves = {0x3c00, 0x4000, 0x8000, 0x0000};
+      four = {1, 2, 1, 2};
+      if (rank == 0) halves[1] = kNan;
+      if (rank == 1) halves[2] = 0;
+      if (rank == 1) four[0] = four[3] = NAN;
+      step.launch(user.get());
+      GpuRanks::drain(user);
+      expect(halves[0] == 0x3c00 && is_nan(halves[1]) && halves[2] == 0x8000 && halves[3] == 0,
+             "the least of float16");
+      expect(std::isnan(part[rank]) && part[1 - rank] == (rank == 0 ? 2 : 1), "the greatest");
     }
   });
   REQUIRE(first_error(errors) == "");

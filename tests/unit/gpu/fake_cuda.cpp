@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -11,8 +13,8 @@
 
 #include <hvd/hvd.h>
 
+#include "tests/unit/gpu/fake_arithmetic.h"
 #include "tests/unit/gpu/fake_gpu.h"
-#include "tests/unit/gpu/fake_meeting.h"
 #include "tests/unit/gpu/fake_stream.h"
 #include "worker/comm/reduce.h"
 #include "worker/gpu/cuda_api.h"
@@ -342,11 +344,15 @@ FAKE cuda::Result cuMemFree_v2(cuda::DevicePointer pointer) {
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuMemAllocAsync(cuda::DevicePointer* pointer, std::size_t bytes, cuda::Stream) {
+  std::size_t largest = fake_gpu()->largest_scratch;
+  while (bytes > largest && !fake_gpu()->largest_scratch.compare_exchange_weak(largest, bytes)) {
+  }
   return cuMemAlloc_v2(pointer, bytes);
 }
 FAKE cuda::Result cuMemFreeAsync(cuda::DevicePointer pointer, cuda::Stream stream) {
   crash_if_ended();
   if (const auto capture = fake_stream(stream).capture()) {
+    fake_stream(stream).push([] {});  // a part of the graph, which must be joined
     const std::lock_guard lock(capture->mutex);
     capture->memory.push_back(memory(pointer));
     return cuda::kSuccess;
@@ -376,13 +382,13 @@ FAKE cuda::Result cuPointerGetAttribute(void* value, int, cuda::DevicePointer) {
 FAKE int hvd_cuda_abi_version() { return HVD_CUDA_ABI_VERSION; }
 FAKE const char* hvd_cuda_error_text(int) { return "a fault of the fake"; }
 FAKE std::size_t hvd_cuda_adasum_scratch() { return 3; }
-FAKE int hvd_cuda_scale(const void* input, void* output, std::size_t count, int type, double factor,
-                        void* stream) {
+FAKE int hvd_cuda_scale(const void* input, void* output, std::size_t count, int type, double first,
+                        double second, void* stream) {
   fake_gpu()->log("scale on " + name_of(stream));
   fake_stream(stream).push([=] {
     const auto* source = static_cast<const std::byte*>(input);
     auto* target = static_cast<std::byte*>(output);
-    reduce(&source, 1, count, {static_cast<hvd::DataType>(type), hvd::ReduceOp::sum, factor, 1},
+    reduce(&source, 1, count, {static_cast<hvd::DataType>(type), hvd::ReduceOp::sum, first, second},
            &target, 1);
   });
   return 0;
@@ -426,8 +432,74 @@ int convert(const void* input, int from, void* output, int to, std::size_t count
   return 0;
 }
 
+double times(double value, double factor, int type) {
+  if (type == static_cast<int>(hvd::DataType::float64)) return value * factor;
+  return static_cast<double>(static_cast<float>(value) * static_cast<float>(factor));
+}
+
+// Of a key or of a number's bits.
+template <class Key>
+Key turned(Key bits) {
+  return bits < 0 ? bits ^ std::numeric_limits<Key>::max() : bits;
+}
+
+template <class Number, class Key>
+void order(const std::vector<double>& values, void* keys, bool nan_is_largest) {
+  using Limits = std::numeric_limits<Key>;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<Number>(values[i]);
+    Key key;
+    std::memcpy(&key, &value, sizeof key);
+    key = std::isnan(value) ? (nan_is_largest ? Limits::max() : Limits::min()) : turned(key);
+    std::memcpy(static_cast<Key*>(keys) + i, &key, sizeof key);
+  }
+}
+
+template <class Number, class Key>
+std::vector<double> restored(const void* keys, std::size_t count) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < count; ++i) {
+    Key key;
+    std::memcpy(&key, static_cast<const Key*>(keys) + i, sizeof key);
+    key = turned(key);
+    Number value;
+    std::memcpy(&value, &key, sizeof value);
+    values.push_back(static_cast<double>(value));
+  }
+  return values;
+}
+
+double coefficient(double both, double squared_norm) {
+  return squared_norm < std::numeric_limits<double>::min() ? 1 : 1 - both / squared_norm / 2;
+}
+
 }  // namespace
 
+FAKE int hvd_cuda_order(const void* input, void* keys, std::size_t count, int type, double factor,
+                        int nan_is_largest, void* stream) {
+  fake_gpu()->log("order on " + name_of(stream));
+  fake_stream(stream).push([=] {
+    std::vector<double> values = numbers(input, count, type);
+    for (double& value : values) value = times(value, factor, type);
+    if (type == static_cast<int>(hvd::DataType::float64))
+      order<double, std::int64_t>(values, keys, nan_is_largest != 0);
+    else
+      order<float, std::int32_t>(values, keys, nan_is_largest != 0);
+  });
+  return 0;
+}
+FAKE int hvd_cuda_restore(const void* keys, void* output, std::size_t count, int type,
+                          double factor, void* stream) {
+  fake_gpu()->log("restore on " + name_of(stream));
+  fake_stream(stream).push([=] {
+    const std::vector<double> values = type == static_cast<int>(hvd::DataType::float64)
+                                           ? restored<double, std::int64_t>(keys, count)
+                                           : restored<float, std::int32_t>(keys, count);
+    for (std::size_t i = 0; i < count; ++i)
+      put_number(output, i, type, times(values[i], factor, type));
+  });
+  return 0;
+}
 FAKE int hvd_cuda_compress(const void* input, void* output, std::size_t count, int type,
                            void* stream) {
   return convert(input, static_cast<int>(hvd::DataType::float32), output, type, count, stream);
@@ -450,8 +522,8 @@ FAKE int hvd_cuda_adasum_dots(const void* a, const void* b, std::size_t count, i
 FAKE int hvd_cuda_adasum_combine(const void* a, const void* b, void* output, std::size_t count,
                                  int type, const double* dots, void* stream) {
   fake_stream(stream).push([=] {
-    const double of_a = dots[1] == 0 ? 1 : 1 - dots[0] / (2 * dots[1]);
-    const double of_b = dots[2] == 0 ? 1 : 1 - dots[0] / (2 * dots[2]);
+    const double of_a = coefficient(dots[0], dots[1]);
+    const double of_b = coefficient(dots[0], dots[2]);
     const std::vector<double> x = numbers(a, count, type);
     const std::vector<double> y = numbers(b, count, type);
     for (std::size_t i = 0; i < count; ++i) put_number(output, i, type, of_a * x[i] + of_b * y[i]);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -45,11 +46,12 @@ struct FakeGpu {
   std::atomic<bool> closed{false};           // the process is on its way out
   // exit() has reached the driver: a call that comes later ends the process by SIGSEGV.
   std::atomic<bool> ended{false};
-  std::atomic<int> end_takes_ms{0};           // the driver's end, in which other threads run on
-  std::atomic<int> redops{0};                 // made and not destroyed
-  std::atomic<int> misuses{0};                // calls that the real libraries forbid
-  std::atomic<bool> held{false};              // what fake_hold() was called for does not go on
-  std::atomic<bool> new_streams_held{false};  // it is called for each stream that is made
+  std::atomic<int> end_takes_ms{0};             // the driver's end, in which other threads run on
+  std::atomic<std::size_t> largest_scratch{0};  // bytes of memory that a stream has allocated
+  std::atomic<int> redops{0};                   // made and not destroyed
+  std::atomic<int> misuses{0};                  // calls that the real libraries forbid
+  std::atomic<bool> held{false};                // what fake_hold() was called for does not go on
+  std::atomic<bool> new_streams_held{false};    // it is called for each stream that is made
 
   // Calls in the order in which they came; streams by name: "user" (the first that was made after a
   // reset of the log) has no better one, so they are numbers in the order of their creation.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -12,7 +11,7 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/comm/reduce.h"
+#include "tests/unit/gpu/fake_arithmetic.h"
 #include "worker/gpu/nccl_api.h"
 
 namespace hvdrun::test {
@@ -44,55 +43,6 @@ struct Clique {
   };
   std::map<std::uint64_t, Meeting> meetings;
 };
-
-inline hvd::DataType hvd_type(nccl::DataType type) {
-  switch (type) {
-    case nccl::int8:
-      return hvd::DataType::int8;
-    case nccl::uint8:
-      return hvd::DataType::uint8;
-    case nccl::int32:
-      return hvd::DataType::int32;
-    case nccl::int64:
-      return hvd::DataType::int64;
-    case nccl::float16:
-      return hvd::DataType::float16;
-    case nccl::bfloat16:
-      return hvd::DataType::bfloat16;
-    case nccl::float64:
-      return hvd::DataType::float64;
-    default:
-      return hvd::DataType::float32;
-  }
-}
-
-inline nccl::DataType nccl_type(int type) {
-  switch (static_cast<hvd::DataType>(type)) {
-    case hvd::DataType::float16:
-      return nccl::float16;
-    case hvd::DataType::bfloat16:
-      return nccl::bfloat16;
-    case hvd::DataType::float64:
-      return nccl::float64;
-    default:
-      return nccl::float32;
-  }
-}
-
-inline hvd::ReduceOp hvd_op(nccl::RedOp op) {
-  switch (op) {
-    case nccl::prod:
-      return hvd::ReduceOp::product;
-    case nccl::max:
-      return hvd::ReduceOp::max;
-    case nccl::min:
-      return hvd::ReduceOp::min;
-    case nccl::avg:
-      return hvd::ReduceOp::average;
-    default:
-      return hvd::ReduceOp::sum;
-  }
-}
 
 using Bytes = std::vector<std::byte>;
 
@@ -131,38 +81,10 @@ inline Bytes result_of(const Clique::Meeting& meeting, int rank, std::size_t ind
       sources.push_back(static_cast<const std::byte*>(call_of(r).send) + skip);
     result.resize(own.count * width(own));
     std::byte* output = result.data();
-    reduce(sources.data(), ranks, own.count, {hvd_type(own.type), hvd_op(own.op), own.factor, 1},
-           &output, 1);
+    nccl_reduce(sources, own.count, own.type, own.op, own.factor, output);
     if (own.kind == "reduce" && own.peer != rank) result.clear();
   }
   return result;
-}
-
-// A scalar of NCCL's as a number.
-inline double decode(const void* scalar, nccl::DataType type) {
-  std::uint16_t half = 0;
-  std::memcpy(&half, scalar, sizeof(half));
-  switch (type) {
-    case nccl::float64: {
-      double value = 0;
-      std::memcpy(&value, scalar, sizeof(value));
-      return value;
-    }
-    case nccl::float16: {
-      const int exponent = half >> 10 & 31;
-      const double fraction = (half & 1023) / 1024.0;
-      const double value =
-          exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1 + fraction, exponent - 15);
-      return (half & 0x8000) != 0 ? -value : value;
-    }
-    default: {
-      std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
-      if (type == nccl::float32) std::memcpy(&bits, scalar, sizeof(bits));
-      float value = 0;
-      std::memcpy(&value, &bits, sizeof(value));
-      return value;
-    }
-  }
 }
 
 // NCCL reads while it writes: a result may stand nowhere in an input but where the same element is.

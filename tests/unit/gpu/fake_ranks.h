@@ -47,6 +47,7 @@ inline void reset_fake() {
   gpu.aborts = 0;
   gpu.destroys = 0;
   gpu.shrink_flags = -1;
+  gpu.largest_scratch = 0;
   gpu.misuses = 0;
   gpu.held = false;
   gpu.new_streams_held = false;
@@ -61,7 +62,8 @@ inline void reset_fake() {
 class FakeRanks {
  public:
   // Not connected yet.
-  explicit FakeRanks(int size) {
+  explicit FakeRanks(int size, std::size_t key_bytes = GpuParts{}.key_bytes)
+      : key_bytes_(key_bytes) {
     reset_fake();
     auto driver = load_cuda_driver(fake_file());
     auto nccl = load_nccl(fake_file());
@@ -80,7 +82,7 @@ class FakeRanks {
   }
 
   GpuParts parts(int rank) const {
-    return {driver_, nccl_, devices[static_cast<std::size_t>(rank)], kernels_, ""};
+    return {driver_, nccl_, devices[static_cast<std::size_t>(rank)], kernels_, "", key_bytes_};
   }
   const nccl::UniqueId& id() const { return id_; }
 
@@ -109,6 +111,7 @@ class FakeRanks {
   NcclCommunicator& at(int rank) const { return *communicators[static_cast<std::size_t>(rank)]; }
 
  private:
+  const std::size_t key_bytes_;
   std::shared_ptr<const CudaDriver> driver_;
   std::shared_ptr<const NcclLibrary> nccl_;
   std::shared_ptr<const GpuKernels> kernels_;

@@ -187,7 +187,7 @@ TEST_CASE("kernels that are missing or another version's are a line", "[gpu][loa
           Catch::EndsWith("): they are built where nvcc is"));
   const fs::path stub = fs::path(from_build("HVD_TEST_STUBS")) / "stub_empty.so";
   CHECK(hvdrun::load_gpu_kernels(stub.string()).why ==
-        "libhvd_cuda.so is of another version of hvdrun (interface unknown, not 1); install both "
+        "libhvd_cuda.so is of another version of hvdrun (interface unknown, not 2); install both "
         "from one build");
 }
 

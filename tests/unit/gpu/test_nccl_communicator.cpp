@@ -30,6 +30,51 @@ TEST_CASE("all collectives give what they promise", "[gpu][nccl]") {
   }
 }
 
+TEST_CASE("min and max of floats pass through little memory, in rounds", "[gpu][nccl]") {
+  constexpr std::size_t kLimit = 256;
+  FakeRanks ranks(3, kLimit);
+  REQUIRE(ranks.connect() == nothing_wrong(3));
+  const auto errors = ranks.run([&](int rank) {
+    GpuRank own(ranks.at(rank), *ranks.devices[static_cast<std::size_t>(rank)]);
+    if (run_gpu_number_rules(own, true) < 100) throw std::runtime_error("few cases");
+    // Of float32 and float64 an allreduce takes none.
+    fake().largest_scratch = 0;
+    own.communicator.barrier(own.call);
+    std::vector<double> data(100, rank);
+    own.communicator.allreduce(data.data(), data.data(), data.size(),
+                               {hvd::DataType::float64, hvd::ReduceOp::max}, own.call);
+    own.drain();
+    if (data != std::vector<double>(100, 2)) throw std::runtime_error("wrong maximum");
+  });
+  CHECK(errors == nothing_wrong(3));
+  CHECK(fake().largest_scratch == sizeof(std::int32_t));  // the barrier's
+  CHECK(fake().misuses == 0);
+}
+
+TEST_CASE("min and max of many 16-bit floats take no more than their limit", "[gpu][nccl]") {
+  constexpr std::size_t kLimit = 256;
+  FakeRanks ranks(2, kLimit);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  const auto errors = ranks.run([&](int rank) {
+    GpuRank own(ranks.at(rank), *ranks.devices[static_cast<std::size_t>(rank)]);
+    constexpr std::uint16_t kNan = 0x7e00;
+    std::vector<std::uint16_t> data(1000, static_cast<std::uint16_t>(0x3c00 + rank));
+    data[static_cast<std::size_t>(rank)] = kNan;
+    const std::size_t counts[] = {400, 600};
+    const Reduction max{hvd::DataType::float16, hvd::ReduceOp::max};
+    own.communicator.reducescatter(data.data(), data.data(), counts, max, own.call);
+    own.drain();
+    for (std::size_t i = 0; i < counts[rank]; ++i) {
+      const bool nan = rank == 0 && i < 2;
+      if (nan ? (data[i] & 0x7fffU) <= 0x7c00 : data[i] != 0x3c01)
+        throw std::runtime_error("wrong element " + std::to_string(i));
+    }
+  });
+  CHECK(errors == nothing_wrong(2));
+  CHECK(fake().largest_scratch > 0);
+  CHECK(fake().largest_scratch <= kLimit);
+}
+
 TEST_CASE("one rank's averages and factors reach the last element", "[gpu][nccl]") {
   // NCCL 2.28 itself, and the fake like it, leaves the tail out.
   FakeRanks ranks(1);
@@ -76,14 +121,14 @@ TEST_CASE("an operation stands between events, both ways, on a stream of its own
   // Which context is current when is another matter.
   std::erase_if(fake().calls,
                 [](const std::string& call) { return call.rfind("current ", 0) == 0; });
-  REQUIRE(fake().calls.size() == (size == 1 ? 5 : 8));
+  REQUIRE(fake().calls.size() == (size == 1 ? 5 : 9));
   const std::string theirs = fake().calls[0].substr(0, fake().calls[0].find(" records"));
   const std::string ours = fake().calls[1].substr(0, fake().calls[1].find(" waits"));
   CHECK(theirs != ours);
-  Lines wanted{theirs + " records", ours + " waits", "scale on " + ours};
+  Lines wanted{theirs + " records", ours + " waits", (size > 1 ? "order on " : "scale on ") + ours};
   if (size > 1)
-    for (const std::string& call :
-         {std::string("group_start"), "all_reduce on " + ours, std::string("group_end")})
+    for (const std::string& call : {std::string("group_start"), "all_reduce on " + ours,
+                                    std::string("group_end"), "restore on " + ours})
       wanted.push_back(call);
   wanted.push_back(ours + " records");
   wanted.push_back(theirs + " waits");
@@ -156,6 +201,11 @@ TEST_CASE("what needs our kernels says so where there are none", "[gpu][nccl]") 
     const bool alone = size == 1;
     if (reduce(hvd::ReduceOp::sum, 0.5, 1) != (alone ? words : ""))
       throw std::runtime_error("a factor before");
+    const std::string max = reduce(hvd::ReduceOp::max, 1, 1);
+    if (max != (alone ? ""
+                      : "min and max of floating-point numbers on a GPU: hvdrun's GPU kernels are "
+                        "not installed (why)"))
+      throw std::runtime_error("a maximum: " + max);
     const std::string plain = reduce(hvd::ReduceOp::average, 1, 1);
     if (!plain.empty()) throw std::runtime_error(plain);
     const bool adasum = reduce(hvd::ReduceOp::adasum, 1, 1).empty();

@@ -27,13 +27,53 @@ TEST_CASE("a plain reduction is one of NCCL's", "[gpu][plan]") {
   const auto op = [](ReduceOp asked) { return plan_reduction({DataType::float32, asked}, 4).op; };
   CHECK(op(ReduceOp::average) == nccl::avg);
   CHECK(op(ReduceOp::sum) == nccl::sum);
-  CHECK(op(ReduceOp::min) == nccl::min);
-  CHECK(op(ReduceOp::max) == nccl::max);
   CHECK(op(ReduceOp::product) == nccl::prod);
   CHECK_FALSE(plan_reduction({DataType::float32, ReduceOp::average}, 4).premultiply);
   CHECK_FALSE(plan_reduction({DataType::int64, ReduceOp::average}, 4).needs_kernels());
   CHECK(plan_reduction({DataType::bfloat16, ReduceOp::sum}, 4).type == nccl::bfloat16);
   CHECK(plan_reduction({DataType::int64, ReduceOp::sum}, 4).type == nccl::int64);
+}
+
+TEST_CASE("the least and the greatest of floats are those of integers", "[gpu][plan]") {
+  const auto plan = [](DataType type, ReduceOp op) { return plan_reduction({type, op, 2, 3}, 4); };
+  for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
+    const nccl::RedOp as = op == ReduceOp::min ? nccl::min : nccl::max;
+    for (const DataType type : {DataType::float16, DataType::bfloat16, DataType::float32}) {
+      CHECK(plan(type, op).ordered);
+      CHECK(plan(type, op).type == nccl::int32);
+      CHECK(plan(type, op).op == as);
+      CHECK(plan(type, op).before == 2);
+      CHECK(plan(type, op).after == 3);
+    }
+    CHECK(plan(DataType::float64, op).type == nccl::int64);
+    CHECK(plan_reduction({DataType::float32, op}, 4).needs_kernels());
+    CHECK_FALSE(plan(DataType::int32, op).ordered);
+    CHECK(plan(DataType::int32, op).op == as);
+    CHECK_FALSE(plan_reduction({DataType::int8, op}, 4).needs_kernels());
+  }
+  CHECK_FALSE(plan_reduction({DataType::float32, ReduceOp::sum}, 4).ordered);
+}
+
+TEST_CASE("what passes through a limited memory is cut into rounds", "[gpu][plan]") {
+  const auto rounds = key_rounds({5, 0, 3, 9}, 6);
+  REQUIRE(rounds.size() == 3);
+  std::vector<std::size_t> next(4);  // of each buffer, what comes next
+  for (const auto& round : rounds) {
+    std::size_t at = 0;
+    for (const KeyPiece& piece : round) {
+      CHECK(piece.at == at);
+      CHECK(piece.begin == next[piece.part]);
+      CHECK(piece.count > 0);
+      at += piece.count;
+      next[piece.part] += piece.count;
+    }
+    CHECK(at == (&round == &rounds.back() ? 5 : 6));
+  }
+  CHECK(next == std::vector<std::size_t>{5, 0, 3, 9});
+  CHECK(key_rounds({5, 3}, 8).size() == 1);
+  CHECK(scattered_each({5, 3}, 8) == 5);  // all at once
+  CHECK(scattered_each({5, 4}, 8) == 4);
+  CHECK(scattered_each({5, 3, 1}, 2) == 1);
 }
 
 TEST_CASE("a factor before a sum of floats is NCCL's, in the type of the elements", "[gpu][plan]") {
@@ -49,8 +89,25 @@ TEST_CASE("a factor before a sum of floats is NCCL's, in the type of the element
         0xc000);
 }
 
+TEST_CASE("a factor that the type does not hold is not NCCL's", "[gpu][plan]") {
+  for (const double factor : {1e-9, 1e-6, 1e6}) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
+      const auto plan = plan_reduction({DataType::float16, op, factor}, 4);
+      CHECK_FALSE(plan.premultiply);
+      CHECK(plan.before == factor);
+      CHECK(plan.op == (op == ReduceOp::sum ? nccl::sum : nccl::avg));
+    }
+    CHECK(plan_reduction({DataType::bfloat16, ReduceOp::sum, factor}, 4).premultiply);
+  }
+  CHECK(plan_reduction({DataType::float16, ReduceOp::sum, 0}, 4).premultiply);
+  CHECK(plan_reduction({DataType::float16, ReduceOp::sum, 1e60}, 4).premultiply);
+  CHECK(plan_reduction({DataType::float32, ReduceOp::sum, 1e60}, 4).premultiply);
+  CHECK_FALSE(plan_reduction({DataType::float32, ReduceOp::average, 2e-38}, 4).premultiply);
+  CHECK_FALSE(plan_reduction({DataType::float64, ReduceOp::average, 4e-308}, 4).premultiply);
+}
+
 TEST_CASE("what NCCL cannot do goes to our kernels", "[gpu][plan]") {
-  const auto most = plan_reduction({DataType::float32, ReduceOp::max, 0.5, 3}, 4);
+  const auto most = plan_reduction({DataType::int32, ReduceOp::max, 0.5, 3}, 4);
   CHECK_FALSE(most.premultiply);
   CHECK(most.before == 0.5);
   CHECK(most.after == 3);

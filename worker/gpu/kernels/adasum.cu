@@ -47,12 +47,18 @@ __global__ void whole_dots(double* scratch) {
   }
 }
 
+// A vector of zeros takes nothing from the other, nor does one whose squared norm is below the
+// smallest normal number and has lost its digits.
+__device__ double coefficient(double both, double squared_norm) {
+  constexpr double kLeastNormal = 0x1p-1022;
+  return squared_norm < kLeastNormal ? 1 : 1 - both / squared_norm / 2;
+}
+
 template <class T>
 __global__ void combine(const T* a, const T* b, T* output, std::size_t count, const double* dots) {
   using W = typename Wide<T>::type;
-  // A vector of zeros takes nothing from the other.
-  const W of_a = static_cast<W>(dots[1] == 0 ? 1 : 1 - dots[0] / (2 * dots[1]));
-  const W of_b = static_cast<W>(dots[2] == 0 ? 1 : 1 - dots[0] / (2 * dots[2]));
+  const W of_a = static_cast<W>(coefficient(dots[0], dots[1]));
+  const W of_b = static_cast<W>(coefficient(dots[0], dots[2]));
   for_each_element(count, [&](std::size_t i) {
     output[i] = narrow<T>(static_cast<double>(of_a * widen(a[i]) + of_b * widen(b[i])));
   });

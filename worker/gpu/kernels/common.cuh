@@ -56,11 +56,22 @@ struct Wide<__nv_bfloat16> {
 };
 
 template <class T>
+inline constexpr bool kIsWhole = true;
+template <>
+inline constexpr bool kIsWhole<float> = false;
+template <>
+inline constexpr bool kIsWhole<double> = false;
+template <>
+inline constexpr bool kIsWhole<__half> = false;
+template <>
+inline constexpr bool kIsWhole<__nv_bfloat16> = false;
+
+template <class T>
 __device__ typename Wide<T>::type widen(T value) {
   return static_cast<typename Wide<T>::type>(value);
 }
 
-// Whole numbers: truncated toward zero, limited to what T holds.
+// Whole numbers: truncated toward zero, limited to what T holds; NaN is 0.
 template <class T>
 __device__ T narrow(double value) {
   constexpr bool is_signed = T(-1) < T(0);
@@ -69,7 +80,7 @@ __device__ T narrow(double value) {
   constexpr T least = is_signed ? static_cast<T>(-most - 1) : T(0);
   if (value >= static_cast<double>(most)) return most;
   if (value <= static_cast<double>(least)) return least;
-  return static_cast<T>(value);
+  return value == value ? static_cast<T>(value) : T(0);
 }
 template <>
 __device__ inline double narrow<double>(double value) {

@@ -4,10 +4,15 @@ namespace hvdrun::kernels {
 namespace {
 
 template <class T>
-__global__ void scale(const T* input, T* output, std::size_t count, double factor) {
+__global__ void scale(const T* input, T* output, std::size_t count, double first, double second) {
   using W = typename Wide<T>::type;
-  const W by = static_cast<W>(factor);
-  for_each_element(count, [&](std::size_t i) { output[i] = narrow<T>(widen(input[i]) * by); });
+  const W by = static_cast<W>(first);
+  const W then_by = static_cast<W>(second);
+  for_each_element(count, [&](std::size_t i) {
+    W value = widen(input[i]) * by;
+    if constexpr (kIsWhole<T>) value = widen(narrow<T>(value));
+    output[i] = narrow<T>(value * then_by);
+  });
 }
 
 __global__ void normalise(std::uint8_t* data, std::size_t count) {
@@ -26,19 +31,19 @@ HVD_KERNEL_EXPORT const char* hvd_cuda_error_text(int result) {
 }
 
 HVD_KERNEL_EXPORT int hvd_cuda_scale(const void* input, void* output, std::size_t count, int type,
-                                     double factor, void* stream) {
+                                     double first, double second, void* stream) {
   if (count == 0) return cudaSuccess;
   const bool known = with_type(type, [&](auto value) {
     using T = decltype(value);
     scale<T><<<blocks_for(count), kThreads, 0, stream_of(stream)>>>(
-        static_cast<const T*>(input), static_cast<T*>(output), count, factor);
+        static_cast<const T*>(input), static_cast<T*>(output), count, first, second);
   });
   return known ? cudaGetLastError() : cudaErrorInvalidValue;
 }
 
 HVD_KERNEL_EXPORT int hvd_cuda_normalise_boolean(void* data, std::size_t count, void* stream) {
   if (count == 0) return cudaSuccess;
-  normalise<<<blocks_for(count), kThreads, 0, stream_of(stream)>>>(
-      static_cast<std::uint8_t*>(data), count);
+  normalise<<<blocks_for(count), kThreads, 0, stream_of(stream)>>>(static_cast<std::uint8_t*>(data),
+                                                                   count);
   return cudaGetLastError();
 }
