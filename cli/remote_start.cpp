@@ -46,13 +46,14 @@ AgentImage read_agent_image(const std::string& path) {
 // room, it goes into a new folder of /tmp, which the guard removes as it starts. Nor is a folder
 // taken without room for the agent, or from which nothing may be executed: the room is taken before
 // the agent is asked for, because it comes only once. Hosts may share a home: what another one with
-// the same process number still writes would be "text file busy" here.
+// the same process number still writes would be "text file busy" here. What the script makes is the
+// user's alone; the ranks inherit the agent's umask, and theirs is the login's.
 std::string remote_script(const AgentImage& image) {
   const std::string size = std::to_string(image.bytes.size());
   const auto intact = [&image](const char* file) {
     return "echo \"" + image.sha256 + "  $" + file + "\" | sha256sum -c >/dev/null 2>&1";
   };
-  return "exec sh -c 'umask 077; n=$(uname -n 2>/dev/null).$$; t=; f=; "
+  return "exec sh -c 'm=$(umask); umask 077; n=$(uname -n 2>/dev/null).$$; t=; f=; "
          "clean() { [ -z \"$f\" ] || rm -f \"$f\"; [ -z \"$t\" ] || rm -rf \"$t\"; }; "
          "trap clean EXIT; trap \"exit 93\" HUP INT PIPE TERM; "
          "closed() { case $(ls -ldL \"$1/\" 2>/dev/null) in d???????w*|\"\") return 1;; esac; }; "
@@ -83,7 +84,7 @@ std::string remote_script(const AgentImage& image) {
          " && chmod 700 \"$f\" && mv -f \"$f\" \"$a\"; then :; else "
          "echo hvdrun: bad; "
          "echo \"hvd-agent could not be stored in $d (disk full, or no sha256sum)\" >&2; exit 93; "
-         "fi; fi; echo hvdrun: start; exec \"$a\" guard ${t:+temporary}'";
+         "fi; fi; umask $m; echo hvdrun: start; exec \"$a\" guard ${t:+temporary}'";
 }
 
 RemoteStart::Send RemoteStart::feed(std::string_view bytes) {

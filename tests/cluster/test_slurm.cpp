@@ -106,6 +106,12 @@ TEST_CASE("within a Slurm allocation, srun opens its hosts", "[cluster][slurm]")
   const std::string same = " " + id + " none none " + std::filesystem::current_path().string();
   CHECK(sorted_lines(odd.out) == std::vector<std::string>{"0" + same, "1" + same});
 
+  // As srun hands it on: the umask of who started it.
+  const RunResult masks = hvdrun_within(
+      cluster, slurm, {"sh", "-c", "umask 027; exec \"$@\"", "sh"},
+      {"--tag-output", "off", "-np", "2", "-H", "node1:1,node2:1", "sh", "-c", "umask"});
+  CHECK(masks.out == "0027\n0027\n");
+
   // hvdrun raises its own limit of open files; programs have the user's on every host.
   const RunResult files = hvdrun_within(
       cluster, slurm, {"prlimit", "--nofile=500:4000"},

@@ -74,6 +74,20 @@ TEST_CASE("ranks run on several hosts, with nothing installed there", "[cluster]
   REQUIRE(::stat(agent.c_str(), &after) == 0);
   CHECK(after.st_ino == before.st_ino);
   CHECK_FALSE(std::filesystem::exists(cluster.home("node1") + "/.cache/hvdrun"));
+  // Each host's own umask, however it is opened.
+  for (const std::string ssh : {"libssh2", "openssh"}) {
+    CAPTURE(ssh);
+    const RunResult masks = cluster.run_on(
+        "node1",
+        {"sh", "-c",
+         "umask 027; exec \"$0\" --ssh \"$1\" --tag-output off -np 2 -H node1:1,node2:1 sh "
+         "-c 'echo $(hostname) $(umask)'",
+         build_path("hvdrun"), ssh});
+    CHECK(masks.exit_code == 0);
+    const std::string there = cluster.run_on("node1", {"ssh", "node2", "umask"}).out;
+    CHECK(lines_of(masks.out) ==
+          std::set<std::string>{"node1 0027", "node2 " + there.substr(0, there.find('\n'))});
+  }
   // One that is not what was sent is not run.
   std::filesystem::resize_file(agent, 100);
   CHECK(cluster.hvdrun_on("node1", job).exit_code == 0);

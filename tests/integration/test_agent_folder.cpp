@@ -22,11 +22,11 @@ class OtherHost {
     fs::create_directory(temporary);
   }
 
-  // `command` there as one rank; what it prints.
-  std::string run(const std::string& command) const {
+  // `command` there as one rank; what it prints. `login`: what a shell does there first.
+  std::string run(const std::string& command, const std::string& login = "") const {
     const std::string client = folder_.file(
         "client", "#!/bin/sh\nfor last; do :; done\nexport HOME='" + home + "' TMPDIR='" +
-                      temporary + "'\nunset XDG_CACHE_HOME\nexec sh -c \"$last\"\n");
+                      temporary + "'\nunset XDG_CACHE_HOME\n" + login + "\nexec sh -c \"$last\"\n");
     ::chmod(client.c_str(), 0755);
     const RunResult result = hvdrun(
         {"-np", "1", "-H", "other:1", "--ssh", client, "--tag-output", "off", "sh", "-c", command});
@@ -88,6 +88,19 @@ TEST_CASE("a folder for temporary files is new each time, whatever lies there", 
   host.run("true");
   CHECK(names_in(own).empty());
   CHECK(names_in(host.temporary).size() == 1);
+}
+
+// What a program needs to be stored safely is not what its ranks' files are to be.
+TEST_CASE("ranks elsewhere have the umask of the login there", "[agent folder]") {
+  OtherHost host;
+  const std::string cache = host.home + "/.cache/hvdrun";
+  CHECK(host.run("umask", "umask 026") == "0026\n");  // with an agent that was just sent
+  CHECK(host.run("umask", "umask 002") == "0002\n");
+  CHECK((fs::status(cache).permissions() & fs::perms::all) == fs::perms::owner_all);
+  for (const std::string& name : names_in(cache))
+    CHECK((fs::status(cache + "/" + name).permissions() & fs::perms::all) == fs::perms::owner_all);
+  host.home = "/dev/null";
+  CHECK(host.run("umask", "umask 026") == "0026\n");
 }
 
 }  // namespace
