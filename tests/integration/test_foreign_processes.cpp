@@ -2,9 +2,11 @@
 // shell that becomes hvdrun by exec has children, a login shell that becomes a guard may have some,
 // and an ssh client may leave one behind on purpose.
 #include <cerrno>
+#include <fcntl.h>
 #include <fstream>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -197,6 +199,34 @@ TEST_CASE("a session that others hold open is not waited for", "[foreign]") {
   CHECK(result.exit_code == 0);
   CHECK(result.out == "text\n");
   CHECK(result.time < 8s);  // not twice the time for output to be read
+  CHECK(wait_until_gone(scene.tag, 100ms).empty());
+}
+
+TEST_CASE("a rank's output that others hold open is not waited for", "[foreign]") {
+  const auto [is_elsewhere, code] = GENERATE(table<bool, int>({{false, 0}, {true, 3}}));
+  CAPTURE(is_elsewhere);
+  const Scene scene;
+  const std::string reach = scene.program("reach", "exec sh -c \"$2\"");
+  Background job(scene.bash("mkfifo go; exec " + (is_elsewhere ? by(reach) : hvdrun_words()) +
+                            "-np 1 sh -c 'echo rank $$.; read -r _ <go; printf last; exit " +
+                            std::to_string(code) + "'"));
+  const std::string said = job.wait_for_output(".\n", 10s);
+  const auto number = said.rfind("rank ") + 5;
+  const std::string rank = said.substr(number, said.rfind(".\n") - number);
+  // As a daemon has it to which a rank has handed a descriptor.
+  const int held = ::open(("/proc/" + rank + "/fd/1").c_str(), O_WRONLY | O_CLOEXEC);
+  REQUIRE(held >= 0);
+  std::ofstream(scene.folder.path() + "/go") << "\n";
+  CHECK(job.wait(20s) == code);
+  ::close(held);
+  INFO(job.output());
+  const auto has = [&](const std::string& text) {
+    return job.output().find(text) != std::string::npos;
+  };
+  CHECK(has("last"));
+  CHECK(has(": the rest of stdout of rank 0 is not shown: process " + std::to_string(::getpid()) +
+            " ("));
+  CHECK_FALSE(has("does not answer"));
   CHECK(wait_until_gone(scene.tag, 100ms).empty());
 }
 

@@ -435,31 +435,6 @@ void Agent::move_timeline() {
   if (!frames.empty()) output_->send_bytes(std::move(frames));
 }
 
-void Agent::end_job() {
-  ending_ = true;
-  exit_code_ = 0;
-  timeline_.finish();
-  move_timeline();
-  // Who cannot be reached any more is not waited for.
-  if (output_) output_->keep_trying_for(patience_of(lease_length()));
-  finish_if_quiet();
-}
-
-// The pipes end when the last process that holds them has: sweep until none is left, then wait
-// for what is still in them.
-void Agent::finish_if_quiet() {
-  if (!ending_) return;
-  sweeping_ = kill_descendants() > 0;
-  arm_timer();
-  if (sweeping_ || !pump_.all_closed()) return;
-  const auto leave = [this] {
-    if (control_) control_->close();
-    io_.stop();
-  };
-  if (!output_) return leave();
-  output_->close_when_sent(leave);
-}
-
 void Agent::arm_timer() {
   TimePoint next = lease_ ? next_heartbeat_ : TimePoint::max();
   if (holds_lease()) next = std::min(next, lease_->end());

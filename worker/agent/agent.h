@@ -21,6 +21,7 @@
 #include "common/lease.h"
 #include "common/messages.h"
 #include "common/process.h"
+#include "worker/agent/held_pipes.h"
 #include "worker/agent/input_pump.h"
 #include "worker/agent/kill_ladder.h"
 #include "worker/agent/output_pump.h"
@@ -94,6 +95,7 @@ class Agent {
   Channel control_;
   Channel output_;
   OutputPump pump_;
+  HeldPipes held_pipes_;
   InputPump input_;
   TimelineRelay timeline_;
   std::unique_ptr<WorkerServer> workers_server_;

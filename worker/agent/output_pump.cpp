@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 
 #include "common/limits.h"
 
@@ -33,16 +34,33 @@ void OutputPump::read(const std::shared_ptr<Source>& source) {
   if (source->reading || (viewer_ && credit_[source->rank] <= 0)) return;
   if (is_full()) return stall();
   source->reading = true;
+  // What a pipe does not have by now, nobody of the job will write.
+  if (on_held_) return boost::asio::post(io_, [this, source] { on_readable(source, {}); });
   source->pipe.async_wait(source->pipe.wait_read, [this, source](boost::system::error_code ec) {
-    source->reading = false;
-    // Others have been read meanwhile: together they would fill more than the connection may hold.
-    if (is_full()) return stall();
-    std::size_t size = 0;
-    if (!ec) size = source->pipe.read_some(boost::asio::buffer(source->buffer), ec);
-    if (ec && ec != boost::asio::error::would_block) return closed(source);
-    if (!ec) received(source, {source->buffer.data(), size});
-    read(source);
+    on_readable(source, ec);
   });
+}
+
+void OutputPump::on_readable(const std::shared_ptr<Source>& source, boost::system::error_code ec) {
+  source->reading = false;
+  // Others have been read meanwhile: together they would fill more than the connection may hold.
+  if (is_full()) return stall();
+  if (on_held_ && ec == boost::asio::error::operation_aborted) ec = {};
+  std::size_t size = 0;
+  if (!ec) size = source->pipe.read_some(boost::asio::buffer(source->buffer), ec);
+  const bool is_empty = ec == boost::asio::error::would_block;
+  if (on_held_ && is_empty) on_held_(source->rank, source->stream, source->pipe.native_handle());
+  if (ec && (on_held_ || !is_empty)) return closed(source);
+  if (!ec) received(source, {source->buffer.data(), size});
+  read(source);
+}
+
+void OutputPump::finish(OnHeld on_held) {
+  if (on_held_) return;
+  on_held_ = std::move(on_held);
+  // Those that do not wait for their pipe wait for credit or for the connection.
+  boost::system::error_code ignored;
+  for (const auto& [key, source] : sources_) source->pipe.cancel(ignored);
 }
 
 bool OutputPump::is_full() const { return viewer_ && viewer_->queued() > limits::kMaxOutputQueue; }

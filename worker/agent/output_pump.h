@@ -53,6 +53,11 @@ class OutputPump {
   // Sends what the rank has written to stderr and nobody has read yet, as far as there is room for
   // it: before its end is told, what it said last is known.
   void catch_up(std::uint32_t rank);
+  // Nobody of the job is left who could write: what the pipes have is sent, and the end of one that
+  // somebody else holds open is not waited for. `on_held` is called with such a one as it is given
+  // up, and its descriptor, before it is closed. Once.
+  using OnHeld = std::function<void(std::uint32_t rank, OutputStream stream, int pipe)>;
+  void finish(OnHeld on_held);
   // Called with stderr's whole lines, as they come.
   std::function<void(std::uint32_t rank, std::string_view lines)> on_stderr;
   bool all_closed() const { return sources_.empty(); }
@@ -75,6 +80,7 @@ class OutputPump {
   using Key = std::pair<std::uint32_t, OutputStream>;
 
   void read(const std::shared_ptr<Source>& source);
+  void on_readable(const std::shared_ptr<Source>& source, boost::system::error_code ec);
   void received(const std::shared_ptr<Source>& source, std::string_view bytes);
   void closed(const std::shared_ptr<Source>& source);
   bool is_full() const;
@@ -85,6 +91,7 @@ class OutputPump {
 
   boost::asio::io_context& io_;
   std::function<void()> on_all_closed_;
+  OnHeld on_held_;  // since finish()
   std::shared_ptr<FrameChannel> viewer_;
   std::map<Key, std::shared_ptr<Source>> sources_;
   std::map<std::uint32_t, std::int64_t> credit_;  // by rank; may go below zero by one read

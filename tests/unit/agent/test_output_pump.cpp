@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -213,6 +214,64 @@ TEST_CASE_METHOD(PumpFixture, "a rank without credit waits in its own pipe", "[o
   viewer_side->send(Credit{3, static_cast<std::uint32_t>(before)});
   flood();
   CHECK(text.size() > before + limits::kOutputCredit / 2);
+}
+
+// The writing end is open all the same.
+TEST_CASE_METHOD(PumpFixture, "when nobody is left to write, what is there comes, and the end",
+                 "[output]") {
+  std::vector<std::pair<std::uint32_t, OutputStream>> held;
+  const auto finish = [&] {
+    pump.finish([&](std::uint32_t rank, OutputStream stream, int fd) {
+      held.emplace_back(rank, stream);
+      CHECK(::fcntl(fd, F_GETFD) >= 0);
+    });
+  };
+  REQUIRE(::write(writer.get(), "whole\nrest", 10) == 10);
+  std::string expected = "whole\nrest";
+  SECTION("at once") { finish(); }
+  SECTION("after a while") {
+    io.run_for(5ms);
+    io.restart();
+    finish();
+  }
+  SECTION("as the viewer gives credit") {
+    const std::size_t written = flood();
+    finish();
+    finish();  // as often as anybody likes
+    io.run_for(5ms);
+    io.restart();
+    CHECK_FALSE(all_closed);
+    std::size_t credited = 0;
+    for (int i = 0; !all_closed && i < 1000; ++i) {
+      if (text.size() > credited)
+        viewer_side->send(Credit{3, static_cast<std::uint32_t>(text.size() - credited)});
+      credited = text.size();
+      io.run_for(5ms);
+      io.restart();
+    }
+    CHECK(text.size() == expected.size() + written);
+    expected = text;
+  }
+  for (int i = 0; closed == 0 && i < 1000; ++i) {
+    io.run_for(5ms);
+    io.restart();
+  }
+  CHECK(text == expected);
+  CHECK(closed == 1);
+  CHECK(all_closed);
+  CHECK(held == std::vector{std::pair(std::uint32_t{3}, OutputStream::out)});
+}
+
+TEST_CASE_METHOD(PumpFixture, "a pipe that has ended is not said to be held", "[output]") {
+  REQUIRE(::write(writer.get(), "rest", 4) == 4);
+  writer.reset();
+  pump.finish([](std::uint32_t, OutputStream, int) { FAIL("nobody holds it"); });
+  for (int i = 0; closed == 0 && i < 1000; ++i) {
+    io.run_for(5ms);
+    io.restart();
+  }
+  CHECK(text == "rest");
+  CHECK(all_closed);
 }
 
 TEST_CASE_METHOD(PumpFixture, "without a viewer nobody blocks", "[output]") {
