@@ -15,6 +15,7 @@
 #include "cli/ranks_per_host.h"
 #include "cli/stall_times.h"
 #include "cli/text_file.h"
+#include "cli/working_folder.h"
 #include "common/printable.h"
 #include "common/random.h"
 #include "common/slurm_devices.h"
@@ -151,10 +152,9 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     spec.programs.push_back({first, part.command});
     first += part.np;
   }
-  spec.cwd = here.cwd;
-  if (!options.folder.empty())
-    spec.cwd = options.folder.front() == '/' ? options.folder : here.cwd + "/" + options.folder;
+  spec.cwd = folder_of_ranks(here.cwd, options.folder);
   spec.env = here.env;
+  name_folder(spec.env, spec.cwd);
   drop_outer_timeline(spec.env);
   // Before what the user sets for this job, which may have such names.
   drop_stale_variables(spec.env);

@@ -22,6 +22,7 @@
 #include "cli/preflight.h"
 #include "cli/status_command.h"
 #include "cli/this_machine.h"
+#include "cli/working_folder.h"
 #include "common/exit_code.h"
 #include "common/fault_text.h"
 #include "common/kernel_check.h"
@@ -51,10 +52,7 @@ void unblock_child_signals() {
 Surroundings look_around() {
   Surroundings here;
   here.env = own_environment();
-  char* const cwd = ::getcwd(nullptr, 0);
-  if (cwd == nullptr) throw std::system_error(errno, std::system_category(), "working folder");
-  here.cwd = cwd;
-  ::free(cwd);  // NOLINT(cppcoreguidelines-no-malloc): getcwd's
+  here.cwd = working_folder(find_variable(here.env, "PWD"));
   here.columns = stdout_columns();
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);

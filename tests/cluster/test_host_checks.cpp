@@ -71,6 +71,22 @@ TEST_CASE("a program or library that a host lacks is told before anything starts
       "node1", {"--chdir", folder.path() + "/sub", "-np", "1", "-H", "node2:1", "true"});
   CHECK(folderless.exit_code == 64);
   CHECK(says(folderless.err, "host node2: no such folder to start in"));
+  // By the name that it has here: where a link leads is another host's own.
+  for (const std::string host : {"node1", "node3"}) {
+    hide(host, "/mnt");
+    const RunResult made = cluster.run_on(
+        host, {"sh", "-c", "mkdir -p /mnt/$(hostname)/job && ln -s $(hostname) /mnt/home"});
+    REQUIRE(made.exit_code == 0);
+  }
+  const RunResult linked = cluster.run_on(
+      "node1", {"sh", "-c",
+                "cd /mnt/home/job && exec \"$0\" --tag-output off -np 2 -H node1:1,node3:1 "
+                "sh -c 'pwd; pwd -P >&2'",
+                build_path("hvdrun")});
+  CHECK(linked.exit_code == 0);
+  CHECK(linked.out == "/mnt/home/job\n/mnt/home/job\n");
+  for (const std::string host : {"node1", "node3"})
+    CHECK(says(linked.err, "/mnt/" + host + "/job\n"));
   const RunResult pathless = cluster.hvdrun_on(
       "node1", {"-x", "PATH=" + folder.path(), "-np", "1", "-H", "node2:1", "train"});
   CHECK(pathless.exit_code == 127);

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -32,6 +33,53 @@ TEST_CASE("a launcher inside a job hands out its own ranks", "[environment]") {
   CHECK(result.exit_code == 0);
   CHECK(result.out.find("[0]<stdout>:[0]<stdout>:0/2\n") != std::string::npos);
   CHECK(result.out.find("[0]<stdout>:[1]<stdout>:1/2\n") != std::string::npos);
+}
+
+// As another host's home may lie elsewhere.
+TEST_CASE("ranks start in the folder by the name that the user has for it", "[environment]") {
+  const TempFolder folder;
+  const std::string real = folder.path() + "/real";
+  const std::string link = folder.path() + "/link";
+  std::filesystem::create_directory(real);
+  std::filesystem::create_directory_symlink(real, link);
+  const auto start = [&](const std::string& pwd) {
+    const RunResult result =
+        hvdrun({"--dry-run", "-np", "1", "true"}, {.env = {{"PWD", pwd}}, .cwd = link});
+    const auto at = result.out.find("folder:  ");
+    REQUIRE(at != std::string::npos);
+    return result.out.substr(at + 9, result.out.find('\n', at) - at - 9);
+  };
+  CHECK(start(link) == link);
+  CHECK(start(real) == real);
+  CHECK(start(folder.path()) == real);  // somebody else's
+  CHECK(start(folder.path() + "/none") == real);
+  CHECK(start("") == real);
+  CHECK(start("../link") == real);
+  CHECK(start(folder.path() + "/real/../link") == real);
+  CHECK(hvdrun({"--tag-output", "off", "-np", "1", "sh", "-c", "pwd; pwd -P; echo $PWD"},
+               {.env = {{"PWD", link}}, .cwd = link})
+            .out == link + "\n" + real + "\n" + link + "\n");
+}
+
+TEST_CASE("a folder that is gone is needed only by who starts in it", "[environment]") {
+  const TempFolder folder;
+  const auto from_gone = [&](const std::string& words) {
+    return run({.args = {"sh", "-c", "mkdir gone; cd gone; rmdir ../gone; exec \"$0\" " + words,
+                         build_path("hvdrun")},
+                .cwd = folder.path()});
+  };
+  const RunResult there = from_gone("--tag-output off --chdir " + folder.path() + " -np 2 pwd");
+  CHECK(there.err == "");
+  CHECK(there.out == folder.path() + "\n" + folder.path() + "\n");
+  CHECK(there.exit_code == 0);
+  CHECK(from_gone("--version").exit_code == 0);
+  for (const char* words : {"-np 1 true", "--chdir sub -np 1 true"}) {
+    const RunResult refused = from_gone(words);
+    CHECK(refused.exit_code == 64);
+    CHECK(refused.err ==
+          "hvdrun: the working folder was removed; go to one that is there, or name one for the "
+          "ranks: --chdir /FOLDER\n");
+  }
 }
 
 TEST_CASE("variables: -x sets, everything else goes along", "[environment]") {

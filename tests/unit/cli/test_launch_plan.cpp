@@ -132,6 +132,35 @@ TEST_CASE("the folder of the ranks", "[plan]") {
   CHECK(plan({"-np", "1"}).spec.cwd == "/tmp");
   CHECK(plan({"-np", "1", "--chdir", "/data"}).spec.cwd == "/data");
   CHECK(plan({"-np", "1", "-wdir", "sub"}).spec.cwd == "/tmp/sub");
+  Surroundings gone = here();
+  gone.cwd.clear();
+  const auto of = [&](std::vector<std::string> args) {
+    args.emplace_back("true");
+    return make_plan(parse_options(args), gone).spec.cwd;
+  };
+  CHECK(of({"-np", "1", "--chdir", "/data"}) == "/data");
+  CHECK_THROWS_WITH(of({"-np", "1"}), Catch::Contains("was removed"));
+  CHECK_THROWS_WITH(of({"-np", "1", "--chdir", "sub"}), Catch::Contains("--chdir /"));
+}
+
+TEST_CASE("PWD is the folder of the ranks", "[plan]") {
+  Surroundings shell = here();
+  const auto pwd = [&](const std::string& folder) {
+    std::vector<std::string> args{"-np", "1"};
+    if (!folder.empty()) args.insert(args.end(), {"--chdir", folder});
+    args.emplace_back("true");
+    const LaunchPlan made = make_plan(parse_options(args), shell);
+    const char* const value = find_variable(made.spec.env, "PWD");
+    return std::string(value == nullptr ? "none" : value);
+  };
+  CHECK(pwd("/data") == "none");  // nor was there one
+  shell.env.emplace_back("PWD=/tmp");
+  CHECK(pwd("") == "/tmp");
+  CHECK(pwd("/data//./x/") == "/data/x");
+  CHECK(pwd("sub") == "/tmp/sub");
+  CHECK(pwd(".") == "/tmp");
+  CHECK(pwd("/.") == "/");
+  CHECK(pwd("..") == "none");  // where that leads is another host's matter
 }
 
 TEST_CASE("all names of this machine are one host", "[plan]") {
