@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/json_text.h"
+#include "common/launch_record.h"
 #include "common/topology.h"
 
 namespace hvdrun {
@@ -60,7 +61,7 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
     if (mine != nullptr && entry.compare(equals + 1, std::string::npos, mine) == 0) continue;
     const bool unknown =
         known_at_start_only(name) || (several && name == "NCCL_SOCKET_IFNAME");  // behind a sign
-    if (unknown && find_variable(spec.env, name) == nullptr)
+    if ((unknown && find_variable(spec.env, name) == nullptr) || name == kLaunchRecord)
       entry = name + "=" + std::string(kAtStart);
     result.push_back(std::move(entry));
   }

@@ -16,6 +16,7 @@
 #include "cli/stall_times.h"
 #include "cli/text_file.h"
 #include "cli/working_folder.h"
+#include "common/launch_record.h"
 #include "common/printable.h"
 #include "common/random.h"
 #include "common/slurm_devices.h"
@@ -92,6 +93,24 @@ void tell_columns(std::uint32_t of_terminal, LaunchPlan& plan) {
   const RankTable table{plan.spec.hosts, assign_ranks(plan.spec.hosts, plan.spec.np)};
   const std::uint32_t columns = columns_behind_tags(of_terminal, plan.output, table);
   if (columns > 0) set_variable(env, kName, std::to_string(columns));
+}
+
+// What this job's own settings are, besides those of each rank: an hvdrun that a rank starts has
+// another network, and another timeline. What the user says by a variable of that name is the
+// user's.
+void begin_record(const Options& options, Environment& env) {
+  std::string record;
+  for (const std::string& entry : env) {
+    const auto equals = std::min(entry.find('='), entry.size() - 1);
+    const std::string name = entry.substr(0, equals);
+    const std::string value = entry.substr(equals + 1);
+    const bool of_network = name == "HOROVOD_GLOO_IFACE" || name == "NCCL_SOCKET_IFNAME";
+    const bool by_option =
+        of_network && std::find(options.variables.begin(), options.variables.end(),
+                                std::pair(name, value)) != options.variables.end();
+    if (by_option || is_timeline_variable(entry)) add_to_record(record, name, value);
+  }
+  if (!record.empty()) set_variable(env, kLaunchRecord, record);
 }
 
 }  // namespace
@@ -171,6 +190,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))
       set_variable(spec.env, name, value);
   apply_exports(options.exports, here.env, spec.env, plan.warnings);
+  begin_record(options, spec.env);
   plan.timeline = timeline_options(spec.env);
   if (plan.ssh.transport == SshTransport::srun) leave_devices_to_slurm(spec.env, here.env);
   plan_gpus(options.gpus, plan);

@@ -5,6 +5,7 @@
 
 #include "cli/options.h"
 #include "common/clock_offset.h"
+#include "common/launch_record.h"
 #include "common/limits.h"
 #include "common/printable.h"
 #include "common/timeline_name.h"
@@ -25,11 +26,14 @@ TimelineOptions timeline_options(const Environment& env) {
   return {text, false};
 }
 
+bool is_timeline_variable(std::string_view entry) {
+  return entry.starts_with("HVD_TIMELINE") || entry.starts_with("HOROVOD_TIMELINE");
+}
+
 void drop_outer_timeline(Environment& env) {
-  if (find_variable(env, "HVD_JOB_ID") == nullptr) return;
-  std::erase_if(env, [](const std::string& entry) {
-    return entry.starts_with("HVD_TIMELINE") || entry.starts_with("HOROVOD_TIMELINE");
-  });
+  if (find_variable(env, "HVD_JOB_ID") == nullptr || find_variable(env, kLaunchRecord) != nullptr)
+    return;
+  std::erase_if(env, [](const std::string& entry) { return is_timeline_variable(entry); });
 }
 
 TimelineSink::TimelineSink(TimelineOptions options) : options_(std::move(options)) {

@@ -26,7 +26,10 @@ struct TimelineOptions {
 
 // HVD_TIMELINE or HOROVOD_TIMELINE of the ranks: the options set them.
 TimelineOptions timeline_options(const Environment& env);
-// Of an hvdrun that is itself a rank's: the outer one is writing to that file.
+// Whether NAME=VALUE is one that hvdrun and libhvd read for the timeline.
+bool is_timeline_variable(std::string_view entry);
+// Of an hvdrun that is itself a rank's: the outer one is writing to that file. One that keeps a
+// record of what it has set (common/launch_record.h) has written them down there.
 void drop_outer_timeline(Environment& env);
 
 class TimelineSink {

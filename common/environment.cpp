@@ -4,6 +4,8 @@
 #include <array>
 #include <iterator>
 
+#include "common/launch_record.h"
+
 extern char** environ;
 
 namespace hvdrun {
@@ -105,16 +107,23 @@ void set_variable(Environment& env, std::string_view name, std::string_view valu
 }
 
 void drop_stale_variables(Environment& env) {
+  drop_recorded_variables(env);
   env.erase(std::remove_if(env.begin(), env.end(), [](const auto& e) { return is_stale(e); }),
             env.end());
 }
 
 Environment worker_environment(Environment base, const WorkerPlace& place) {
-  const auto set = [&base](std::string_view name, const auto& value) {
+  const char* const of_driver = find_variable(base, kLaunchRecord);
+  std::string record = of_driver == nullptr ? "" : of_driver;
+  const auto set_text = [&](std::string_view name, std::string_view value) {
+    set_variable(base, name, value);
+    add_to_record(record, name, value);
+  };
+  const auto set = [&](std::string_view name, const auto& value) {
     if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
-      set_variable(base, name, std::to_string(value));
+      set_text(name, std::to_string(value));
     } else {
-      set_variable(base, name, value);
+      set_text(name, value);
     }
   };
   const auto set_unless_given = [&](std::string_view name, const auto& value) {
@@ -191,6 +200,7 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
 
   set_unless_given("OMP_NUM_THREADS",
                    std::max(1U, place.usable_cores / std::max(1U, place.local_size)));
+  set_variable(base, kLaunchRecord, record);
   return base;
 }
 

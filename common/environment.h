@@ -21,7 +21,8 @@ const char* find_variable(const Environment& env, std::string_view name);
 void set_variable(Environment& env, std::string_view name, std::string_view value);
 // Removes every variable that holds a rank, size or wire-up of a job: of this launcher, torchrun,
 // Open MPI, PMIx, PMI, MVAPICH, Horovod or a Slurm step. A launcher that itself runs inside such
-// a job would else hand its own rank to every worker.
+// a job would else hand its own rank to every worker. So are all those that a launch of hvdrun has
+// set and nobody has changed since (common/launch_record.h).
 void drop_stale_variables(Environment& env);
 
 // Which variables of other launchers a worker finds besides HVD_* (--env-compat).
@@ -56,7 +57,8 @@ struct WorkerPlace {
   std::string interface;     // the network interface that has it; empty: not known
 };
 
-// `base`, the user's environment after drop_stale_variables(), with the contract on top.
+// `base`, the user's environment after drop_stale_variables(), with the contract on top, and the
+// record of what was set, to which `base` may have a beginning.
 // MASTER_ADDR, MASTER_PORT and the interfaces are the user's who has given them to this job (-x,
 // --env-file). OMP_NUM_THREADS is set to usable cores / local size (at least 1) unless the user has
 // set it: with the OpenMP default every rank starts a thread per core, and ranks that spin for each

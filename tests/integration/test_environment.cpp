@@ -35,6 +35,29 @@ TEST_CASE("a launcher inside a job hands out its own ranks", "[environment]") {
   CHECK(result.out.find("[0]<stdout>:[1]<stdout>:1/2\n") != std::string::npos);
 }
 
+TEST_CASE("a launcher inside a job has the user's settings, not the outer job's", "[environment]") {
+  const char* const show =
+      "echo ${NCCL_SOCKET_IFNAME-none} ${HOROVOD_GLOO_IFACE-none} ${NCCL_DEBUG-none} "
+      "$OMP_NUM_THREADS";
+  const auto run_plain = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"env", "-u", "OMP_NUM_THREADS", "-u", "NCCL_SOCKET_IFNAME",
+                                 build_path("hvdrun"), "--tag-output", "off"});
+    return run({.args = std::move(words)}).out;
+  };
+  const auto within = [&](const std::string& set_before) {
+    return run_plain(
+        {"-np", "1", "-x", "NCCL_DEBUG=INFO", "sh", "-c",
+         set_before + "exec \"$0\" --env-compat none -np 2 --tag-output off sh -c \"$1\"",
+         build_path("hvdrun"), show});
+  };
+  const std::string alone =
+      run_plain({"--env-compat", "none", "-np", "2", "-x", "NCCL_DEBUG=INFO", "sh", "-c", show});
+  REQUIRE(alone.starts_with("none none INFO "));
+  CHECK(within("") == alone);
+  const std::string own = "lo none INFO 9\n";
+  CHECK(within("export NCCL_SOCKET_IFNAME=lo OMP_NUM_THREADS=9; ") == own + own);
+}
+
 // As another host's home may lie elsewhere.
 TEST_CASE("ranks start in the folder by the name that the user has for it", "[environment]") {
   const TempFolder folder;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/launch_plan.h"
+#include "common/launch_record.h"
 #include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {
@@ -77,6 +78,35 @@ TEST_CASE("an outer job's variables are dropped before those of this one are set
   CHECK(std::string(find_variable(spec.env, "PMI_RANK")) == "3");
   CHECK(std::string(find_variable(spec.env, "ROLE_NAME")) == "outer");
   CHECK(std::string(find_variable(spec.env, "GROUP_X")) == "2");
+}
+
+// A rank's environment, and what an hvdrun that it starts makes of it.
+TEST_CASE("an hvdrun that a rank starts has no network and no timeline of the outer job",
+          "[plan]") {
+  const auto inner = [](std::vector<std::string> args, const Environment& set_since = {}) {
+    args.emplace_back("true");
+    WorkerPlace place;
+    place.interface = "eth7";
+    place.host_address = "10.0.0.1";
+    Surroundings rank = here();
+    rank.env = worker_environment(make_plan(parse_options(args), here()).spec.env, place);
+    for (const std::string& entry : set_since) rank.env.push_back(entry);
+    const LaunchPlan made = make_plan(parse_options({"-np", "1", "x"}), rank);
+    std::string text = made.timeline.file + ";";
+    for (const std::string& entry : made.spec.env)
+      if (entry.find("IFNAME") != entry.npos || entry.find("IFACE") != entry.npos ||
+          entry.starts_with("OMP_") ||
+          (entry.starts_with("HVD_") && !entry.starts_with(kLaunchRecord)))
+        text += " " + entry;
+    return text;
+  };
+  CHECK(inner({"-np", "1"}) == ";");
+  CHECK(inner({"--network-interfaces", "eth0,ib0"}) == ";");
+  CHECK(inner({"--timeline-filename", "t.json"}) == ";");
+  CHECK(inner({"-x", "HVD_TIMELINE=x.json"}) == ";");
+  CHECK(inner({"-np", "1"}, {"HVD_TIMELINE=own.json"}) == "own.json; HVD_TIMELINE=own.json");
+  CHECK(inner({"-x", "NCCL_SOCKET_IFNAME=eth5", "-x", "HVD_COLLECTIVE_TIMEOUT=3"}) ==
+        "; NCCL_SOCKET_IFNAME=eth5 HVD_COLLECTIVE_TIMEOUT=3");
 }
 
 TEST_CASE("hvdrun waits as long for hvd::init as the ranks do", "[plan]") {

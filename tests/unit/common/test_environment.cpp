@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/environment.h"
+#include "common/launch_record.h"
 
 namespace hvdrun {
 namespace {
@@ -44,7 +45,9 @@ std::map<std::string, std::string> as_map(const Environment& env) {
 }
 
 TEST_CASE("the contract stands in a worker's environment", "[environment]") {
-  const auto env = as_map(worker_environment({"PATH=/bin", "EMPTY="}, sample_place()));
+  auto env = as_map(worker_environment({"PATH=/bin", "EMPTY="}, sample_place()));
+  const std::string record = " " + env["HVD_LAUNCH_SET"] + " ";
+  env.erase("HVD_LAUNCH_SET");
   const std::map<std::string, std::string> expected = {
       {"PATH", "/bin"},
       {"EMPTY", ""},
@@ -99,6 +102,47 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"OMP_NUM_THREADS", "2"},
   };
   CHECK(env == expected);
+  for (const auto& [name, value] : expected) {
+    CAPTURE(name);
+    const bool is_users = name == "PATH" || name == "EMPTY";
+    CHECK((record.find(" " + name + ":") == std::string::npos) == is_users);
+  }
+}
+
+TEST_CASE("of an outer job of hvdrun nothing is left, but what was set since", "[environment]") {
+  Environment env = worker_environment({"PATH=/bin", "EMPTY=", "NCCL_DEBUG=INFO"}, sample_place());
+  SECTION("nothing") {
+    drop_stale_variables(env);
+    CHECK(env == Environment{"PATH=/bin", "EMPTY=", "NCCL_DEBUG=INFO"});
+  }
+  SECTION("a program's own settings") {
+    set_variable(env, "OMP_NUM_THREADS", "7");
+    set_variable(env, "NCCL_SOCKET_IFNAME", "=eth2");
+    drop_stale_variables(env);
+    CHECK(as_map(env) == as_map({"PATH=/bin", "EMPTY=", "NCCL_DEBUG=INFO", "OMP_NUM_THREADS=7",
+                                 "NCCL_SOCKET_IFNAME==eth2"}));
+  }
+  SECTION("what was the user's before, whatever the value") {
+    env = worker_environment({"OMP_NUM_THREADS=2", "GLOO_SOCKET_IFNAME=eth1"}, sample_place());
+    drop_stale_variables(env);
+    CHECK(env == Environment{"OMP_NUM_THREADS=2", "GLOO_SOCKET_IFNAME=eth1"});
+  }
+}
+
+TEST_CASE("a record names variables by name and value", "[environment]") {
+  std::string record;
+  add_to_record(record, "A", "");
+  add_to_record(record, "B", "a");
+  CHECK(record == "A:811c9dc5 B:e40c292c");  // FNV-1a
+  const auto left = [&](Environment env) {
+    env.push_back("HVD_LAUNCH_SET=" + record);
+    drop_recorded_variables(env);
+    return env;
+  };
+  CHECK(left({"A=", "B=a"}).empty());
+  CHECK(left({"A=x", "B=", "AB=", "a="}) == Environment{"A=x", "B=", "AB=", "a="});
+  record = " A:811c9dc5  B:e40c292 x :: C";
+  CHECK(left({"A=", "B=a", "C=", "x=", "no"}) == Environment{"B=a", "C=", "x=", "no"});
 }
 
 Environment without_stale(Environment env) {
@@ -128,7 +172,7 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
         without_stale({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
                        "OMPI_COMM_WORLD_RANK=9"}),
         place);
-    CHECK(count(env, {"HVD_"}) == 11);
+    CHECK(count(env, {"HVD_"}) == 12);
     CHECK(count(env, horovod) == (place.compat.horovod ? 12 : 0));
     CHECK(count(env, torch) == (place.compat.torch ? 16 : 0));
     CHECK(count(env, {"NCCL_"}) == (place.compat.horovod || place.compat.torch ? 1 : 0));
