@@ -6,6 +6,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "common/flush_folder.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
@@ -109,10 +110,11 @@ bool write_whole_file(const std::string& path, std::string_view bytes, std::stri
     return false;
   }
   if (sync == Sync::no) return true;
-  // Without this a power failure could take the rename back. Some file systems refuse it; the data
-  // is complete either way.
-  const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened) ::fsync(opened.get());
+  // Without this a power failure could take the rename back.
+  if (const int failed = flush_folder(folder); failed != 0) {
+    error = folder + ": " + system_error_text(failed);
+    return false;
+  }
   return true;
 }
 

@@ -8,22 +8,19 @@
 
 #include <hvd/torch.h>
 
+#include "common/flush_folder.h"
+#include "common/unique_fd.h"
+
 namespace hvdrun {
 namespace {
 
-[[noreturn]] void throw_errno(const std::string& what) {
-  throw std::system_error(errno, std::generic_category(), what);
+[[noreturn]] void throw_error(int number, const std::string& what) {
+  throw std::system_error(number, std::generic_category(), what);
 }
 
-// A file's bytes, or a folder's names.
-void flush_to_disk(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw_errno(path);
-  const int failed = ::fsync(file);
-  const int reason = errno;
-  ::close(file);
-  errno = reason;
-  if (failed != 0) throw_errno(path);
+void flush_file(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::fsync(file.get()) != 0) throw_error(errno, path);
 }
 
 void write_whole(const std::string& path,
@@ -31,14 +28,15 @@ void write_whole(const std::string& path,
   const std::string temporary = path + ".new";
   try {
     write(temporary);
-    flush_to_disk(temporary);
-    if (std::rename(temporary.c_str(), path.c_str()) != 0) throw_errno(path);
+    flush_file(temporary);
+    if (std::rename(temporary.c_str(), path.c_str()) != 0) throw_error(errno, path);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
   const std::size_t slash = path.rfind('/');
-  flush_to_disk(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (const int failed = flush_folder(folder); failed != 0) throw_error(failed, folder);
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
+#include <cerrno>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
 #include "tests/unit/data/temporary_folder.h"
+#include "tests/unit/other_user.h"
+#include "tests/unit/refused_flush.h"
 #include "worker/data/gzip.h"
 #include "worker/data/mnist_files.h"
 #include "worker/data/synthetic_digits.h"
@@ -11,6 +15,7 @@
 namespace hvdrun {
 namespace {
 
+using test::RefusedFlush;
 using test::TemporaryFolder;
 
 std::string read_error(const TemporaryFolder& folder) {
@@ -115,6 +120,32 @@ TEST_CASE("a file is replaced as a whole and leaves nothing beside it", "[file]"
     ++entries;
   }
   CHECK(entries == 2);
+}
+
+TEST_CASE("a folder that cannot be flushed is no fault, one that fails to be is", "[file]") {
+  const TemporaryFolder folder;
+  std::string error;
+  for (const int refusal : {EINVAL, ENOTSUP}) {
+    const RefusedFlush refused(refusal);
+    CHECK(write_whole_file(folder / "file", std::to_string(refusal), error));
+    CHECK(refused.asked() == 1);
+    CHECK(read_whole_file(folder / "file", 100, error) == std::to_string(refusal));
+  }
+  CHECK(error.empty());
+  const RefusedFlush broken(EIO);
+  CHECK_FALSE(write_whole_file(folder / "file", "new", error));
+  CHECK(error == folder.path() + ": Input/output error");
+}
+
+TEST_CASE("a folder that may be written and not read takes a file", "[file]") {
+  if (!test::can_be_other_user("a folder that may be written and not read")) return;
+  const TemporaryFolder folder;
+  REQUIRE(::chown(folder.path().c_str(), test::kOtherUser, test::kOtherUser) == 0);
+  REQUIRE(::chmod(folder.path().c_str(), 0300) == 0);
+  CHECK(test::wait_for(test::fork_as(test::kOtherUser, [&] {
+          std::string error;
+          return write_whole_file(folder / "file", "x", error) ? 0 : 1;
+        })) == 0);
 }
 
 }  // namespace
