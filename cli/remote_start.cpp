@@ -46,8 +46,11 @@ AgentImage read_agent_image(const std::string& path) {
 // room, it goes into a new folder of /tmp, which the guard removes as it starts. Nor is a folder
 // taken without room for the agent, or from which nothing may be executed: the room is taken before
 // the agent is asked for, because it comes only once. Hosts may share a home: what another one with
-// the same process number still writes would be "text file busy" here. What the script makes is the
-// user's alone; the ranks inherit the agent's umask, and theirs is the login's.
+// the same process number still writes would be "text file busy" here. An agent that is there has a
+// name of this launch's own from before it is checked until it runs, since another launch may
+// remove those that nobody has used for long (worker/agent/kept_agent.h); where there are no hard
+// links it does without. What the script makes is the user's alone; the ranks inherit the agent's
+// umask, and theirs is the login's.
 std::string remote_script(const AgentImage& image) {
   const std::string size = std::to_string(image.bytes.size());
   const auto intact = [&image](const char* file) {
@@ -75,16 +78,17 @@ std::string remote_script(const AgentImage& image) {
          "echo \"neither ~/.cache nor /tmp there can be written and has room for hvd-agent (" +
          std::to_string((image.bytes.size() + 999'999) / 1'000'000) +
          " MB)\" >&2; exit 93; fi; "
-         "if [ -x \"$a\" ] && " +
-         intact("a") +
-         "; then echo hvdrun: have; else "
-         "echo hvdrun: need; "
+         "x=$a; l=; "
+         "if [ -x \"$a\" ] && { if ln -f \"$a\" \"$f\" 2>/dev/null; then x=$f; l=1; fi; } && " +
+         intact("x") +
+         "; then [ -n \"$l\" ] || rm -f \"$f\"; echo hvdrun: have; else "
+         "[ -z \"$l\" ] || rm -f \"$f\"; x=$a; echo hvdrun: need; "
          "if head -c " +
          size + " 1<>\"$f\" && " + intact("f") +
          " && chmod 700 \"$f\" && mv -f \"$f\" \"$a\"; then :; else "
          "echo hvdrun: bad; "
          "echo \"hvd-agent could not be stored in $d (disk full, or no sha256sum)\" >&2; exit 93; "
-         "fi; fi; umask $m; echo hvdrun: start; exec \"$a\" guard ${t:+temporary}'";
+         "fi; fi; umask $m; echo hvdrun: start; exec \"$x\" guard ${t:+temporary}'";
 }
 
 RemoteStart::Send RemoteStart::feed(std::string_view bytes) {

@@ -32,6 +32,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_watch.h"
 #include "worker/agent/isolation.h"
+#include "worker/agent/kept_agent.h"
 
 namespace hvdrun {
 namespace {
@@ -96,7 +97,9 @@ constexpr std::size_t kMaxWaiting = 2 * kRelayStreams * RelayMux::kCredit;
 // Until the agent ends or the lease does, or the process that stands in for this one. What comes on
 // the lease after the bootstrap is a relay's, and goes to the agent. It is always read, because the
 // end of the lease may stand behind it, and an agent may be stopped.
-void wait_for_end(int lease, int agent_pidfd, int to_agent, AgentWatch& watch, int stand_in) {
+void wait_for_end(int lease, int agent_pidfd, int to_agent, AgentWatch& watch, AgentTouch& touch,
+                  int stand_in) {
+  const auto time = [] { return std::chrono::steady_clock::now(); };
   std::string waiting;
   for (;;) {
     pollfd waits[5] = {{lease, POLLIN, 0},
@@ -104,11 +107,17 @@ void wait_for_end(int lease, int agent_pidfd, int to_agent, AgentWatch& watch, i
                        {waiting.empty() ? -1 : to_agent, POLLOUT, 0},
                        {watch.fd(), POLLIN, 0},
                        {stand_in, POLLIN, 0}};
-    if (::poll(waits, 5, watch.timeout()) < 0) {
+    const int until_look = watch.timeout();
+    const int until_touch = touch.timeout(time());
+    // The sooner one; -1 is never.
+    const auto sooner =
+        std::min(static_cast<unsigned>(until_look), static_cast<unsigned>(until_touch));
+    if (::poll(waits, 5, static_cast<int>(sooner)) < 0) {
       if (errno == EINTR) continue;
       return;
     }
     if (waits[1].revents != 0 || waits[4].revents != 0 || !watch.look()) return;
+    touch.tick(time());
     if (waits[0].revents != 0) {
       char buffer[16384];
       const ssize_t got = ::read(lease, buffer, sizeof buffer);
@@ -139,7 +148,7 @@ void end_all(pid_t agent, UniqueFd& to_agent) {
 
 }  // namespace
 
-int run_guard() {
+int run_guard(const std::string& kept) {
   ::prctl(PR_SET_NAME, "hvd-guard", 0, 0, 0);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);  // ulimit -f counts shared memory too; too much of it is an error
@@ -201,9 +210,10 @@ int run_guard() {
                    bootstrap->control.addresses.empty() ? bootstrap->host_name : std::string());
   bootstrap.reset();
 
+  AgentTouch touch(kept, kTouchAgent, std::chrono::steady_clock::now());
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, agent, 0)));
   ::fcntl(guard_end.get(), F_SETFL, O_NONBLOCK);
-  if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get(), watch, stand_in.get());
+  if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get(), watch, touch, stand_in.get());
   int status = 0;
   if (::waitpid(agent, &status, WNOHANG) != agent) status = -1;
   end_all(agent, guard_end);

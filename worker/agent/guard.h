@@ -5,10 +5,13 @@
 // whichever of the two is killed, the other still has all workers below it.
 #pragma once
 
+#include <string>
+
 namespace hvdrun {
 
 // Reads a Bootstrap frame from stdin, then guards until the agent ends or the lease does. Returns
-// the exit code: the agent's, or 1.
-int run_guard();
+// the exit code: the agent's, or 1. `kept`: the file that this program is, to be touched while it
+// runs (worker/agent/kept_agent.h); empty: none.
+int run_guard(const std::string& kept = {});
 
 }  // namespace hvdrun
