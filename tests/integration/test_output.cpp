@@ -224,7 +224,7 @@ TEST_CASE("a reader that goes away after the job has ended is told by the exit c
   const RunResult result =
       run({.args = {"bash", "-c",
                     build_path("hvdrun") + " --events " + events +
-                        " -np 1 sh -c 'head -c 100000 /dev/zero | tr \\\\0 x' | (until grep -q "
+                        " -np 1 sh -c 'head -c 100000 /dev/zero | tr \\\\0 x' | (until grep -qs "
                         "job_ended " +
                         events + "; do sleep 0.01; done); echo ${PIPESTATUS[0]}"},
            .limit = 20s});
