@@ -47,8 +47,14 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
   if (several) worker.host_address = kAtStart;
   worker.interface = several ? std::string(kAtStart) : "lo";
   worker.compat = spec.env_compat;
-  worker.horovod_addr = worker.master_addr;
-  worker.horovod_port = spec.env_compat.horovod ? 1 : 0;
+  const auto& seen = spec.seen_by_horovod();
+  const RankPlace horovod = assign_ranks(seen, spec.np).at(place.rank);
+  worker.horovod = {static_cast<std::uint16_t>(spec.env_compat.horovod ? 1 : 0),
+                    seen[horovod.host].name,
+                    horovod.local_rank,
+                    horovod.local_size,
+                    horovod.cross_rank,
+                    horovod.cross_size};
   Environment job = spec.env;
   if (place.host < spec.host_env.size())
     for (const std::string& entry : spec.host_env[place.host])

@@ -117,13 +117,15 @@ Options with_allocation(Options options, const Surroundings& here) {
   return options;
 }
 
-void plan_hosts(const Options& options, const Surroundings& here, LaunchPlan& plan) {
+std::vector<std::vector<HostSlots>> plan_hosts(const Options& options, const Surroundings& here,
+                                               LaunchPlan& plan) {
   std::vector<HostEntry> entries = read_hosts(options, plan);
   count_uncounted(options, entries);
   const std::vector<bool> is_here = options.every_host_local
                                         ? std::vector<bool>(entries.size(), false)
                                         : find_this_machine(entries, options, here);
   std::vector<HostSlots>& hosts = plan.spec.hosts;
+  std::vector<std::vector<HostSlots>> names;
   std::optional<std::size_t> first_here;
   std::string own_names;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -135,16 +137,19 @@ void plan_hosts(const Options& options, const Surroundings& here, LaunchPlan& pl
     if (is_here[i]) own_names += (own_names.empty() ? "" : ", ") + entry.name;
     if (is_here[i] && first_here) {
       hosts[*first_here].slots += entry.slots;
+      names[*first_here].push_back({entry.name, entry.slots});
       continue;
     }
     if (is_here[i]) first_here = hosts.size();
     hosts.push_back({entry.name, entry.slots});
+    names.push_back({hosts.back()});
     plan.remote.push_back(!is_here[i] && !options.every_host_local);
     plan.logins.push_back(is_here[i] ? HostLogin{} : entry.login);
   }
   if (first_here && own_names != "localhost")
     plan.notes.push_back(own_names + ": this machine, with " +
                          std::to_string(hosts[*first_here].slots) + " slots");
+  return names;
 }
 
 }  // namespace hvdrun

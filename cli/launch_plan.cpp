@@ -8,6 +8,7 @@
 
 #include "cli/exports.h"
 #include "cli/gpu_plan.h"
+#include "cli/horovod_hosts.h"
 #include "cli/host_plan.h"
 #include "cli/opening_plan.h"
 #include "cli/output_columns.h"
@@ -141,8 +142,9 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   JobSpec& spec = plan.spec;
   const auto wanted = wanted_ranks(options);
   if (options.hosts || options.hostfile) {
-    plan_hosts(options, here, plan);
+    const auto names = plan_hosts(options, here, plan);
     spec.np = place_ranks(options, wanted, plan);
+    spec.horovod_hosts = horovod_hosts(names, spec.hosts, plan.logins);
   } else {
     const auto slots = [&] {
       if (options.per_host) return *options.per_host;
@@ -195,17 +197,6 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   if (plan.ssh.transport == SshTransport::srun) leave_devices_to_slurm(spec.env, here.env);
   plan_gpus(options.gpus, plan);
   spec.env_compat = options.env_compat;
-  if (spec.env_compat.horovod && starts_ranks(plan, true)) {
-    // Each rank of a Horovod program would take itself for the only one, without a word.
-    spec.env_compat.horovod = options.horovod_asked;
-    plan.warnings.emplace_back(
-        options.horovod_asked
-            ? "the rendezvous of Horovod programs is open to everybody who reaches this machine: "
-              "their dialect has no authentication"
-            : "programs of Horovod meet across hosts only with --env-compat horovod,torch,mpi-ids, "
-              "which opens a port without authentication; for others --env-compat torch,mpi-ids "
-              "leaves this line out");
-  }
   spec.allow_mpi = options.allow_mpi;
   // What is on this machine is looked at here (preflight), before any host is opened.
   spec.check_hosts = plan.remote;

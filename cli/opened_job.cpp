@@ -9,6 +9,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "cli/log.h"
+#include "common/horovod_server.h"
 #include "common/host_addresses.h"
 #include "common/open_port.h"
 #include "common/process_tree.h"
@@ -151,12 +152,9 @@ OpenedJob open_job(const LaunchPlan& plan) {
     opened.viewer_listener = std::move(output.socket);
   }
   options.driver_pid = static_cast<std::uint32_t>(::getpid());
-  if (plan.spec.env_compat.horovod && any_remote) {
-    options.horovod_elsewhere = true;
-    options.ports = plan.network.ports;
-  } else if (plan.spec.env_compat.horovod) {
+  // One agent's ranks need no other to carry their requests.
+  if (plan.spec.env_compat.horovod && !any_remote && opened.hosts.size() == 1)
     options.horovod = open_horovod_listener(options.spec.horovod_port);
-  }
   auto driver_line = make_socket_pair();
   opened.coordinator_end = std::move(driver_line.first);
   options.driver = std::move(driver_line.second);

@@ -189,20 +189,21 @@ void take_stdin(Options& options, const OptionUse& use) {
 }
 
 void take_env_compat(Options& options, const OptionUse& use) {
+  constexpr const char* kWrite = "write some of horovod,torch,mpi-ids, or none alone";
   EnvCompat compat{.horovod = false, .torch = false, .mpi_ids = false};
-  for (const std::string_view item : split_list(use.value())) {
+  const auto items = split_list(use.value());
+  for (const std::string_view item : items) {
     if (item == "horovod") {
       compat.horovod = true;
     } else if (item == "torch") {
       compat.torch = true;
     } else if (item == "mpi-ids") {
       compat.mpi_ids = true;
-    } else if (item != "none") {
-      throw bad_value(use, "write some of horovod,torch,mpi-ids, or none");
+    } else if (item != "none" || items.size() > 1) {
+      throw bad_value(use, kWrite);
     }
   }
   options.env_compat = compat;
-  options.horovod_asked = compat.horovod;
 }
 
 void take_export(Options& options, const OptionUse& use) {

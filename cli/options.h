@@ -73,7 +73,6 @@ struct Options {
   std::vector<std::string> unset;  // variables that the ranks do not find, unless set above
   GpuOption gpus;
   EnvCompat env_compat;
-  bool horovod_asked = false;  // --env-compat names it
   ControlTransport control = ControlTransport::unix_socket;
   bool every_host_local = false;  // --transport local
   std::chrono::milliseconds start_timeout = limits::kStartTimeout;

@@ -90,6 +90,15 @@ enum class MessageType : std::uint16_t {
   timeline_control = 113,
   clock_query = 114,
   clock_reply = 115,
+  // Horovod's store: agent <-> coordinator
+  horovod_ask = 128,
+  horovod_reply = 129,
+  horovod_follow = 130,
+  horovod_unfollow = 131,
+  horovod_copy = 132,
+  horovod_drop = 133,
+  horovod_caught_up = 134,
+  horovod_taken = 135,
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"

@@ -146,7 +146,7 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
   const auto set_interface = [&](std::string_view name, const std::string& value) {
     if (!place.interface.empty()) set_unless_given(name, value);
   };
-  const bool horovod = place.compat.horovod && place.horovod_port != 0;
+  const bool horovod = place.compat.horovod && place.horovod.port != 0;
   const bool several = !place.host_address.empty();
   if (several && place.compat.torch) set_interface("GLOO_SOCKET_IFNAME", place.interface);
   // Without the sign NCCL takes it for the beginning of a name: eth1 for eth10 too.
@@ -186,15 +186,15 @@ Environment worker_environment(Environment base, const WorkerPlace& place) {
   if (horovod) {
     set("HOROVOD_RANK", place.rank);
     set("HOROVOD_SIZE", place.size);
-    set("HOROVOD_LOCAL_RANK", place.local_rank);
-    set("HOROVOD_LOCAL_SIZE", place.local_size);
-    set("HOROVOD_CROSS_RANK", place.cross_rank);
-    set("HOROVOD_CROSS_SIZE", place.cross_size);
-    set("HOROVOD_HOSTNAME", place.host_name);
+    set("HOROVOD_LOCAL_RANK", place.horovod.local_rank);
+    set("HOROVOD_LOCAL_SIZE", place.horovod.local_size);
+    set("HOROVOD_CROSS_RANK", place.horovod.cross_rank);
+    set("HOROVOD_CROSS_SIZE", place.horovod.cross_size);
+    set("HOROVOD_HOSTNAME", place.horovod.host_name);
     set("HOROVOD_CONTROLLER", "gloo");
     set("HOROVOD_CPU_OPERATIONS", "gloo");
-    set("HOROVOD_GLOO_RENDEZVOUS_ADDR", place.horovod_addr);
-    set("HOROVOD_GLOO_RENDEZVOUS_PORT", place.horovod_port);
+    set("HOROVOD_GLOO_RENDEZVOUS_ADDR", std::string(kHorovodAddress));
+    set("HOROVOD_GLOO_RENDEZVOUS_PORT", place.horovod.port);
     set_interface("HOROVOD_GLOO_IFACE", place.interface);
   }
 

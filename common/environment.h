@@ -32,6 +32,21 @@ struct EnvCompat {
   bool mpi_ids = true;
 };
 
+// Where members of Horovod find their store: no other machine reaches it.
+inline constexpr const char* kHorovodAddress = "127.0.0.1";
+
+// What a program of Horovod is told. To it two names of this machine are two hosts.
+struct HorovodPlace {
+  // Of the store that answers Horovod's dialect, at kHorovodAddress. 0: there is none, and no
+  // HOROVOD_* is set, because a Horovod program without its store would hang.
+  std::uint16_t port = 0;
+  std::string host_name;  // of no other host of the job
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  std::uint32_t cross_rank = 0;
+  std::uint32_t cross_size = 0;
+};
+
 struct WorkerPlace {
   std::string job_id;
   std::string agent;      // HVD_AGENT: where libhvd finds the agent
@@ -49,10 +64,7 @@ struct WorkerPlace {
   std::string master_addr;
   std::uint16_t master_port = 0;
   EnvCompat compat;
-  // Of the store that answers Horovod's dialect. Port 0: there is none, and no HOROVOD_* is set,
-  // because a Horovod program without its store would hang.
-  std::string horovod_addr;
-  std::uint16_t horovod_port = 0;
+  HorovodPlace horovod;
   std::string host_address;  // that the other hosts use; empty: there are none
   std::string interface;     // the network interface that has it; empty: not known
 };

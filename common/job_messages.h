@@ -39,6 +39,23 @@ struct SlotAssignment {
   }
 };
 
+// A slot as programs of Horovod see it.
+struct HorovodSlot {
+  std::string host;
+  std::uint32_t local_rank = 0;
+  std::uint32_t local_size = 0;
+  std::uint32_t cross_rank = 0;
+  std::uint32_t cross_size = 0;
+  template <class V>
+  void visit(V& v) {
+    v(host);
+    v(local_rank);
+    v(local_size);
+    v(cross_rank);
+    v(cross_size);
+  }
+};
+
 // The program of the ranks from first_rank on.
 struct ProgramPart {
   std::uint32_t first_rank = 0;
@@ -69,7 +86,8 @@ struct LaunchHead {
   // Look at the programs, answer LaunchChecked, and wait for StartRanks.
   bool check_first = false;
   std::vector<SlotAssignment> slots;
-  std::vector<std::string> host_env;  // NAME=value, on top of the job's
+  std::vector<HorovodSlot> horovod_slots;  // of each slot; empty: as `slots`, on this host
+  std::vector<std::string> host_env;       // NAME=value, on top of the job's
   template <class V>
   void visit(V& v) {
     v(size);
@@ -78,6 +96,7 @@ struct LaunchHead {
     v(host_address);
     v(check_first);
     v(slots);
+    v(horovod_slots);
     v(host_env);
   }
 };
@@ -92,8 +111,8 @@ struct LaunchBody {
   std::vector<ProgramPart> programs;  // other ranks' in place of argv, by first rank
   bool env_torch = true;              // which variables of other launchers are set
   bool env_mpi_ids = true;
-  std::string horovod_addr;             // of the store that answers Horovod's dialect
-  std::uint16_t horovod_port = 0;       // 0: there is none
+  bool env_horovod = true;              // there is a store that answers Horovod's dialect
+  std::uint16_t horovod_port = 0;       // its port on this machine; 0: the agent is to open one
   bool allow_mpi = false;               // with check_first: let programs through that wait for MPI
   std::uint64_t stall_warning_ms = 0;   // 0: never
   std::uint64_t stall_shutdown_ms = 0;  // 0: never
@@ -107,7 +126,7 @@ struct LaunchBody {
     v(programs);
     v(env_torch);
     v(env_mpi_ids);
-    v(horovod_addr);
+    v(env_horovod);
     v(horovod_port);
     v(allow_mpi);
     v(stall_warning_ms);

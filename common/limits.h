@@ -28,6 +28,10 @@ inline constexpr std::size_t kMaxHttpConnections = 4096;   // open ones; more wa
 inline constexpr std::size_t kMaxHttpHeld = 256U << 20;    // bytes of all requests not whole yet
 inline constexpr std::size_t kMaxHorovodKeys = 1U << 22;   // in all scopes of Horovod's store
 inline constexpr std::size_t kMaxHorovodWaiters = 2048;    // gets that wait for an assignment
+inline constexpr std::size_t kMaxHorovodFollows = 4096;    // scopes of which a host has a copy
+inline constexpr std::size_t kMaxHorovodAsked = 1U << 14;  // a host's requests that wait
+// Bytes of keys and values under way between coordinator and agent, each way, before more wait.
+inline constexpr std::size_t kHorovodWindow = 1U << 20;
 inline constexpr std::size_t kMaxFenceBlob = 64U << 10;    // bytes of the root blob
 inline constexpr std::size_t kMaxStatusAskers = 64;        // connections of hvdrun status
 inline constexpr std::size_t kMaxNamedRanges = 64;         // of ranks, in one line for people

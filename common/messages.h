@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base_messages.h"
+#include "common/horovod_messages.h"
 #include "common/job_messages.h"
 #include "common/output_messages.h"
 #include "common/rendezvous_messages.h"

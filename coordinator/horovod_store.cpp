@@ -8,7 +8,6 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kRankAndSize = "rank_and_size";
 constexpr std::string_view kGlobal = "global";  // the scope of the whole job
 constexpr std::string_view kArrival = "rank_";  // and the member's number: its first key
 
@@ -64,33 +63,29 @@ std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HostSlots
   return late;
 }
 
-HorovodStore::Answer HorovodStore::answer(HttpRequest request, Waiter waiter) {
-  const bool is_get = request.method == "GET";
-  const bool is_put = request.method == "PUT";
-  if (!is_get && !is_put && request.method != "DELETE") return {501, nullptr};
-  // "/scope/key", both as they are: a colon, a per cent sign or a question mark is part of them.
-  const std::string_view target = request.target;
-  const auto slash = target.find('/', 1);
-  if (!target.starts_with('/') || slash == std::string_view::npos || slash == 1 ||
-      slash + 1 == target.size() || target.find('/', slash + 1) != std::string_view::npos)
-    return {400, nullptr};
-  const std::string_view scope = target.substr(1, slash - 1);
-  std::string key(target.substr(slash + 1));
-  if (scope.size() > limits_.key || key.size() > limits_.key) return {414, nullptr};
-  if (is_get) {
-    Answer answer = get(scope, key);
-    if (answer.status == 0) waiting_.emplace(waiter, std::move(key));
-    return answer;
+HorovodStore::Answer HorovodStore::answer(HttpRequest http, Waiter waiter) {
+  HorovodRequest request;
+  const int fault = read_horovod_request(std::move(http), limits_.key, request);
+  return fault != 0 ? Answer{fault, nullptr} : answer(std::move(request), waiter);
+}
+
+HorovodStore::Answer HorovodStore::answer(HorovodRequest request, Waiter waiter) {
+  switch (request.verb) {
+    case HorovodVerb::get: {
+      Answer answer = get(request.scope, request.key);
+      if (answer.status == 0) waiting_.emplace(waiter, std::move(request.key));
+      return answer;
+    }
+    case HorovodVerb::put:
+      return {put(request.scope, request.key, std::move(request.value)), nullptr};
+    case HorovodVerb::finish:
+      break;
   }
-  if (is_put) {
-    if (!request.has_length) return {400, nullptr};
-    return {put(scope, key, std::move(request.body)), nullptr};
-  }
-  finish(scope, key);
+  finish(request.scope, request.key);
   return {200, nullptr};
 }
 
-const HorovodStore::Value* HorovodStore::find(std::string_view scope,
+const HorovodStore::Entry* HorovodStore::find(std::string_view scope,
                                               const std::string& key) const {
   const auto in = scopes_.find(scope);
   if (in == scopes_.end()) return nullptr;
@@ -98,13 +93,23 @@ const HorovodStore::Value* HorovodStore::find(std::string_view scope,
   return found == in->second.values.end() ? nullptr : &found->second;
 }
 
+const HorovodStore::Entry* HorovodStore::next_after(std::string_view scope, std::uint64_t stamp,
+                                                    std::string& key) const {
+  const auto in = scopes_.find(scope);
+  if (in == scopes_.end()) return nullptr;
+  const auto next = in->second.order.upper_bound(stamp);
+  if (next == in->second.order.end()) return nullptr;
+  key = *next->second;
+  return &in->second.values.find(key)->second;
+}
+
 HorovodStore::Answer HorovodStore::get(std::string_view scope, const std::string& key) const {
   if (scope == kRankAndSize) {
     if (assigned_) return rank_and_size(key);
     return {waiting_.size() < limits_.waiters ? 0 : 503, nullptr};
   }
-  const Value* const value = find(scope, key);
-  return value != nullptr ? Answer{200, *value} : Answer{404, nullptr};
+  const Entry* const entry = find(scope, key);
+  return entry != nullptr ? Answer{200, entry->value} : Answer{404, nullptr};
 }
 
 HorovodStore::Answer HorovodStore::rank_and_size(const std::string& key) const {
@@ -115,17 +120,20 @@ HorovodStore::Answer HorovodStore::rank_and_size(const std::string& key) const {
 
 int HorovodStore::put(std::string_view scope, const std::string& key, std::string value) {
   if (value.size() > limits_.value) return 413;
-  const Value* const old = find(scope, key);
+  const Entry* const old = find(scope, key);
   if (old == nullptr && keys_ >= limits_.keys) return 507;
   const std::size_t names = scope.size() + key.size();
-  const std::size_t before = old == nullptr ? 0 : names + (*old)->size();
+  const std::size_t before = old == nullptr ? 0 : names + old->value->size();
   const std::size_t after = bytes_ - before + names + value.size();
   if (after > limits_.bytes) return 507;
   if (old == nullptr) ++keys_;
   bytes_ = after;
   auto in = scopes_.find(scope);
   if (in == scopes_.end()) in = scopes_.emplace(scope, Scope{}).first;
-  in->second.values[key] = std::make_shared<const std::string>(std::move(value));
+  const auto place = in->second.values.try_emplace(key).first;
+  if (old != nullptr) in->second.order.erase(place->second.stamp);
+  place->second = {std::make_shared<const std::string>(std::move(value)), ++last_stamp_};
+  in->second.order.emplace(last_stamp_, &place->first);
   note_arrival(in->second, key);
   return 200;
 }
@@ -155,14 +163,15 @@ void HorovodStore::finish(std::string_view scope, const std::string& key) {
   const auto in = scopes_.find(scope);
   if (in == scopes_.end()) return;
   auto& [name, content] = *in;
-  const auto forget = [&, &name = name](const std::string& k, const Value& value) {
-    bytes_ -= name.size() + k.size() + value->size();
+  const auto forget = [&, &name = name](const std::string& k, const Entry& entry) {
+    bytes_ -= name.size() + k.size() + entry.value->size();
     --keys_;
   };
   if (content.finished.empty()) {
     const auto found = content.values.find(key);
     if (found == content.values.end()) return;
     forget(found->first, found->second);
+    content.order.erase(found->second.stamp);
     content.values.erase(found);
     if (content.values.empty()) scopes_.erase(in);
     return;
@@ -172,8 +181,10 @@ void HorovodStore::finish(std::string_view scope, const std::string& key) {
   if (content.finished[*member]) return;  // asked twice: the first answer was lost
   content.finished[*member] = true;
   if (++content.finished_count < content.finished.size()) return;
-  for (const auto& [k, value] : content.values) forget(k, value);
+  for (const auto& [k, entry] : content.values) forget(k, entry);
+  content.order.clear();
   content.values.clear();
+  ++rounds_;
   content.finished.assign(content.finished.size(), false);
   content.finished_count = 0;
   content.present.assign(content.present.size(), false);

@@ -5,6 +5,9 @@
 // A get of a missing key is answered at once: members ask for some keys just once and take "not
 // there" for an answer, and poll for the others by themselves. Only rank_and_size waits, which a
 // member asks for after a reset and which is answered once there is an assignment of ranks.
+//
+// Values have stamps in the order in which they came, so that whoever has a copy of a scope knows
+// by one number what it has not got yet (horovod_hub.h).
 #pragma once
 
 #include <cstdint>
@@ -15,9 +18,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/horovod_dialect.h"
 #include "common/limits.h"
 #include "common/topology.h"
-#include "coordinator/http_parser.h"
 
 namespace hvdrun {
 
@@ -32,12 +35,9 @@ struct HorovodLimits {
 class HorovodStore {
  public:
   using Waiter = std::uint64_t;
-  using Value = std::shared_ptr<const std::string>;  // lives on while it is sent
+  using Value = HorovodBytes;
+  using Answer = HorovodAnswer;  // status 0: the get waits; its answer comes out of assign()
 
-  struct Answer {
-    int status = 0;  // 0: the get waits; its answer comes out of assign()
-    Value value;     // of a get that found something
-  };
   struct Late {
     Waiter waiter = 0;
     Answer answer;
@@ -51,6 +51,19 @@ class HorovodStore {
                            const std::vector<RankPlace>& places);
   // One request. `waiter` is remembered only when the get waits.
   Answer answer(HttpRequest request, Waiter waiter);
+  Answer answer(HorovodRequest request, Waiter waiter);
+
+  struct Entry {
+    Value value;
+    std::uint64_t stamp = 0;  // when it came: 1, 2, ... in the whole store
+  };
+  // What is there, or nullptr.
+  const Entry* find(std::string_view scope, const std::string& key) const;
+  // The first of a scope that came after `stamp`, and its key; nullptr: no other.
+  const Entry* next_after(std::string_view scope, std::uint64_t stamp, std::string& key) const;
+  // How often all members of a scope have finished and emptied it.
+  std::uint64_t rounds() const { return rounds_; }
+
   // The members of the whole job once the first has come and until the last has: who is there, who
   // is not. Otherwise both are empty.
   struct Gathering {
@@ -69,7 +82,8 @@ class HorovodStore {
 
  private:
   struct Scope {
-    std::unordered_map<std::string, Value> values;
+    std::unordered_map<std::string, Entry> values;
+    std::map<std::uint64_t, const std::string*> order;  // stamp -> key in `values`
     // Of a scope whose members are known: which of them have finished, by their number. It is
     // emptied when all have, so that the next round of the same members finds nothing of this one.
     std::vector<bool> finished;
@@ -78,7 +92,6 @@ class HorovodStore {
   };
   using Scopes = std::map<std::string, Scope, std::less<>>;
 
-  const Value* find(std::string_view scope, const std::string& key) const;
   Answer get(std::string_view scope, const std::string& key) const;
   int put(std::string_view scope, const std::string& key, std::string value);
   void note_arrival(Scope& scope, std::string_view key);
@@ -93,6 +106,8 @@ class HorovodStore {
   std::size_t bytes_ = 0;
   std::size_t keys_ = 0;
   std::uint64_t gathering_version_ = 0;
+  std::uint64_t last_stamp_ = 0;
+  std::uint64_t rounds_ = 0;
 };
 
 }  // namespace hvdrun

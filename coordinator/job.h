@@ -72,11 +72,6 @@ class Job {
   void agent_connected(std::uint32_t host) { hosts_[host].connected = true; }
   // The address at which an agent elsewhere has reached this machine: the others use it too.
   void set_own_address(std::string address) { own_address_ = std::move(address); }
-  // Where Horovod's store is, before the launch; port 0: nowhere.
-  void set_horovod(std::string address, std::uint16_t port) {
-    spec_.horovod_addr = std::move(address);
-    spec_.horovod_port = port;
-  }
 
  private:
   struct Host {

@@ -21,8 +21,12 @@ struct JobSpec {
   Environment env;
   std::vector<Environment> host_env;  // for each host, on top of env; empty: none has any
   EnvCompat env_compat;
-  std::string horovod_addr = "127.0.0.1";
-  std::uint16_t horovod_port = 0;  // of the store that answers Horovod's dialect; 0: none
+  // The hosts as programs of Horovod see them, who have the same ranks in the same order; empty: as
+  // `hosts`.
+  std::vector<HostSlots> horovod_hosts;
+  // Of Horovod's store, where all ranks are on this machine and one agent's; 0: each agent opens
+  // one, if env_compat has Horovod.
+  std::uint16_t horovod_port = 0;
   std::string cwd;
   bool allow_mpi = false;         // programs that wait for MPI are started all the same
   std::vector<bool> check_hosts;  // for each host: it looks at its programs first; empty: none does
@@ -37,6 +41,10 @@ struct JobSpec {
   std::chrono::milliseconds stall_warning{};   // of operations that wait for ranks; 0: never
   std::chrono::milliseconds stall_shutdown{};  // when that, or an init, ends the job; 0: never
   bool events = false;                         // tell the driver every change of a rank's state
+
+  const std::vector<HostSlots>& seen_by_horovod() const {
+    return horovod_hosts.empty() ? hosts : horovod_hosts;
+  }
 };
 
 }  // namespace hvdrun

@@ -16,9 +16,18 @@ LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
   message.allow_mpi = spec.allow_mpi;
   message.stall_warning_ms = static_cast<std::uint64_t>(spec.stall_warning.count());
   message.stall_shutdown_ms = static_cast<std::uint64_t>(spec.stall_shutdown.count());
+  message.env_horovod = spec.env_compat.horovod;
   message.horovod_port = spec.horovod_port;
-  if (spec.horovod_port != 0) message.horovod_addr = spec.horovod_addr;
   return message;
+}
+
+std::vector<HorovodSlot> horovod_slots(const JobSpec& spec) {
+  std::vector<HorovodSlot> slots;
+  if (spec.horovod_hosts.empty() || !spec.env_compat.horovod) return slots;
+  for (const RankPlace& place : assign_ranks(spec.horovod_hosts, spec.np))
+    slots.push_back({spec.horovod_hosts[place.host].name, place.local_rank, place.local_size,
+                     place.cross_rank, place.cross_size});
+  return slots;
 }
 
 void for_each_launch(const Membership& membership, const std::vector<std::string>& addresses,

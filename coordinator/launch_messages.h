@@ -16,6 +16,9 @@ namespace hvdrun {
 LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
                        std::uint16_t master_port);
 
+// How programs of Horovod see the slot of each rank; empty: as all others do.
+std::vector<HorovodSlot> horovod_slots(const JobSpec& spec);
+
 // Calls `send` for each host that has a rank, in the order of membership.hosts_used(). `addresses`
 // has theirs.
 void for_each_launch(const Membership& membership, const std::vector<std::string>& addresses,

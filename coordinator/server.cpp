@@ -49,9 +49,7 @@ Server::Server(asio::io_context& io, ServerOptions options)
       job_(std::move(options.spec), now()),
       driver_pid_(options.driver_pid),
       agents_(job_.spec().hosts.size()),
-      timer_(io),
-      horovod_elsewhere_(options.horovod_elsewhere),
-      ports_(options.ports) {
+      timer_(io) {
   const auto open = [this](UniqueFd fd, Origin origin) {
     handshake(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), origin);
   };
@@ -78,41 +76,53 @@ Server::Server(asio::io_context& io, ServerOptions options)
   } catch (const boost::system::system_error& e) {
     log(LogLevel::warn, std::string("hvdrun status will not find this job: ") + e.what());
   }
-  if (options.horovod) serve_horovod(std::move(options.horovod));
+  if (job_.spec().env_compat.horovod) serve_horovod(std::move(options.horovod));
   arm_timer();
 }
 
 void Server::serve_horovod(UniqueFd listener) {
+  const JobSpec& spec = job_.spec();
+  const auto& hosts = spec.seen_by_horovod();
+  const std::vector<RankPlace> places = assign_ranks(hosts, spec.np);
+  if (!listener) {
+    horovod_hub_.emplace(job_.membership().epoch(), agents_.size());
+    return horovod_hub_->assign(hosts, places);
+  }
   horovod_.emplace(
       io_, std::move(listener),
       [this](const std::string& trouble) { log(LogLevel::warn, trouble); },
       [this](HorovodStore::Gathering who) {
-        job_.horovod_gathering(std::move(who.present), std::move(who.missing), now());
+        note_gathering(std::move(who));
         // Not from within the server, which the end of the job takes away.
         asio::post(io_, [this] { after_event(); });
       });
-  std::vector<RankPlace> places;
-  for (const RankRecord& record : job_.membership().ranks()) places.push_back(record.place);
-  horovod_->assign(job_.membership().hosts(), places);
+  horovod_->assign(hosts, places);
 }
 
-// Horovod's members speak to the store themselves, and a relay has no stream for them.
-void Server::serve_horovod_elsewhere(const std::string& address, bool relayed) {
-  std::string why = "a host does not reach this machine";
-  if (!relayed) {
-    if (horovod_) return;
-    try {
-      std::uint16_t port = 0;
-      serve_horovod(open_horovod_listener(port, address, ports_));
-      return job_.set_horovod(address, port);
-    } catch (const std::system_error& e) {
-      why = e.what();
-    }
+void Server::note_gathering(HorovodStore::Gathering who) {
+  job_.horovod_gathering(std::move(who.present), std::move(who.missing), now());
+}
+
+Errc Server::on_horovod(std::uint32_t host, const Frame& frame) {
+  if (!horovod_hub_) return Errc::unexpected_message;
+  const Errc fault = horovod_hub_->agent_frame(host, frame);
+  const HorovodStore& store = horovod_hub_->store();
+  if (const std::uint64_t version = store.gathering_version();
+      std::exchange(noted_gathering_, version) != version)
+    note_gathering(store.gathering());
+  for (HorovodHub::Action& action : horovod_hub_->take_actions())
+    send_to_agent(action.host, std::move(action.frame), std::move(action.rest));
+  return fault;
+}
+
+void Server::send_to_agent(std::uint32_t host, std::string frame,
+                           std::shared_ptr<const std::string> rest) {
+  const auto channel = agents_[host].channel;
+  if (channel && rest) {
+    channel->send_shared(std::move(frame), std::move(rest));
+  } else if (channel) {
+    channel->send_bytes(std::move(frame));
   }
-  horovod_.reset();
-  horovod_elsewhere_ = false;
-  job_.set_horovod({}, 0);
-  log(LogLevel::warn, "programs of Horovod do not meet, each rank is alone: " + why);
 }
 
 Server::~Server() = default;
@@ -187,7 +197,8 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
         }
         if (answer_clock(host, frame)) return;
         if (frame.type == MessageType::agent_ready) note_own_address(host, frame);
-        const Errc fault = job_.agent_frame(host, frame, now());
+        const Errc fault = HorovodHub::takes(frame.type) ? on_horovod(host, frame)
+                                                         : job_.agent_frame(host, frame, now());
         if (fault != Errc::ok) lose_agent(host, make_error_code(fault).message());
         after_event();
       },
@@ -217,7 +228,6 @@ void Server::note_own_address(std::uint32_t host, const Frame& frame) {
   if (relayed && !own_address_known_) address = address_towards(ready.address);
   if (!own_address_known_ && !address.empty()) job_.set_own_address(address);
   own_address_known_ = own_address_known_ || !relayed;
-  if (horovod_elsewhere_) serve_horovod_elsewhere(address, relayed);
 }
 
 void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {
@@ -249,6 +259,7 @@ void Server::lose_agent(std::uint32_t host, const std::string& why) {
     --agents_here_;
   }
   board_.forget_host(host);
+  if (horovod_hub_) horovod_hub_->agent_lost(host);
   job_.agent_lost(host, why, now());
 }
 
@@ -282,12 +293,7 @@ void Server::after_event() {
       to_driver(std::move(action.frame));
       continue;
     }
-    const auto& channel = agents_[action.host].channel;
-    if (channel && action.rest) {
-      channel->send_shared(std::move(action.frame), std::move(action.rest));
-    } else if (channel) {
-      channel->send_bytes(std::move(action.frame));
-    }
+    send_to_agent(action.host, std::move(action.frame), std::move(action.rest));
   }
   if (job_.state() == JobState::ended) {
     if (!leave_by_) {

@@ -13,11 +13,11 @@
 
 #include "common/frame_channel.h"
 #include "common/lease.h"
-#include "common/port_range.h"
 #include "common/tls_listener.h"
 #include "common/unique_fd.h"
 #include "coordinator/driver_backlog.h"
-#include "coordinator/horovod_server.h"
+#include "coordinator/horovod_desk.h"
+#include "coordinator/horovod_hub.h"
 #include "coordinator/job.h"
 #include "coordinator/status_board.h"
 #include "coordinator/status_server.h"
@@ -26,14 +26,12 @@ namespace hvdrun {
 
 struct ServerOptions {
   JobSpec spec;
-  UniqueFd driver;                 // connected
-  std::vector<UniqueFd> agents;    // connected, one for each local agent
-  UniqueFd listener;               // TCP, listening; none when all agents are local
-  std::string secret;              // for the listener
-  std::uint32_t driver_pid = 0;    // for hvdrun status
-  UniqueFd horovod;                // TCP, listening, for Horovod's store; none: it is not served
-  bool horovod_elsewhere = false;  // it is, at the address that other hosts use, with such a port
-  PortRange ports;
+  UniqueFd driver;               // connected
+  std::vector<UniqueFd> agents;  // connected, one for each local agent
+  UniqueFd listener;             // TCP, listening; none when all agents are local
+  std::string secret;            // for the listener
+  std::uint32_t driver_pid = 0;  // for hvdrun status
+  UniqueFd horovod;              // TCP, listening, for Horovod's store; none: agents serve it
 };
 
 class Server {
@@ -55,8 +53,10 @@ class Server {
   void handshake(const std::shared_ptr<FrameChannel>& channel, Origin origin);
   void refuse(const std::shared_ptr<FrameChannel>& channel, Errc code, const std::string& reason);
   void adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host, Origin origin);
+  // Horovod's store: at a port of this machine, or, without one, for the agents.
   void serve_horovod(UniqueFd listener);
-  void serve_horovod_elsewhere(const std::string& address, bool relayed);
+  Errc on_horovod(std::uint32_t host, const Frame& frame);
+  void note_gathering(HorovodStore::Gathering who);
   bool answer_clock(std::uint32_t host, const Frame& frame);
   void note_own_address(std::uint32_t host, const Frame& frame);
   void adopt_driver(const std::shared_ptr<FrameChannel>& channel);
@@ -72,6 +72,8 @@ class Server {
   // `asker` 0 is the driver.
   void on_query(std::uint64_t asker, const StatusQuery& query);
   void answer_queries();
+  void send_to_agent(std::uint32_t host, std::string frame,
+                     std::shared_ptr<const std::string> rest);
   void to_driver(std::string frame);
   void log(LogLevel level, const std::string& text);
   void warn(const std::string& text);  // about hosts, not about the coordinator
@@ -82,7 +84,9 @@ class Server {
   StatusBoard board_;
   std::optional<StatusServer> status_server_;
   std::optional<TlsListener> listener_;
-  std::optional<HorovodServer> horovod_;
+  std::optional<HorovodDesk> horovod_;
+  std::optional<HorovodHub> horovod_hub_;
+  std::uint64_t noted_gathering_ = 0;
   std::shared_ptr<FrameChannel> driver_;
   DriverBacklog backlog_;
   std::vector<Peer> agents_;  // by host index
@@ -91,8 +95,6 @@ class Server {
   boost::asio::steady_timer timer_;
   std::string clock_;  // own_clock(), once somebody has asked
   bool own_address_known_ = false;
-  bool horovod_elsewhere_ = false;  // and not yet, or still
-  PortRange ports_;
   TimePoint next_heartbeat_;
   TimePoint next_look_ = TimePoint::max();  // at the agents' leases; never: none is elsewhere
   std::optional<TimePoint> leave_by_;       // once the job has ended

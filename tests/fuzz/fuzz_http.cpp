@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/http_parser.h"
 #include "coordinator/horovod_store.h"
-#include "coordinator/http_parser.h"
 
 namespace {
 

@@ -60,6 +60,19 @@ TEST_CASE("members find each other in all three contexts, again and again", "[ho
       hvdrun({"--transport", "local", "-H", "a:3,b:1,c:2", horovod_client(), "member", "5"}), 6, 5);
 }
 
+TEST_CASE("two names of this machine are two hosts to members", "[horovod]") {
+  check_members(hvdrun({"-H", "localhost:2,127.0.0.1:2", horovod_client(), "member", "2"}), 4, 2);
+  const RunResult places = hvdrun(
+      {"-H", "localhost:2,127.0.0.1:2", "--tag-output", "off", "sh", "-c",
+       "echo $HOROVOD_RANK $HOROVOD_HOSTNAME $HOROVOD_LOCAL_RANK/$HOROVOD_LOCAL_SIZE "
+       "$HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE $HVD_HOSTNAME $HVD_LOCAL_RANK/$HVD_LOCAL_SIZE"});
+  for (const char* line :
+       {"0 localhost 0/2 0/2 localhost 0/4\n", "1 localhost 1/2 0/2 localhost 1/4\n",
+        "2 127.0.0.1 0/2 1/2 localhost 2/4\n", "3 127.0.0.1 1/2 1/2 localhost 3/4\n"})
+    CHECK(places.out.find(line) != std::string::npos);
+  CHECK(places.err.empty());
+}
+
 TEST_CASE("a single member meets nobody, with an empty value", "[horovod]") {
   check_members(hvdrun({"-np", "1", horovod_client(), "member", "3"}), 1, 3);
 }
@@ -164,6 +177,46 @@ TEST_CASE("the store listens on loopback only, and only when it is wanted", "[ho
   const auto [said_without, addresses_without] = coordinator_listens({"--env-compat", "torch"});
   CHECK(addresses_without.empty());
   CHECK(said_without == ",.\n");  // nor those of an outer job
+}
+
+TEST_CASE("members of several hosts find the store at their own agent", "[horovod]") {
+  const auto marker = fresh_marker();
+  Background job({.args = {build_path("hvdrun"), "--transport", "local", "-H", "a:1,b:2",
+                           "--tag-output", "off", "sh", "-c",
+                           "echo $HOROVOD_GLOO_RENDEZVOUS_ADDR:$HOROVOD_GLOO_RENDEZVOUS_PORT."
+                           "$HOROVOD_HOSTNAME.; exec sleep 60"},
+                  .env = {marker}});
+  job.wait_for_output(".a.\n", std::chrono::seconds(20));
+  std::istringstream text(job.wait_for_output(".b.\n", std::chrono::seconds(20)));
+  std::set<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.insert(line);
+  CHECK(lines.size() == 2);
+  // What each process listens at, as the lines say it.
+  std::set<std::string> expected;
+  for (const ProcessInfo& info : processes_with(marker.first + "=" + marker.second)) {
+    if (info.name != "hvd-agent" && info.name != "hvd-coordinator") continue;
+    for (const std::string& address : listening(info.pid)) {
+      CHECK(info.name == "hvd-agent");
+      REQUIRE(address.starts_with("0100007F:"));
+      const auto port = std::to_string(std::strtoul(address.c_str() + 9, nullptr, 16));
+      for (const char* host : {"a", "b"})
+        if (const auto line = "127.0.0.1:" + port + "." + host + "."; lines.contains(line))
+          expected.insert(line);
+    }
+  }
+  CHECK(lines == expected);
+  kill(job.pid(), SIGTERM);
+  CHECK(job.wait(std::chrono::seconds(20)) == 128 + SIGTERM);
+}
+
+TEST_CASE("a member of another host that never comes to init is named", "[horovod]") {
+  const RunResult early =
+      hvdrun({"--transport", "local", "-H", "a:1,b:2", "sh", "-c",
+              "[ $HOROVOD_RANK = 1 ] && exit 0; exec " + horovod_client() + " member"});
+  CHECK(early.exit_code == 81);
+  CHECK(early.err.find("rank 1 on b") != std::string::npos);
+  CHECK(std::regex_search(early.err,
+                          std::regex("because waited for in hvd\\.init by rank (0|2|0, 2)\n")));
 }
 
 TEST_CASE("--env-compat leaves out the variables of other launchers", "[horovod]") {

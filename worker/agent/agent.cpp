@@ -190,6 +190,10 @@ void Agent::on_control(const Frame& frame) {
     default:
       break;
   }
+  if (HorovodMirror::takes(frame.type)) {
+    if (!horovod_ || horovod_->coordinator_frame(frame) != Errc::ok) give_up();
+    return;
+  }
   if (!workers_server_) return give_up();
   switch (frame.type) {
     case MessageType::fence_release:
@@ -283,6 +287,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
     debug("its address is " + message.host_address + ", on interface " +
           interface_of(message.host_address));
   workers_server_ = std::make_unique<WorkerServer>(io_, std::move(options));
+  if (message.env_horovod && message.horovod_port == 0 && !serve_horovod(message)) return;
   if (!message.slots.empty()) pump_.set_ranks(message.slots.size());
   for (const SlotAssignment& slot : message.slots) start_worker(message, slot, name);
   oom_kills_ = oom_kill_count();
@@ -313,8 +318,7 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   place.master_port = message.master_port;
   place.compat.torch = message.env_torch;
   place.compat.mpi_ids = message.env_mpi_ids;
-  place.horovod_addr = message.horovod_addr;
-  place.horovod_port = message.horovod_port;
+  place.horovod = horovod_place(message, slot);
   place.host_address = message.host_address;
   place.interface = message.host_count > 1 ? interface_of(message.host_address) : "lo";
 

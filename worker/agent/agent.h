@@ -17,11 +17,13 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/environment.h"
 #include "common/frame_channel.h"
 #include "common/lease.h"
 #include "common/messages.h"
 #include "common/process.h"
 #include "worker/agent/held_pipes.h"
+#include "worker/agent/horovod_relay.h"
 #include "worker/agent/input_pump.h"
 #include "worker/agent/kill_ladder.h"
 #include "worker/agent/output_pump.h"
@@ -56,6 +58,8 @@ class Agent {
   void check_launch(const Launch& message, std::uint32_t epoch);
   void launch(const Launch& message, std::uint32_t epoch);
   void start_worker(const Launch& message, const SlotAssignment& slot, const std::string& agent);
+  bool serve_horovod(const Launch& message);
+  HorovodPlace horovod_place(const Launch& message, const SlotAssignment& slot) const;
   bool gets_input(std::uint32_t rank) const;
   void reap();
   void worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status);
@@ -99,8 +103,9 @@ class Agent {
   InputPump input_;
   TimelineRelay timeline_;
   std::unique_ptr<WorkerServer> workers_server_;
-  std::map<pid_t, Worker> workers_;       // alive, by process id
-  std::set<std::uint32_t> told_of_loss_;  // ranks whose stderr said that a peer is gone
+  std::unique_ptr<HorovodRelay> horovod_;  // where each agent has a store's port
+  std::map<pid_t, Worker> workers_;        // alive, by process id
+  std::set<std::uint32_t> told_of_loss_;   // ranks whose stderr said that a peer is gone
   KillLadder ladder_;
   UniqueFd master_socket_;       // holds the MASTER_PORT
   std::uint64_t oom_kills_ = 0;  // of the machine, when the workers had just started

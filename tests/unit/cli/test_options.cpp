@@ -94,6 +94,8 @@ TEST_CASE("bad input gets one or two lines that name the item", "[options]") {
       {{"--isolation", "vm", "x"}, "--isolation 'vm'"},
       {{"--timeout", "0", "x"}, "more than 0"},
       {{"--env-compat", "slurm", "x"}, "horovod,torch,mpi-ids"},
+      {{"--env-compat", "none,horovod", "x"}, "--env-compat 'none,horovod'"},
+      {{"--env-compat", "", "x"}, "or none alone"},
       {{"--output-filename", "", "x"}, "is empty"},
       {{"--bogus", "x"}, "unknown option '--bogus'"},
       {{"-z", "x"}, "unknown option '-z'"},

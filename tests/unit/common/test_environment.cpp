@@ -26,8 +26,7 @@ WorkerPlace sample_place() {
   place.usable_cores = 10;
   place.master_addr = "gpu0";
   place.master_port = 4711;
-  place.horovod_addr = "127.0.0.1";
-  place.horovod_port = 4712;
+  place.horovod = {4712, "node1", 0, 3, 2, 5};
   place.host_address = "10.0.0.2";
   place.interface = "eth1";
   return place;
@@ -86,11 +85,11 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"MPI_LOCALNRANKS", "4"},
       {"HOROVOD_RANK", "5"},
       {"HOROVOD_SIZE", "8"},
-      {"HOROVOD_LOCAL_RANK", "1"},
-      {"HOROVOD_LOCAL_SIZE", "4"},
-      {"HOROVOD_CROSS_RANK", "1"},
-      {"HOROVOD_CROSS_SIZE", "2"},
-      {"HOROVOD_HOSTNAME", "gpu1"},
+      {"HOROVOD_LOCAL_RANK", "0"},
+      {"HOROVOD_LOCAL_SIZE", "3"},
+      {"HOROVOD_CROSS_RANK", "2"},
+      {"HOROVOD_CROSS_SIZE", "5"},
+      {"HOROVOD_HOSTNAME", "node1"},
       {"HOROVOD_CONTROLLER", "gloo"},
       {"HOROVOD_CPU_OPERATIONS", "gloo"},
       {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
@@ -193,7 +192,7 @@ TEST_CASE("one host has no address that others use", "[environment]") {
 
 TEST_CASE("without a store a worker finds nothing of Horovod", "[environment]") {
   WorkerPlace place = sample_place();
-  place.horovod_port = 0;
+  place.horovod.port = 0;
   const Environment outer = {"HOROVOD_GLOO_RENDEZVOUS_PORT=1"};
   CHECK(count(worker_environment(without_stale(outer), place), {"HOROVOD_"}) == 0);
 }

@@ -93,6 +93,14 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<TimelineControl>(code, "timeline_control");
   add<ClockQuery>(code, "clock_query");
   add<ClockReply>(code, "clock_reply");
+  add<HorovodAsk>(code, "horovod_ask");
+  add<HorovodReply>(code, "horovod_reply");
+  add<HorovodFollow>(code, "horovod_follow");
+  add<HorovodUnfollow>(code, "horovod_unfollow");
+  add<HorovodCopy>(code, "horovod_copy");
+  add<HorovodDrop>(code, "horovod_drop");
+  add<HorovodCaughtUp>(code, "horovod_caught_up");
+  add<HorovodTaken>(code, "horovod_taken");
 
   std::map<std::string, int> doc;
   const std::string text = read_doc();

@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/random.h"
-#include "coordinator/horovod_server.h"
+#include "coordinator/horovod_desk.h"
 
 namespace hvdrun {
 namespace {
@@ -87,7 +87,7 @@ struct HorovodServerFixture {
   boost::asio::io_context io{1};
   std::uint16_t port = 0;
   std::string trouble;
-  std::optional<HorovodServer> server;
+  std::optional<HorovodDesk> server;
   std::vector<std::vector<std::uint32_t>> gatherings;  // the missing of each
 };
 

@@ -43,9 +43,31 @@ TEST_CASE_METHOD(JobFixture, "ranks are launched once all hosts are there, and n
   CHECK(b.cwd == "/tmp");
   CHECK(b.env_torch);
   CHECK_FALSE(b.env_mpi_ids);
-  CHECK(b.horovod_addr == "127.0.0.1");
+  CHECK(b.env_horovod);
   CHECK(b.horovod_port == 5999);
+  CHECK(b.horovod_slots.empty());
   CHECK(b.host_address == "127.0.0.1");
+}
+
+TEST_CASE("every host is told how programs of Horovod see its ranks", "[job]") {
+  JobSpec spec = JobFixture::make_spec();
+  spec.horovod_hosts = {{"a", 1}, {"A", 1}, {"b", 2}};
+  spec.horovod_port = 0;
+  JobFixture fixture(spec);
+  fixture.ready(1, 5001);
+  fixture.ready(0, 5000);
+  const auto launches = fixture.take_all<Launch>();
+  REQUIRE(launches.size() == 2);
+  std::string seen;
+  for (const auto& [host, launch] : launches) {
+    CHECK(launch.env_horovod);
+    CHECK(launch.horovod_port == 0);
+    for (const HorovodSlot& slot : launch.horovod_slots)
+      seen += std::to_string(host) + " " + slot.host + " " + std::to_string(slot.local_rank) +
+              std::to_string(slot.local_size) + std::to_string(slot.cross_rank) +
+              std::to_string(slot.cross_size) + ";";
+  }
+  CHECK(seen == "0 a 0103;0 A 0113;1 b 0123;");
 }
 
 TEST_CASE_METHOD(JobFixture, "every host is told its address, as it was proved", "[job]") {

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "coordinator/http_parser.h"
+#include "common/http_parser.h"
 #include "tests/soak.h"
 
 namespace hvdrun {

@@ -1,6 +1,6 @@
-// Serves Horovod's store over HTTP on a port of its own. One thread; reads, writes and accepts
-// never block, and Asio is asked only when one of them would: most requests are answered in the
-// turn that accepts them.
+// Serves Horovod's dialect over HTTP on a port of its own; what it answers a HorovodBackend says.
+// One thread; reads, writes and accepts never block, and Asio is asked only when one of them would:
+// most requests are answered in the turn that accepts them.
 //
 // Horovod's client makes one connection for each request, has no time-out of its own, and ends
 // its process after three failures. So every connection is answered or closed within a deadline,
@@ -14,21 +14,18 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
+#include "common/horovod_dialect.h"
 #include "common/limits.h"
-#include "common/port_range.h"
-#include "common/topology.h"
 #include "common/unique_fd.h"
-#include "coordinator/horovod_store.h"
 
 namespace hvdrun {
 
-// A listening socket and its port. Throws std::system_error.
-UniqueFd open_horovod_listener(std::uint16_t& port, const std::string& address = "127.0.0.1",
-                               PortRange range = {});
+// A socket that listens at kHorovodAddress (common/environment.h), and its port. Throws
+// std::system_error.
+UniqueFd open_horovod_listener(std::uint16_t& port);
 
 struct HorovodServerLimits {
   std::size_t connections = limits::kMaxHttpConnections;
@@ -41,19 +38,18 @@ struct HorovodServerLimits {
 class HorovodServer {
  public:
   using OnTrouble = std::function<void(const std::string& what)>;
-  using OnGathering = std::function<void(HorovodStore::Gathering who)>;
 
-  // `on_trouble` gets a line for the user when accept fails, which is tried again after a pause;
-  // `on_gathering`, which may be empty, every change of who has come to meet.
-  HorovodServer(boost::asio::io_context& io, UniqueFd listener, OnTrouble on_trouble,
-                OnGathering on_gathering, HorovodServerLimits limits = {});
+  // `backend` outlives it. `on_trouble` gets a line for the user when accept fails, which is tried
+  // again after a pause.
+  HorovodServer(boost::asio::io_context& io, UniqueFd listener, HorovodBackend& backend,
+                OnTrouble on_trouble, HorovodServerLimits limits = {});
   // Closes the port and all connections.
   ~HorovodServer();
   HorovodServer(const HorovodServer&) = delete;
   HorovodServer& operator=(const HorovodServer&) = delete;
 
-  // A new assignment of ranks; answers the gets that wait for one.
-  void assign(const std::vector<HostSlots>& hosts, const std::vector<RankPlace>& places);
+  // To who waits; nothing when that connection has gone. Not from within the backend.
+  void answer(HorovodBackend::Waiter waiter, HorovodAnswer answer);
   // Connections that could not be answered and closed at once.
   std::size_t open_connections() const;
 

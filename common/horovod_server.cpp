@@ -1,4 +1,4 @@
-#include "coordinator/horovod_server.h"
+#include "common/horovod_server.h"
 
 #include <array>
 #include <cerrno>
@@ -16,9 +16,10 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/environment.h"
 #include "common/fault_text.h"
+#include "common/http_parser.h"
 #include "common/open_port.h"
-#include "coordinator/http_parser.h"
 
 namespace hvdrun {
 namespace {
@@ -28,7 +29,7 @@ using Descriptor = asio::posix::stream_descriptor;
 using Clock = std::chrono::steady_clock;
 
 // Before accept is tried again after it failed, so that the loop does not spin on it.
-constexpr std::chrono::milliseconds kRetryPause{100};
+constexpr std::chrono::milliseconds kHttpRetryPause{100};
 // In one turn of the loop, so that the job's own connections get theirs.
 constexpr int kAcceptsPerTurn = 64;
 constexpr int kStepsPerTurn = 64;
@@ -79,11 +80,11 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 }  // namespace
 
-UniqueFd open_horovod_listener(std::uint16_t& port, const std::string& address, PortRange range) {
+UniqueFd open_horovod_listener(std::uint16_t& port) {
   constexpr const char* kWhat =
       "cannot open a port for Horovod's rendezvous (--env-compat torch,mpi-ids goes without it)";
   std::error_code ec;
-  UniqueFd fd = open_port(asio::ip::make_address(address), range, PortUse::listens, ec);
+  UniqueFd fd = open_port(asio::ip::make_address(kHorovodAddress), {}, PortUse::listens, ec);
   if (ec) throw std::system_error(ec, kWhat);
   const auto check = [](int result) {
     if (result < 0) throw std::system_error(errno, std::system_category(), kWhat);
@@ -100,27 +101,24 @@ UniqueFd open_horovod_listener(std::uint16_t& port, const std::string& address, 
 }
 
 struct HorovodServer::State : std::enable_shared_from_this<State> {
-  State(asio::io_context& context, UniqueFd socket, OnTrouble trouble, OnGathering gathering,
+  State(asio::io_context& context, UniqueFd socket, HorovodBackend& answers, OnTrouble trouble,
         HorovodServerLimits limit)
       : io(context),
         listener(context, socket.release()),
+        backend(answers),
         on_trouble(std::move(trouble)),
-        on_gathering(std::move(gathering)),
         limits(limit) {}
 
   void wait();
   void accept_some();
   void accept_later(int error);
-  void tell_gathering();
 
   asio::io_context& io;
   Descriptor listener;
   std::optional<asio::steady_timer> pause;  // while accept fails
+  HorovodBackend& backend;
   OnTrouble on_trouble;
-  OnGathering on_gathering;
   HorovodServerLimits limits;
-  HorovodStore store;
-  std::uint64_t told_gathering = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> open;  // those that wait
   std::uint64_t next_id = 0;
   std::size_t held = 0;  // bytes of their unfinished requests
@@ -138,7 +136,7 @@ class HorovodServer::Connection : public std::enable_shared_from_this<Connection
       : server_(std::move(state)), id_(server_->next_id++), fd_(socket) {}
 
   void advance();
-  void late_answer(HorovodStore::Answer answer);
+  void late_answer(HorovodAnswer answer);
   void close();
   // Closes when the server is going: nobody is accepted in its place.
   void drop();
@@ -148,7 +146,7 @@ class HorovodServer::Connection : public std::enable_shared_from_this<Connection
   enum class Step : std::uint8_t { go_on, wait_read, wait_write, rest, end };
 
   Step step();
-  void respond(HorovodStore::Answer answer);
+  void respond(HorovodAnswer answer);
   Step write_some();
   Step read_some();
   Step drain_some();
@@ -167,12 +165,12 @@ class HorovodServer::Connection : public std::enable_shared_from_this<Connection
   std::optional<asio::steady_timer> timer_;
   HttpParser parser_;
   std::string head_;  // of the answer that is being sent, then its value
-  HorovodStore::Value value_;
+  HorovodBytes value_;
   std::size_t sent_ = 0;
   std::size_t counted_ = 0;  // of State::held
   bool answering_ = false;
   bool keep_ = false;      // the connection, after the answer
-  bool waiting_ = false;   // a get that waits for an assignment of ranks
+  bool waiting_ = false;   // for an answer that comes later
   bool draining_ = false;  // answered; what still comes is read and dropped
   bool read_pending_ = false;
   bool write_pending_ = false;
@@ -207,18 +205,13 @@ void HorovodServer::State::accept_some() {
 }
 
 void HorovodServer::State::accept_later(int error) {
-  pause.emplace(io, kRetryPause);
+  pause.emplace(io, kHttpRetryPause);
   pause->async_wait([self = shared_from_this()](const auto& ec) {
     if (!ec && !self->closed) self->accept_some();
   });
   if (std::exchange(in_trouble, true)) return;
   on_trouble("cannot accept a connection for Horovod's rendezvous: " +
              fault_text(std::error_code(error, std::system_category())) + "; trying again");
-}
-
-void HorovodServer::State::tell_gathering() {
-  if (std::exchange(told_gathering, store.gathering_version()) == store.gathering_version()) return;
-  if (on_gathering && !closed) on_gathering(store.gathering());
 }
 
 void HorovodServer::Connection::advance() {
@@ -248,9 +241,8 @@ HorovodServer::Connection::Step HorovodServer::Connection::step() {
     respond_and_close(fault);
   } else if (request) {
     keep_ = request->keep_alive;
-    auto answer = server_->store.answer(std::move(*request), id_);
+    auto answer = server_->backend.answer(std::move(*request), id_);
     waiting_ = answer.status == 0;
-    server_->tell_gathering();
     if (!waiting_) respond(std::move(answer));
   } else {
     return read_some();
@@ -258,7 +250,7 @@ HorovodServer::Connection::Step HorovodServer::Connection::step() {
   return Step::go_on;
 }
 
-void HorovodServer::Connection::respond(HorovodStore::Answer answer) {
+void HorovodServer::Connection::respond(HorovodAnswer answer) {
   value_ = std::move(answer.value);
   head_ = response_head(answer.status, value_ ? value_->size() : 0, keep_);
   sent_ = 0;
@@ -273,7 +265,7 @@ void HorovodServer::Connection::respond_and_close(int status) {
   respond({status, nullptr});
 }
 
-void HorovodServer::Connection::late_answer(HorovodStore::Answer answer) {
+void HorovodServer::Connection::late_answer(HorovodAnswer answer) {
   waiting_ = false;
   respond(std::move(answer));
   advance();
@@ -340,8 +332,8 @@ HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
   return Step::wait_read;
 }
 
-// While a get waits, its connection is looked at only to learn that the client is gone. That takes
-// as long as it takes: no deadline.
+// While a request waits, its connection is looked at only to learn that the client is gone. That
+// takes as long as it takes: no deadline.
 HorovodServer::Connection::Step HorovodServer::Connection::look_for_end() {
   phase_ = Phase::none;
   char byte = 0;
@@ -393,17 +385,17 @@ void HorovodServer::Connection::close() {
 
 void HorovodServer::Connection::drop() {
   server_->held -= counted_;
-  if (waiting_) server_->store.forget(id_);
+  if (waiting_) server_->backend.forget(id_);
   timer_.reset();
   waiter_.reset();
   fd_.reset();
   server_->open.erase(id_);
 }
 
-HorovodServer::HorovodServer(asio::io_context& io, UniqueFd listener, OnTrouble on_trouble,
-                             OnGathering on_gathering, HorovodServerLimits limits)
-    : state_(std::make_shared<State>(io, std::move(listener), std::move(on_trouble),
-                                     std::move(on_gathering), limits)) {
+HorovodServer::HorovodServer(asio::io_context& io, UniqueFd listener, HorovodBackend& backend,
+                             OnTrouble on_trouble, HorovodServerLimits limits)
+    : state_(std::make_shared<State>(io, std::move(listener), backend, std::move(on_trouble),
+                                     limits)) {
   state_->wait();
 }
 
@@ -418,14 +410,11 @@ HorovodServer::~HorovodServer() {
   }
 }
 
-void HorovodServer::assign(const std::vector<HostSlots>& hosts,
-                           const std::vector<RankPlace>& places) {
-  for (HorovodStore::Late& late : state_->store.assign(hosts, places)) {
-    const auto found = state_->open.find(late.waiter);
-    if (found == state_->open.end()) continue;
-    const auto connection = found->second;  // it may go with its answer
-    connection->late_answer(std::move(late.answer));
-  }
+void HorovodServer::answer(HorovodBackend::Waiter waiter, HorovodAnswer answer) {
+  const auto found = state_->open.find(waiter);
+  if (found == state_->open.end()) return;
+  const auto connection = found->second;  // it may go with its answer
+  connection->late_answer(std::move(answer));
 }
 
 std::size_t HorovodServer::open_connections() const { return state_->open.size(); }

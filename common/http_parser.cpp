@@ -1,4 +1,4 @@
-#include "coordinator/http_parser.h"
+#include "common/http_parser.h"
 
 #include <algorithm>
 #include <charconv>

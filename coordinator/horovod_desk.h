@@ -1,0 +1,39 @@
+// Horovod's store for members on the coordinator's own machine, at a port of it. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/horovod_server.h"
+#include "common/topology.h"
+#include "common/unique_fd.h"
+#include "coordinator/horovod_store.h"
+
+namespace hvdrun {
+
+class HorovodDesk final : public HorovodBackend {
+ public:
+  using OnGathering = std::function<void(HorovodStore::Gathering who)>;
+
+  // `on_trouble` as HorovodServer's; `on_gathering` gets every change of who has come to meet.
+  HorovodDesk(boost::asio::io_context& io, UniqueFd listener, HorovodServer::OnTrouble on_trouble,
+              OnGathering on_gathering, HorovodServerLimits limits = {});
+
+  // A new assignment of ranks; answers the gets that wait for one.
+  void assign(const std::vector<HostSlots>& hosts, const std::vector<RankPlace>& places);
+  std::size_t open_connections() const { return server_.open_connections(); }
+
+  HorovodAnswer answer(HttpRequest request, Waiter waiter) override;
+  void forget(Waiter waiter) override { store_.forget(waiter); }
+
+ private:
+  HorovodStore store_;
+  std::uint64_t told_gathering_ = 0;
+  OnGathering on_gathering_;
+  HorovodServer server_;  // goes first
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,97 @@
+// Horovod's store for the agents of a job, which answer their hosts' members themselves (worker/
+// agent/horovod_mirror.h). An agent follows the scopes that its members read, and gets each value
+// once: members poll for what is not there yet, and all of a host read the same.
+//
+// What is replaced or dropped is told before the request that did it is answered, and to each agent
+// before any later answer to it. A member puts before it gets, so it never finds in its agent's
+// copy what was gone when its round began. Copies themselves go by a window, since control must not
+// wait behind them. Sans-I/O: frames in, frames out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "common/frame.h"
+#include "common/horovod_messages.h"
+#include "coordinator/horovod_store.h"
+
+namespace hvdrun {
+
+class HorovodHub {
+ public:
+  struct Action {
+    std::uint32_t host = 0;
+    std::string frame;
+    HorovodBytes rest;  // of the frame, the same for many hosts; may be none
+  };
+
+  // Hosts have numbers below `hosts`; frames are of `epoch`.
+  HorovodHub(std::uint32_t epoch, std::size_t hosts, HorovodLimits limits = {},
+             std::size_t window = limits::kHorovodWindow)
+      : epoch_(epoch), window_(window), longest_(limits.key), store_(limits), hosts_(hosts) {}
+
+  // As HorovodStore's; what the agents follow is forgotten.
+  void assign(const std::vector<HostSlots>& hosts, const std::vector<RankPlace>& places);
+  // Whether a frame of this type is for the hub.
+  static bool takes(MessageType type);
+  // A fault: the agent is not to be trusted any more.
+  Errc agent_frame(std::uint32_t host, const Frame& frame);
+  void agent_lost(std::uint32_t host);
+
+  std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
+  const HorovodStore& store() const { return store_; }
+
+ private:
+  struct Follow {
+    std::string scope;
+    std::uint64_t sent = 0;  // stamp of the last value that was looked at
+    bool caught_up = false;
+    std::map<std::string, std::uint64_t> own;  // put by the host itself: key -> stamp
+  };
+  struct Host {
+    std::map<std::uint64_t, Follow> follows;  // by the agent's number
+    std::map<std::string, std::uint64_t, std::less<>> by_scope;
+    std::set<std::uint64_t> behind;  // follows with values to send, or not caught up
+    std::uint64_t under_way = 0;     // horovod_cost of copies that the agent has not taken
+  };
+  using Followers = std::map<std::string, std::set<std::uint32_t>, std::less<>>;  // -> hosts
+
+  Errc on_ask(std::uint32_t host, HorovodAsk message);
+  Errc on_follow(std::uint32_t host, HorovodFollow message);
+  void unfollow(std::uint32_t host, std::uint64_t follow);
+  std::uint64_t put(std::uint32_t host, HorovodAsk& message, int& status);
+  void finish(const HorovodAsk& message);
+  // To every agent that has a copy of the value with this stamp.
+  void drop(const std::string& scope, const std::string& key, std::uint64_t stamp,
+            const Host* but = nullptr);
+  void drop_all(const std::string& scope);
+  void send_some(std::uint32_t host);
+  void send_copy(std::uint32_t host, std::uint64_t follow, const std::string& key,
+                 const HorovodBytes& value);
+  template <class Each>
+  void for_each_follower(std::string_view scope, Each&& each);
+  template <class M>
+  void send(std::uint32_t host, const M& message) {
+    actions_.push_back({host, encode_frame(message, epoch_), nullptr});
+  }
+
+  std::uint32_t epoch_;
+  std::size_t window_;
+  std::size_t longest_;
+  HorovodStore store_;
+  std::vector<Host> hosts_;
+  Followers followers_;
+  std::map<HorovodStore::Waiter, std::pair<std::uint32_t, std::uint64_t>>
+      waiting_;  // host, request
+  HorovodStore::Waiter next_waiter_ = 1;
+  std::vector<Action> actions_;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,55 @@
+// Horovod's store, for the ranks of this host.
+#include <system_error>
+
+#include "worker/agent/agent.h"
+
+namespace hvdrun {
+
+// False when there is no port for it: none of the ranks starts, since each would take itself for
+// the only one.
+bool Agent::serve_horovod(const Launch& message) {
+  try {
+    horovod_ = std::make_unique<HorovodRelay>(
+        io_, epoch_,
+        [this](std::string frame) {
+          if (control_) control_->send_bytes(std::move(frame));
+        },
+        [this](const std::string& trouble) {
+          up(Log{LogLevel::warn, bootstrap_.host_name + ": " + trouble});
+        });
+    return true;
+  } catch (const std::system_error& e) {
+    for (const SlotAssignment& slot : message.slots) {
+      up(RankExited{slot.rank, 0, ExitKind::not_started,
+                    static_cast<std::uint32_t>(e.code().value()), ladder_.started(), false,
+                    e.what()});
+      workers_server_->rank_exited(slot.rank, "it could not start");
+      if (gets_input(slot.rank) && output_) output_->send(InputClosed{slot.rank});
+    }
+    return false;
+  }
+}
+
+// What a rank is told as a program of Horovod.
+HorovodPlace Agent::horovod_place(const Launch& message, const SlotAssignment& slot) const {
+  HorovodPlace place;
+  if (!message.env_horovod) return place;
+  place.port = horovod_ ? horovod_->port() : message.horovod_port;
+  place.host_name = bootstrap_.host_name;
+  place.local_rank = slot.local_rank;
+  place.local_size = static_cast<std::uint32_t>(message.slots.size());
+  place.cross_rank = slot.cross_rank;
+  place.cross_size = slot.cross_size;
+  // Where it sees other hosts: names of one machine.
+  if (const auto at = slot.rank - message.slots.front().rank; at < message.horovod_slots.size()) {
+    const HorovodSlot& seen = message.horovod_slots[at];
+    place.host_name = seen.host;
+    place.local_rank = seen.local_rank;
+    place.local_size = seen.local_size;
+    place.cross_rank = seen.cross_rank;
+    place.cross_size = seen.cross_size;
+  }
+  return place;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,43 @@
+// The port at which Horovod's members of this host find their store, and the copy that answers
+// them. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/error.h"
+#include "common/frame.h"
+#include "common/horovod_server.h"
+#include "worker/agent/horovod_mirror.h"
+
+namespace hvdrun {
+
+class HorovodRelay final : public HorovodBackend {
+ public:
+  using Send = std::function<void(std::string frame)>;
+
+  // `send` is for the coordinator, `on_trouble` as HorovodServer's. Throws std::system_error when
+  // no port is to be had.
+  HorovodRelay(boost::asio::io_context& io, std::uint32_t epoch, Send send,
+               HorovodServer::OnTrouble on_trouble);
+
+  std::uint16_t port() const { return port_; }
+  // What the coordinator says; as HorovodMirror's.
+  Errc coordinator_frame(const Frame& frame);
+
+  HorovodAnswer answer(HttpRequest request, Waiter waiter) override;
+  void forget(Waiter) override {}
+
+ private:
+  void send_frames();
+
+  std::uint16_t port_ = 0;
+  Send send_;
+  HorovodMirror mirror_;
+  HorovodServer server_;  // goes first
+};
+
+}  // namespace hvdrun
