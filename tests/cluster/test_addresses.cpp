@@ -1,5 +1,7 @@
 // How the agents of other hosts find the driver: addresses, interfaces, ports, and no way at all.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -191,6 +193,17 @@ TEST_CASE("a host that cannot call back is served through ssh", "[cluster][addre
                            "head -c 5000000 /dev/zero | tr '\\0' x"})});
     CHECK(flood.exit_code == 0);
     CHECK(std::count(flood.out.begin(), flood.out.end(), 'x') == 5'000'000);
+    // What reached its sshd through a tunnel has a loopback address there, which nobody else
+    // reaches.
+    const TempFolder folder;
+    const std::string tunnel = folder.path() + "/tunnel";
+    std::ofstream(tunnel) << "#!/bin/sh\nexec ssh -o BatchMode=yes \"$1\" "
+                             "\"export SSH_CONNECTION='127.0.0.1 1 127.0.0.1 22'; $4\"\n";
+    std::filesystem::permissions(tunnel, std::filesystem::perms::owner_all);
+    CHECK(has(
+        run({.args = with({"--ssh", tunnel + " {host}", "-np", "2", "sh", "-c", kShowAddresses})})
+            .out,
+        "[1]<stdout>:1 10.77.0.2 eth0 =eth0 10.77.0.1\n"));
     // Input goes the other way.
     RunOptions input;
     input.args = with({"--stdin", "1", "--tag-output", "off", "-np", "2", "wc", "-c"});

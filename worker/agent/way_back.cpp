@@ -27,8 +27,10 @@ std::string address_behind_ssh() {
   std::string port;
   std::string server;
   words >> client >> port >> server;
-  // Behind a translation of addresses it may be none of this host's.
-  if (!interface_of(server).empty()) return server;
+  // Behind a translation of addresses it may be none of this host's, and at a tunnel's end one that
+  // no other host reaches.
+  const bool is_loopback = server.starts_with("127.") || server == "::1";
+  if (!is_loopback && !interface_of(server).empty()) return server;
   const auto all = host_addresses();
   return all.empty() ? "127.0.0.1" : all.front().address;
 }
