@@ -13,6 +13,7 @@ namespace {
 std::string seen(std::vector<std::string> args) {
   Surroundings surroundings;
   surroundings.hostname = "node7";
+  surroundings.cwd = "/work";
   args.emplace_back("true");
   const JobSpec spec = make_plan(parse_options(args), surroundings).spec;
   std::string text;
