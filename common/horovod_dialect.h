@@ -48,6 +48,8 @@ class HorovodBackend {
 
   // Status 0: the answer comes by HorovodServer::answer(), however long that takes.
   virtual HorovodAnswer answer(HttpRequest request, Waiter waiter) = 0;
+  // Who waits has done so for another HorovodServerLimits::hold. Status 0: it is to go on.
+  virtual HorovodAnswer overdue(Waiter waiter) = 0;
   // Who waits has gone. An answer that comes all the same is dropped.
   virtual void forget(Waiter waiter) = 0;
 };

@@ -142,7 +142,7 @@ class HorovodServer::Connection : public std::enable_shared_from_this<Connection
   void drop();
 
  private:
-  enum class Phase : std::uint8_t { none, idle, request, response, drain };
+  enum class Phase : std::uint8_t { none, idle, request, held, response, drain };
   enum class Step : std::uint8_t { go_on, wait_read, wait_write, rest, end };
 
   Step step();
@@ -267,6 +267,7 @@ void HorovodServer::Connection::respond_and_close(int status) {
 
 void HorovodServer::Connection::late_answer(HorovodAnswer answer) {
   waiting_ = false;
+  phase_ = Phase::none;
   respond(std::move(answer));
   advance();
 }
@@ -332,10 +333,10 @@ HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
   return Step::wait_read;
 }
 
-// While a request waits, its connection is looked at only to learn that the client is gone. That
-// takes as long as it takes: no deadline.
+// While a request waits, its connection is looked at only to learn that the client is gone. How
+// long that takes the backend says.
 HorovodServer::Connection::Step HorovodServer::Connection::look_for_end() {
-  phase_ = Phase::none;
+  arm(Phase::held);
   char byte = 0;
   const ssize_t got = ::recv(socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0) return Step::rest;  // the next request, which hides the end behind it
@@ -357,6 +358,7 @@ void HorovodServer::Connection::arm(Phase next) {
   if (std::exchange(phase_, next) == next) return;
   const HorovodServerLimits& limits = server_->limits;
   deadline_ = Clock::now() + (next == Phase::idle       ? limits.idle
+                              : next == Phase::held     ? limits.hold
                               : next == Phase::response ? limits.response
                                                         : limits.request);
   if (!timer_) timer_.emplace(server_->io);
@@ -369,6 +371,12 @@ void HorovodServer::Connection::arm(Phase next) {
 }
 
 void HorovodServer::Connection::on_deadline() {
+  if (phase_ == Phase::held) {
+    auto answer = server_->backend.overdue(id_);
+    phase_ = Phase::none;
+    if (answer.status == 0) return arm(Phase::held);
+    return late_answer(std::move(answer));
+  }
   if (phase_ != Phase::request) return close();
   respond_and_close(408);
   advance();
@@ -415,6 +423,15 @@ void HorovodServer::answer(HorovodBackend::Waiter waiter, HorovodAnswer answer) 
   if (found == state_->open.end()) return;
   const auto connection = found->second;  // it may go with its answer
   connection->late_answer(std::move(answer));
+}
+
+void HorovodServer::answer_soon(HorovodBackend::Waiter waiter, HorovodAnswer answer) {
+  asio::post(state_->io, [state = state_, waiter, answer = std::move(answer)]() mutable {
+    const auto found = state->open.find(waiter);
+    if (found == state->open.end()) return;
+    const auto connection = found->second;
+    connection->late_answer(std::move(answer));
+  });
 }
 
 std::size_t HorovodServer::open_connections() const { return state_->open.size(); }

@@ -33,6 +33,7 @@ struct HorovodServerLimits {
   std::chrono::milliseconds idle = limits::kHttpIdle;
   std::chrono::milliseconds request = limits::kHttpRequest;
   std::chrono::milliseconds response = limits::kHttpResponse;
+  std::chrono::milliseconds hold = limits::kHttpHold;
 };
 
 class HorovodServer {
@@ -48,8 +49,10 @@ class HorovodServer {
   HorovodServer(const HorovodServer&) = delete;
   HorovodServer& operator=(const HorovodServer&) = delete;
 
-  // To who waits; nothing when that connection has gone. Not from within the backend.
+  // To who waits; nothing when that connection has gone. Not from within the backend, which has
+  // the second for others than who asks.
   void answer(HorovodBackend::Waiter waiter, HorovodAnswer answer);
+  void answer_soon(HorovodBackend::Waiter waiter, HorovodAnswer answer);
   // Connections that could not be answered and closed at once.
   std::size_t open_connections() const;
 

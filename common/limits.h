@@ -28,6 +28,7 @@ inline constexpr std::size_t kMaxHttpConnections = 4096;   // open ones; more wa
 inline constexpr std::size_t kMaxHttpHeld = 256U << 20;    // bytes of all requests not whole yet
 inline constexpr std::size_t kMaxHorovodKeys = 1U << 22;   // in all scopes of Horovod's store
 inline constexpr std::size_t kMaxHorovodWaiters = 2048;    // gets that wait for an assignment
+inline constexpr std::size_t kMaxHorovodHeld = 2048;       // gets that wait for a key
 inline constexpr std::size_t kMaxHorovodFollows = 4096;    // scopes of which a host has a copy
 inline constexpr std::size_t kMaxHorovodAsked = 1U << 14;  // a host's requests that wait
 // Bytes of keys and values under way between coordinator and agent, each way, before more wait.
@@ -93,6 +94,8 @@ inline constexpr std::chrono::milliseconds kCollectiveTimeout{1'800'000};
 inline constexpr std::chrono::milliseconds kHttpIdle{60'000};    // before a request begins
 inline constexpr std::chrono::milliseconds kHttpRequest{3'000};  // from its first byte to its last
 inline constexpr std::chrono::milliseconds kHttpResponse{30'000};  // until an answer is taken
+// So long a get waits for a key. The client's own time-out, of seconds, is looked at in between.
+inline constexpr std::chrono::milliseconds kHttpHold{200};
 // A stall is looked into: an agent waits for its workers, the coordinator a bit longer for agents.
 inline constexpr std::chrono::milliseconds kWorkerAnswer{1'000};
 inline constexpr std::chrono::milliseconds kSurveyAnswer{2'000};

@@ -7,7 +7,9 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "common/held_gets.h"
 #include "common/horovod_server.h"
+#include "common/limits.h"
 #include "common/topology.h"
 #include "common/unique_fd.h"
 #include "coordinator/horovod_store.h"
@@ -27,10 +29,14 @@ class HorovodDesk final : public HorovodBackend {
   std::size_t open_connections() const { return server_.open_connections(); }
 
   HorovodAnswer answer(HttpRequest request, Waiter waiter) override;
-  void forget(Waiter waiter) override { store_.forget(waiter); }
+  HorovodAnswer overdue(Waiter waiter) override;
+  void forget(Waiter waiter) override;
 
  private:
+  HorovodAnswer answer(HorovodRequest request, Waiter waiter);
+
   HorovodStore store_;
+  HeldGets held_{limits::kMaxHorovodHeld};
   std::uint64_t told_gathering_ = 0;
   OnGathering on_gathering_;
   HorovodServer server_;  // goes first

@@ -182,12 +182,15 @@ void HorovodHub::drop_all(const std::string& scope) {
 void HorovodHub::send_some(std::uint32_t host) {
   Host& agent = hosts_[host];
   while (!agent.behind.empty()) {
-    const std::uint64_t number = *agent.behind.begin();
+    // In turn: one scope whose values are replaced without end must not keep the others.
+    auto turn = agent.behind.upper_bound(agent.served);
+    if (turn == agent.behind.end()) turn = agent.behind.begin();
+    const std::uint64_t number = *turn;
     Follow& follow = agent.follows[number];
     std::string key;
     const HorovodStore::Entry* const next = store_.next_after(follow.scope, follow.sent, key);
     if (next == nullptr) {
-      agent.behind.erase(agent.behind.begin());
+      agent.behind.erase(turn);
       if (!std::exchange(follow.caught_up, true)) send(host, HorovodCaughtUp{number});
       continue;
     }
@@ -197,6 +200,7 @@ void HorovodHub::send_some(std::uint32_t host) {
       continue;
     }
     if (agent.under_way >= window_) return;
+    agent.served = number;
     follow.sent = next->stamp;
     send_copy(host, number, key, next->value);
     agent.under_way += horovod_cost(key, next->value->size());

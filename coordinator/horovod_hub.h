@@ -59,6 +59,7 @@ class HorovodHub {
     std::map<std::uint64_t, Follow> follows;  // by the agent's number
     std::map<std::string, std::uint64_t, std::less<>> by_scope;
     std::set<std::uint64_t> behind;  // follows with values to send, or not caught up
+    std::uint64_t served = 0;        // of these, the one that has had its turn
     std::uint64_t under_way = 0;     // horovod_cost of copies that the agent has not taken
   };
   using Followers = std::map<std::string, std::set<std::uint32_t>, std::less<>>;  // -> hosts

@@ -63,9 +63,13 @@ std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HostSlots
   return late;
 }
 
+int HorovodStore::read(HttpRequest http, HorovodRequest& request) const {
+  return read_horovod_request(std::move(http), limits_.key, request);
+}
+
 HorovodStore::Answer HorovodStore::answer(HttpRequest http, Waiter waiter) {
   HorovodRequest request;
-  const int fault = read_horovod_request(std::move(http), limits_.key, request);
+  const int fault = read(std::move(http), request);
   return fault != 0 ? Answer{fault, nullptr} : answer(std::move(request), waiter);
 }
 

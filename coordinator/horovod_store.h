@@ -2,8 +2,8 @@
 // Horovod's own dialect (docs/horovod.md). Sans-I/O: a request in, what to answer out. Gets that
 // wait are known by what the caller calls them.
 //
-// A get of a missing key is answered at once: members ask for some keys just once and take "not
-// there" for an answer, and poll for the others by themselves. Only rank_and_size waits, which a
+// A get of a missing key is answered at once; whoever serves members may hold those that they poll
+// for (common/held_gets.h). Only rank_and_size waits, which a
 // member asks for after a reset and which is answered once there is an assignment of ranks.
 //
 // Values have stamps in the order in which they came, so that whoever has a copy of a scope knows
@@ -49,6 +49,8 @@ class HorovodStore {
   // that are gone. Answers the gets that wait for it.
   std::vector<Late> assign(const std::vector<HostSlots>& hosts,
                            const std::vector<RankPlace>& places);
+  // What a request asks for; as read_horovod_request().
+  int read(HttpRequest http, HorovodRequest& request) const;
   // One request. `waiter` is remembered only when the get waits.
   Answer answer(HttpRequest request, Waiter waiter);
   Answer answer(HorovodRequest request, Waiter waiter);

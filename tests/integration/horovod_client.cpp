@@ -5,6 +5,7 @@
 //   horovod_client stall          joins once; then all wait for the last rank, which reads a pipe
 //   horovod_client crowd HOSTS SLOTS SECONDS   all members of such a job; the other ranks wait
 #include <arpa/inet.h>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -15,10 +16,12 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <optional>
+#include <sched.h>
 #include <stdexcept>
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -317,7 +320,14 @@ void run_stall() {
   check(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
   char byte = 0;
   if (number("HOROVOD_RANK") + 1 == size) check(::read(ends[0], &byte, 1) == 1, "read");
-  global.barrier();
+  // Horovod's own thread has the collective; the program's looks for its end without a pause.
+  std::atomic<bool> done = false;
+  std::thread collective([&] {
+    global.barrier();
+    done = true;
+  });
+  while (!done) ::sched_yield();
+  collective.join();
 }
 
 // Whoever leaves while others are still to meet ends the job, so the ranks that rank 0 plays stay

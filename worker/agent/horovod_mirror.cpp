@@ -19,11 +19,22 @@ HorovodAnswer HorovodMirror::look_up(HorovodRequest request, Waiter waiter) {
   scope->last_use = ++uses_;
   const auto found = scope->values.find(request.key);
   if (found != scope->values.end()) return {200, found->second};
-  if (scope->caught_up) return {404, nullptr};
+  if (scope->caught_up)
+    return {held_gets_.hold(waiter, scope->name, request.key) ? 0 : 404, nullptr};
   if (gets_waiting_ >= limits_.asked) return {503, nullptr};
   ++gets_waiting_;
   scope->waiting.emplace_back(waiter, std::move(request.key));
   return {};
+}
+
+HorovodAnswer HorovodMirror::overdue(Waiter waiter) {
+  return {held_gets_.forget(waiter) ? 404 : 0, nullptr};
+}
+
+void HorovodMirror::set(Scope& scope, std::string key, HorovodBytes value) {
+  for (const Waiter waiter : held_gets_.take(scope.name, key))
+    late_.push_back({waiter, {200, value}});
+  scope.values[std::move(key)] = std::move(value);
 }
 
 // nullptr: there are too many, and all are about to be had.
@@ -117,8 +128,8 @@ void HorovodMirror::on_copy(HorovodCopy message) {
   if (owed_ >= limits_.window / 4) send(HorovodTaken{std::exchange(owed_, 0)});
   const auto scope = scopes_.find(message.follow);
   if (scope == scopes_.end()) return;
-  scope->second.values[std::move(message.key)] =
-      std::make_shared<const std::string>(std::move(message.value));
+  set(scope->second, std::move(message.key),
+      std::make_shared<const std::string>(std::move(message.value)));
 }
 
 void HorovodMirror::on_caught_up(std::uint64_t number) {
@@ -129,8 +140,10 @@ void HorovodMirror::on_caught_up(std::uint64_t number) {
   gets_waiting_ -= scope.waiting.size();
   for (const auto& [waiter, key] : std::exchange(scope.waiting, {})) {
     const auto value = scope.values.find(key);
-    late_.push_back({waiter, value != scope.values.end() ? HorovodAnswer{200, value->second}
-                                                         : HorovodAnswer{404, nullptr}});
+    if (value != scope.values.end())
+      late_.push_back({waiter, {200, value->second}});
+    else if (!held_gets_.hold(waiter, scope.name, key))
+      late_.push_back({waiter, {404, nullptr}});
   }
 }
 
@@ -147,7 +160,7 @@ Errc HorovodMirror::on_reply(HorovodReply message) {
     answer.value = std::make_shared<const std::string>(std::move(message.value));
   const auto scope = scopes_.find(message.follow);
   if (message.status == 200 && asked.value && scope != scopes_.end())
-    scope->second.values[std::move(asked.key)] = std::move(asked.value);
+    set(scope->second, std::move(asked.key), std::move(asked.value));
   late_.push_back({asked.waiter, std::move(answer)});
   send_some();
   return Errc::ok;

@@ -1,7 +1,7 @@
 // Horovod's store as the members of one host see it: gets are answered from a copy of the scopes
 // that they ask for, which the coordinator keeps up to date (coordinator/horovod_hub.h); a put or a
 // DELETE is answered when the coordinator has answered it. So a value travels once to a host
-// however many ask for it, and what is not there yet is polled for here alone. Sans-I/O.
+// however many ask for it, and what is not there yet is waited for here. Sans-I/O.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 
 #include "common/error.h"
 #include "common/frame.h"
+#include "common/held_gets.h"
 #include "common/horovod_dialect.h"
 #include "common/horovod_messages.h"
 #include "common/limits.h"
@@ -45,6 +46,8 @@ class HorovodMirror {
   // As a HorovodBackend's: status 0, and the answer comes by take_late(). Who waits may go at any
   // time: what was asked goes on its way, and the answer is nobody's.
   HorovodAnswer answer(HttpRequest http, Waiter waiter);
+  HorovodAnswer overdue(Waiter waiter);
+  void forget(Waiter waiter) { held_gets_.forget(waiter); }
 
   static bool takes(MessageType type);
   // What the coordinator says. A fault: it is not to be trusted any more.
@@ -73,6 +76,7 @@ class HorovodMirror {
   };
 
   HorovodAnswer look_up(HorovodRequest request, Waiter waiter);
+  void set(Scope& scope, std::string key, HorovodBytes value);
   Scope* follow(const std::string& scope);
   bool unfollow_oldest();
   HorovodAnswer ask(HorovodRequest request, Waiter waiter);
@@ -92,6 +96,7 @@ class HorovodMirror {
   std::uint64_t next_follow_ = 1;
   std::uint64_t uses_ = 0;
   std::size_t gets_waiting_ = 0;
+  HeldGets held_gets_{limits::kMaxHorovodHeld};
   std::deque<std::pair<HorovodRequest, Waiter>> queue_;  // until there is room in the window
   std::map<std::uint64_t, Asked> asked_;                 // by request number
   std::uint64_t next_request_ = 1;

@@ -29,7 +29,8 @@ class HorovodRelay final : public HorovodBackend {
   Errc coordinator_frame(const Frame& frame);
 
   HorovodAnswer answer(HttpRequest request, Waiter waiter) override;
-  void forget(Waiter) override {}
+  HorovodAnswer overdue(Waiter waiter) override { return mirror_.overdue(waiter); }
+  void forget(Waiter waiter) override { mirror_.forget(waiter); }
 
  private:
   void send_frames();

@@ -20,8 +20,13 @@ struct HorovodMirrorFixture {
     request.has_length = true;
     return in_words(mirror.answer(std::move(request), waiter));
   }
-  std::string get(const std::string& target, HorovodMirror::Waiter waiter = 0) {
+  std::string get(const std::string& target, HorovodMirror::Waiter waiter) {
     return ask("GET", target, {}, waiter);
+  }
+  // By a member that does not wait long.
+  std::string get(const std::string& target) {
+    const std::string found = get(target, ++nobody);
+    return found != "later" ? found : in_words(mirror.overdue(nobody));
   }
   static std::string in_words(const HorovodAnswer& answer) {
     if (answer.status == 0) return "later";
@@ -74,6 +79,7 @@ struct HorovodMirrorFixture {
   using Words = std::vector<std::string>;
   using Late = std::map<HorovodMirror::Waiter, std::string>;
   HorovodMirror mirror{kEpoch};
+  HorovodMirror::Waiter nobody = 1000;
 };
 
 TEST_CASE_METHOD(HorovodMirrorFixture, "polls for what is not there go up once, for all members",
@@ -86,9 +92,18 @@ TEST_CASE_METHOD(HorovodMirrorFixture, "polls for what is not there go up once, 
   CHECK(get("/global/1") == "200 one");  // there before all of it is
   CHECK(late().empty());
   CHECK(down(HorovodCaughtUp{1}) == Errc::ok);
-  CHECK(late() == Late{{1, "404"}, {2, "200 one"}, {3, "404"}});
+  // Who waits for a peer's address does so here; other keys are asked for once.
+  CHECK(late() == Late{{2, "200 one"}});
   for (int poll = 0; poll < 100; ++poll) CHECK(get("/global/0") == "404");
+  CHECK(get("/global/rank_0", 4) == "404");
+  mirror.forget(3);
+  CHECK(in_words(mirror.overdue(2)) == "later");  // it does not wait
+  CHECK(get("/global/0", 5) == "later");
+  CHECK(down(HorovodCopy{1, "2", "two"}) == Errc::ok);
+  CHECK(late().empty());
   CHECK(down(HorovodCopy{1, "0", ""}) == Errc::ok);
+  CHECK(late() == Late{{1, "200 "}, {5, "200 "}});
+  CHECK(in_words(mirror.overdue(5)) == "later");
   for (int member = 0; member < 8; ++member) CHECK(get("/global/0") == "200 ");
   CHECK(get("/global/1") == "200 one");
   CHECK(up().empty());
@@ -101,21 +116,27 @@ TEST_CASE_METHOD(HorovodMirrorFixture, "a put is answered when the coordinator h
   late();
   CHECK(ask("PUT", "/s/k", "v", 2) == "later");
   CHECK(up() == Words{"follow 1 s", "ask 1 put s k v"});
+  CHECK(get("/s/7", 8) == "later");
   CHECK(get("/s/k") == "404");
   CHECK(down(HorovodReply{1, 200, 1, {}}) == Errc::ok);
   CHECK(late() == Late{{2, "200"}});
   CHECK(get("/s/k") == "200 v");  // it does not come back
   CHECK(up().empty());
+  // And goes to who waits for it on this host.
+  ask("PUT", "/s/7", "seven", 2);
+  down(HorovodReply{2, 200, 1, {}});
+  CHECK(late() == Late{{2, "200"}, {8, "200 seven"}});
+  up();
   // Refused, it is not there.
   ask("PUT", "/s/k", "w", 2);
-  down(HorovodReply{2, 507, 0, {}});
+  down(HorovodReply{3, 507, 0, {}});
   CHECK(late() == Late{{2, "507"}});
   CHECK(get("/s/k") == "200 v");
   // Followed by another number meanwhile, or by none.
   ask("PUT", "/s/l", "l", 2);
-  down(HorovodReply{3, 200, 7, {}});
+  down(HorovodReply{4, 200, 7, {}});
   ask("PUT", "/t/k", "t", 3);
-  down(HorovodReply{4, 200, 0, {}});
+  down(HorovodReply{5, 200, 0, {}});
   CHECK(late() == Late{{2, "200"}, {3, "200"}});
   CHECK(get("/s/l") == "404");
   CHECK(get("/t/k", 9) == "later");

@@ -87,7 +87,10 @@ TEST_CASE_METHOD(HorovodRelayFixture, "members are answered when the coordinator
   down(HorovodCopy{1, "0", "zero"});
   down(HorovodCaughtUp{1});
   CHECK(answer(first) == "200zero");
-  CHECK(answer(second) == "404");
+  const UniqueFd third = ask("GET", "/global/1");
+  CHECK(answer(second) == "404");  // after a while
+  down(HorovodCopy{1, "1", "one"});
+  CHECK(answer(third) == "200one");
   CHECK(answer(ask("GET", "/global/0")) == "200zero");
   CHECK(up.size() == 2);
   CHECK(trouble.empty());

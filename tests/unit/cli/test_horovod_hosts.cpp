@@ -95,6 +95,8 @@ struct HorovodJob {
     if (answer.status != 0) return answer;
     move();
     for (HorovodMirror::Late& late : mirrors[host].take_late()) return std::move(late.answer);
+    answer = mirrors[host].overdue(1);
+    if (answer.status != 0) return answer;
     FAIL("no answer to " << method << " " << target);
     return {};
   }
@@ -119,7 +121,7 @@ std::uint64_t meet(HorovodJob& job, std::uint32_t slots, const std::string& roun
     alone += body.size() + (answer.value ? answer.value->size() : 0);
     return answer;
   };
-  // Everybody polls for the first member, who is late.
+  // Everybody waits for the first member, who is late.
   for (std::uint32_t member = 1; member < size; ++member) {
     const std::string own = std::to_string(member);
     REQUIRE(ask(member, "PUT", "rank_" + own, "host").status == 200);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "coordinator/horovod_hub.h"
@@ -89,6 +91,22 @@ TEST_CASE_METHOD(HorovodHubFixture, "who follows a scope gets what it has, then 
   const std::string large(100'000, 'x');
   put(0, "global", "2", large);
   CHECK(told(1) == Words{"copy 1 2=" + large});
+}
+
+TEST_CASE_METHOD(HorovodHubWithSmallWindow, "a scope that never rests does not keep another",
+                 "[horovod_hub]") {
+  const auto value = [](int round) { return std::to_string(round) + std::string(2'000, 'v'); };
+  put(0, "busy", "k", value(0));
+  put(0, "other", "k", "v");
+  say(1, HorovodFollow{1, "busy"});
+  say(1, HorovodFollow{2, "other"});
+  Words words;
+  for (int round = 1; round < 5; ++round) {
+    put(0, "busy", "k", value(round));
+    for (const std::string& word : told(1)) words.push_back(word.substr(0, 12));
+    say(1, HorovodTaken{horovod_cost("k", 2'001)});
+  }
+  CHECK(std::find(words.begin(), words.end(), "caught up 2") != words.end());
 }
 
 TEST_CASE_METHOD(HorovodHubFixture, "what a host has put itself does not come back to it",

@@ -119,6 +119,35 @@ TEST_CASE_METHOD(HorovodServerFixture, "each request is answered on a connection
   CHECK(trouble.empty());
 }
 
+TEST_CASE_METHOD(HorovodServerFixture, "who waits for a peer's address has it when it comes",
+                 "[horovod_server]") {
+  const std::string end = " HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
+  HorovodServerLimits limits;
+  limits.hold = 10s;
+  start(limits);
+  assign();
+  const UniqueFd waits = connect();
+  const UniqueFd also = connect();
+  UniqueFd goes = connect();
+  for (const UniqueFd* fd : std::initializer_list<const UniqueFd*>{&waits, &also, &goes})
+    send(*fd, "GET /global/1" + end);
+  // Other keys are asked for once, and a member goes on without them.
+  CHECK(get("/global/rank_1") == closing("404 Not Found"));
+  REQUIRE(run_until([&] { return server->open_connections() == 3; }));
+  goes.reset();
+  REQUIRE(run_until([&] { return server->open_connections() == 2; }));
+  CHECK(put("/global/0", "zero") == closing("200 OK"));
+  CHECK(take(waits).empty());
+  CHECK(put("/global/1", "one") == closing("200 OK"));
+  for (const UniqueFd* fd : {&waits, &also}) CHECK(take_all(*fd) == closing("200 OK", "one"));
+  CHECK(server->open_connections() == 0);
+  // Not longer than is good for a client's own time-out.
+  limits.hold = 20ms;
+  start(limits);
+  assign();
+  CHECK(get("/global/1") == closing("404 Not Found"));
+}
+
 TEST_CASE_METHOD(HorovodServerFixture, "values larger than all buffers arrive whole",
                  "[horovod_server]") {
   const std::string value = random_bytes(limits::kMaxStoreValue);
