@@ -12,6 +12,9 @@ namespace {
 // Pieces up to this size are put together, so that a line which comes byte by byte costs no message
 // for each of them.
 constexpr std::size_t kSmallPiece = 16U << 10;
+// Of a long line there comes so much at once, a block of stdio at least; of a row of dots there
+// does not.
+constexpr std::size_t kBlock = 4U << 10;
 
 std::size_t memory_of(const Output& piece) { return sizeof(Output) + piece.bytes.capacity(); }
 
@@ -30,8 +33,14 @@ std::size_t end_of_lines(std::string_view bytes) {
 
 }  // namespace
 
+LineHolder::LineHolder(std::shared_ptr<HeldBytes> held, std::function<void(const Output&)> show)
+    : held_(std::move(held)), show_(std::move(show)) {
+  held_->holders.push_back(this);
+}
+
 LineHolder::~LineHolder() {
   for (auto& [source, line] : lines_) count(line, 0);
+  std::erase(held_->holders, this);
 }
 
 void LineHolder::add(Output message, bool is_open, TimePoint now) {
@@ -49,13 +58,18 @@ void LineHolder::add(Output message, bool is_open, TimePoint now) {
   hold(std::move(message), now);
 }
 
+std::chrono::milliseconds LineHolder::patience_of(std::uint32_t rank) const {
+  const auto own = patience_.find(rank);
+  return own == patience_.end() ? kPatience : own->second;
+}
+
 void LineHolder::hold(Output message, TimePoint now) {
   const Source source{message.rank, message.stream};
   const auto [at, is_new] = lines_.try_emplace(source);
   Line& line = at->second;
-  if (is_new) {
-    const auto own = patience_.find(message.rank);
-    line.due = now + (own == patience_.end() ? kPatience : own->second);
+  if (is_new || (line.due <= now && message.bytes.size() >= kBlock)) {
+    due_.erase({line.due, source});
+    line.due = now + patience_of(message.rank);
     due_.emplace(line.due, source);
   }
   line.bytes += message.bytes.size();
@@ -69,12 +83,17 @@ void LineHolder::hold(Output message, TimePoint now) {
   }
   count(line, memory + memory_of(line.pieces.back()));
   if (line.bytes >= kMaxLine) release(at);
-  if (held_->used > held_->limit) make_room();
+  if (held_->used > held_->limit) make_room(*held_);
 }
 
 void LineHolder::end(std::uint32_t rank, OutputStream stream) {
   const auto line = lines_.find({rank, stream});
   if (line != lines_.end()) release(line);
+}
+
+std::optional<std::uint32_t> LineHolder::due(TimePoint now) const {
+  if (due_.empty() || due_.begin()->first > now) return std::nullopt;
+  return due_.begin()->second.first;
 }
 
 bool LineHolder::show_due(TimePoint now, bool all) {
@@ -93,15 +112,17 @@ void LineHolder::release(Lines::iterator line) {
 
 // The longest go first, and an eighth more than has to, so that the next piece of any of them does
 // not look for the longest again.
-void LineHolder::make_room() {
-  std::vector<Lines::iterator> longest;
-  longest.reserve(lines_.size());
-  for (auto line = lines_.begin(); line != lines_.end(); ++line) longest.push_back(line);
-  std::stable_sort(longest.begin(), longest.end(),
-                   [](auto a, auto b) { return a->second.bytes > b->second.bytes; });
-  for (const auto line : longest) {
-    if (held_->used <= held_->limit - held_->limit / 8) return;
-    release(line);
+void LineHolder::make_room(HeldBytes& held) {
+  std::vector<std::pair<LineHolder*, Lines::iterator>> longest;
+  for (LineHolder* const holder : held.holders)
+    for (auto line = holder->lines_.begin(); line != holder->lines_.end(); ++line)
+      longest.emplace_back(holder, line);
+  std::stable_sort(longest.begin(), longest.end(), [](const auto& a, const auto& b) {
+    return a.second->second.bytes > b.second->second.bytes;
+  });
+  for (const auto& [holder, line] : longest) {
+    if (held.used <= held.limit - held.limit / 8) return;
+    holder->release(line);
   }
 }
 

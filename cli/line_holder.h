@@ -1,8 +1,9 @@
 // Keeps the lines of many ranks whole on one console. What a rank has written of a line that is not
 // complete waits here while others go on, and is shown with the rest of it. In parts is shown a
 // line over kMaxLine, one that has not ended for the rank's patience (a prompt, a row of dots), and
-// the longest ones where all unfinished lines together would be more than hvdrun may hold. Whole
-// lines pass through as they came, in one block. Sans-I/O.
+// the longest ones where all unfinished lines together would be more than hvdrun may hold. A long
+// line has the patience once more when more of it comes at its end: then it was the console that
+// was slow. Whole lines pass through as they came, in one block. Sans-I/O.
 #pragma once
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -20,10 +22,13 @@
 
 namespace hvdrun {
 
+class LineHolder;
+
 // Memory for unfinished lines, of all holders together.
 struct HeldBytes {
   std::size_t limit = limits::kMaxHeldLines;
   std::size_t used = 0;
+  std::vector<LineHolder*> holders;
 };
 
 class LineHolder {
@@ -32,10 +37,9 @@ class LineHolder {
   static constexpr std::size_t kMaxLine = 1U << 20;  // bytes
   static constexpr std::chrono::milliseconds kPatience{2'000};
 
-  // `show` gets what is to be written now, in this order, and from inside the calls alone; of a
-  // line that was held several pieces, one right after the other.
-  LineHolder(std::shared_ptr<HeldBytes> held, std::function<void(const Output&)> show)
-      : held_(std::move(held)), show_(std::move(show)) {}
+  // `show` gets what is to be written now, in this order, and from inside the calls alone, those of
+  // other holders of `held` too; of a line that was held several pieces, one right after the other.
+  LineHolder(std::shared_ptr<HeldBytes> held, std::function<void(const Output&)> show);
   ~LineHolder();
   LineHolder(const LineHolder&) = delete;
   LineHolder& operator=(const LineHolder&) = delete;
@@ -50,6 +54,9 @@ class LineHolder {
   void add(Output message, bool is_open, TimePoint now);
   // The stream has ended: what is held of it is shown.
   void end(std::uint32_t rank, OutputStream stream);
+  // Whose line's time is over, the first of them: what else has come from this rank goes before it
+  // is shown in parts.
+  std::optional<std::uint32_t> due(TimePoint now) const;
   // Shows what is held of one line whose time is over, or of any when `all`. False: there is none.
   bool show_due(TimePoint now, bool all);
 
@@ -67,9 +74,10 @@ class LineHolder {
   };
   using Lines = std::map<Source, Line>;
 
+  std::chrono::milliseconds patience_of(std::uint32_t rank) const;
   void hold(Output message, TimePoint now);
   void release(Lines::iterator line);
-  void make_room();
+  static void make_room(HeldBytes& held);
   void count(Line& line, std::size_t memory);
 
   std::shared_ptr<HeldBytes> held_;

@@ -32,6 +32,16 @@ std::optional<OutputItem> OutputQueue::pop() {
   if (turns_.empty()) return std::nullopt;
   const std::uint32_t rank = turns_.front();
   turns_.pop_front();
+  return take(rank);
+}
+
+std::optional<OutputItem> OutputQueue::pop_of(std::uint32_t rank) {
+  if (!lanes_.contains(rank)) return std::nullopt;
+  turns_.erase(std::find(turns_.begin(), turns_.end(), rank));
+  return take(rank);
+}
+
+OutputItem OutputQueue::take(std::uint32_t rank) {
   const auto lane = lanes_.find(rank);
   OutputItem item = std::move(lane->second.front().item);
   lane->second.pop_front();

@@ -25,6 +25,8 @@ class OutputQueue {
   // went in before it.
   void push(OutputItem item);
   std::optional<OutputItem> pop();
+  // The rank's next one, out of its turn.
+  std::optional<OutputItem> pop_of(std::uint32_t rank);
   bool empty() const { return turns_.empty() && notices_.empty(); }
 
  private:
@@ -34,6 +36,7 @@ class OutputQueue {
   };
 
   bool notice_is_due() const;
+  OutputItem take(std::uint32_t rank);  // of a lane that is there, whose turn has been taken away
 
   std::unordered_map<std::uint32_t, std::deque<Entry>> lanes_;  // by rank; none is empty
   std::deque<std::uint32_t> turns_;                             // the ranks of the lanes

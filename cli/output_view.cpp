@@ -49,6 +49,8 @@ OutputView::OutputView(boost::asio::io_context& io, int fd, const OutputOptions&
       events_(std::move(events)) {
   if (options.stdin_to.who == StdinTo::Who::one)
     holder_.set_patience(options.stdin_to.rank, kQuestionPause);
+  // There is no line of another.
+  if (table->ranks.size() == 1) holder_.set_patience(0, kQuestionPause);
   if (options.fold) fold_.emplace(static_cast<std::uint32_t>(table->ranks.size()));
 }
 
@@ -85,7 +87,16 @@ bool OutputView::idle() const {
 void OutputView::pump() {
   while (console_.waiting() < kConsoleRoom) {
     const bool all = finished_ && queue_.empty();
-    if (!holder_.empty() && holder_.show_due(std::chrono::steady_clock::now(), all)) continue;
+    if (!holder_.empty()) {
+      // What waits behind others may be the rest of the line.
+      const auto now = std::chrono::steady_clock::now();
+      const auto rank = holder_.due(now);
+      if (auto item = rank ? queue_.pop_of(*rank) : std::nullopt) {
+        take(std::move(*item));
+        continue;
+      }
+      if (holder_.show_due(now, all)) continue;
+    }
     if (fold_) show_folded(all);
     auto item = queue_.pop();
     if (!item) break;

@@ -26,7 +26,7 @@ class SharedFd {
   // False: the program was started with the descriptor closed.
   bool is_open() const { return static_cast<bool>(fd_); }
   bool is_terminal() const { return is_terminal_; }
-  // Both name the same file, so what goes to them mixes.
+  // Both write to the same file, so what goes to them mixes.
   static bool same_file(int a, int b);
 
   // As the system calls; EAGAIN when it would block, and EINTR never.

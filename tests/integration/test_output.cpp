@@ -94,6 +94,23 @@ TEST_CASE("long lines of many ranks are not torn, with tags and without", "[outp
   }
 }
 
+// A line's rest waits behind the others' then, for longer than an unfinished one is held.
+TEST_CASE("a reader that stops tears no long line either", "[output]") {
+  const RunResult result =
+      run({.args = {"bash", "-c",
+                    build_path("hvdrun") +
+                        " --tag-output off -np 4 sh -c 'for i in 1 2 3 4 5; do head -c 200000 "
+                        "/dev/zero | tr \\0 $HVD_RANK; echo; done' | (sleep 3; cat)"}});
+  std::istringstream lines(result.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    REQUIRE_FALSE(line.empty());
+    const bool whole = line == std::string(200'000, line[0]);
+    if (!whole) FAIL("torn: " << line.size() << " bytes from " << line.substr(0, 20));
+  }
+  CHECK(count == 20);
+}
+
 // What a rank says before it waits for something is seen while it waits.
 TEST_CASE("a line that is not finished is shown all the same", "[output]") {
   TempFolder folder;
@@ -262,6 +279,8 @@ TEST_CASE("output for a stdout that is closed is lost, and said to be", "[output
   const RunResult nothing = closed("true");
   CHECK(nothing.exit_code == 0);
   CHECK(nothing.err.empty());
+  // What they write to stderr is not written to stdout, though nobody sees either.
+  CHECK(closed("sh -c 'echo hi >&2' 2>/dev/null").exit_code == 0);
 }
 
 TEST_CASE("what hvdrun prints itself is not lost silently either", "[output]") {

@@ -133,7 +133,8 @@ TEST_CASE_METHOD(HolderFixture, "bytes that come one by one cost no piece each",
 TEST_CASE_METHOD(HolderFixture, "where too much is unfinished the longest are shown in parts",
                  "[output]") {
   held->limit = 1'000'000;
-  LineHolder other(held, [](const Output&) { FAIL("it has room enough"); });
+  std::string elsewhere;
+  LineHolder other(held, [&](const Output& piece) { elsewhere += piece.bytes; });
   other.add({0, kErr, false, std::string(300'000, 'e')}, false, now);
   add(0, std::string(200'000, 'a'));
   add(1, std::string(400'000, 'b'));
@@ -145,6 +146,33 @@ TEST_CASE_METHOD(HolderFixture, "where too much is unfinished the longest are sh
   // Its own line is the longest then.
   add(3, std::string(600'000, 'd'));
   CHECK(take() == "3:" + std::string(600'000, 'd'));
+  CHECK(elsewhere.empty());
+  // The longest is one of the other console.
+  add(4, std::string(250'000, 'd'));
+  add(5, std::string(200'000, 'd'));
+  CHECK(take().empty());
+  const bool all = elsewhere == std::string(300'000, 'e');
+  CHECK(all);
+}
+
+TEST_CASE_METHOD(HolderFixture, "a long line that goes on when its time is over has it once more",
+                 "[output]") {
+  add(0, std::string(70'000, 'a'));
+  add(1, "...");
+  CHECK_FALSE(holder.due(now + LineHolder::kPatience - 1ms));
+  now += LineHolder::kPatience;
+  // The console was busy until now; both ranks have written meanwhile.
+  CHECK(holder.due(now) == 0);
+  add(0, std::string(70'000, 'a'));
+  CHECK(holder.due(now) == 1);
+  add(1, ".");
+  CHECK(holder.due(now) == 1);
+  CHECK(holder.show_due(now, false));
+  CHECK(take() == "1:....");
+  CHECK_FALSE(holder.due(now));
+  CHECK(holder.next_due() == now + LineHolder::kPatience);
+  add(0, "a\n");
+  CHECK(take() == "0:" + std::string(70'000, 'a') + "|0:" + std::string(70'000, 'a') + "|0:a\n");
 }
 
 // What `rank` writes as its line number `number`: its bytes tell where they belong.

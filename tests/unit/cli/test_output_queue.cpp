@@ -26,6 +26,20 @@ TEST_CASE("ranks are served in turn, each in order", "[output]") {
   CHECK(queue.empty());
 }
 
+TEST_CASE("a rank's next one may be taken out of its turn", "[output]") {
+  OutputQueue queue;
+  for (const char* text : {"a1", "a2"}) queue.push(piece(0, text));
+  for (const char* text : {"b1", "b2", "b3"}) queue.push(piece(1, text));
+  CHECK(queue.pop_of(1)->message.bytes == "b1");
+  CHECK(queue.pop_of(1)->message.bytes == "b2");
+  CHECK_FALSE(queue.pop_of(2));
+  CHECK(drain(queue) == "a1 b3 a2 ");
+  queue.push(piece(2, "c1"));
+  CHECK(queue.pop_of(2)->message.bytes == "c1");
+  CHECK(queue.empty());
+  CHECK_FALSE(queue.pop_of(2));
+}
+
 TEST_CASE("a notice comes after what was there before it", "[output]") {
   OutputQueue queue;
   queue.push(piece(0, "a1"));
