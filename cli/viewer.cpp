@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/unread_input.h"
+#include "common/fault_text.h"
 #include "common/hello.h"
 #include "common/limits.h"
 #include "common/unix_stream.h"
@@ -177,7 +178,7 @@ void Viewer::keep(const Output& message) {
   if (!ec) return;
   ++files_failed_;
   if (files_failed_ <= kNamed)
-    say(files_->path(message.rank, message.stream) + ": " + ec.message() +
+    say(files_->path(message.rank, message.stream) + ": " + fault_text(ec) +
         "; the file ends here, the job goes on" +
         (files_failed_ < kNamed ? "" : " (further ones are not named)"));
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <system_error>
 
 #include "common/unique_fd.h"
 
@@ -17,5 +19,12 @@ std::uint64_t raise_descriptor_limit();
 // knows the first 1024 numbers only. Once three quarters of them are used, ours get higher ones,
 // and the limit is raised for it. Where that is impossible the number stays.
 UniqueFd leave_low_numbers(UniqueFd fd);
+
+// What to do about it where all descriptors are in use, to stand behind the words of `ec`: "; ...".
+// The kernel's own ("Too many open files") name neither the limit nor who sets it. Empty when `ec`
+// means something else.
+std::string descriptor_cure(const std::error_code& ec);
+// Of errno: the kernel's words and those.
+std::string system_fault_text(int error);
 
 }  // namespace hvdrun

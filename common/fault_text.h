@@ -1,5 +1,5 @@
-// What the system says of a fault, and what to do about it where all descriptors are in use: the
-// kernel's words alone ("Too many open files") name neither the limit nor who sets it.
+// What the system says of a fault, and what to do about it where all descriptors are in use
+// (descriptor_cure).
 #pragma once
 
 #include <exception>
@@ -7,9 +7,6 @@
 #include <system_error>
 
 namespace hvdrun {
-
-// To stand behind the words of `ec`: "; ...". Empty when it means something else.
-std::string descriptor_cure(const std::error_code& ec);
 
 // Of one line, both.
 std::string fault_text(const std::error_code& ec);

@@ -34,34 +34,38 @@ bool read_beginning(const std::string& file, std::string& bytes) {
   return true;
 }
 
-std::string_view without_blanks(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t");
+constexpr const char* kBlanks = " \t";
+// What env -S takes for the end of a word; so a carriage return does no harm there.
+constexpr const char* kSplitAt = " \t\v\f\r";
+
+std::string_view without_blanks(std::string_view text, const char* blanks = kBlanks) {
+  const auto begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-std::string_view first_word(std::string_view text) {
-  return text.substr(0, std::min(text.find_first_of(" \t"), text.size()));
+std::string_view first_word(std::string_view text, const char* blanks = kBlanks) {
+  return text.substr(0, std::min(text.find_first_of(blanks), text.size()));
 }
 
-std::string carriage_return(const std::string& program) {
+std::string carriage_return(const std::string& program, const char* taken_for) {
   return ": its first line ends with a carriage return, as lines of Windows do, which is taken for "
-         "part of the interpreter's name; write sed -i 's/\\r$//' " +
-         printable(program);
+         "part of the interpreter's " +
+         std::string(taken_for) + "; write sed -i 's/\\r$//' " + printable(program);
 }
 
 // `#!/usr/bin/env python3`, or with -S and arguments; what env is told besides is not looked at.
 std::string problem_of_env(const std::string& program, std::string_view argument,
                            const Environment& env, const std::string& cwd) {
   const bool splits = argument.starts_with("-S");
-  if (splits) argument = without_blanks(argument.substr(2));
-  const std::string word(splits ? first_word(argument) : argument);
+  if (splits) argument = without_blanks(argument.substr(2), kSplitAt);
+  const std::string word(splits ? first_word(argument, kSplitAt) : argument);
   if (word.empty() || word.front() == '-' || word.find_first_of("=$'\"\\") != std::string::npos)
     return "";
   const char* const path = find_variable(env, "PATH");
   std::string found;
   if (path == nullptr || find_program(word, path, cwd, found).value() != ENOENT) return "";
-  if (word.back() == '\r') return carriage_return(program);
+  if (word.back() == '\r') return carriage_return(program, "name");
   if (word.find(' ') != std::string::npos)
     return ": its first line has env look for one program of the name " + quoted_word(word) +
            "; write #!/usr/bin/env -S " + printable(word);
@@ -113,7 +117,7 @@ std::string interpreter_problem(const std::string& program, const std::string& f
   struct stat info {};
   if (::stat(full.c_str(), &info) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return "";
-    if (interpreter.back() == '\r') return carriage_return(program);
+    if (interpreter.back() == '\r') return carriage_return(program, "name");
     return ": its interpreter " + quoted_word(interpreter) +
            " (first line) is not found; install it, or name another one there";
   }
@@ -123,8 +127,12 @@ std::string interpreter_problem(const std::string& program, const std::string& f
   if (::access(full.c_str(), X_OK) != 0 && errno == EACCES)
     return ": its interpreter " + quoted_word(interpreter) +
            " (first line) cannot be executed (Permission denied); is it executable (chmod +x)?";
-  if (interpreter.substr(interpreter.rfind('/') + 1) != "env") return "";
-  return problem_of_env(program, without_blanks(line.substr(interpreter.size())), env, cwd);
+  const std::string_view argument = without_blanks(line.substr(interpreter.size()));
+  const std::string name = interpreter.substr(interpreter.rfind('/') + 1);
+  if (name == "env") return problem_of_env(program, argument, env, cwd);
+  // Others, perl for one, take it for the end of their options.
+  const bool is_strict = name.ends_with("sh") || name.starts_with("python");
+  return is_strict && argument.ends_with('\r') ? carriage_return(program, "argument") : "";
 }
 
 std::string other_machine(const std::string& file) {

@@ -7,6 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "common/descriptor_limit.h"
 #include "common/error.h"
 #include "common/fault_text.h"
 #include "common/limits.h"

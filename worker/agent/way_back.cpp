@@ -10,6 +10,7 @@
 #include <boost/asio/write.hpp>
 
 #include "common/error.h"
+#include "common/fault_text.h"
 #include "common/host_addresses.h"
 #include "common/limits.h"
 #include "common/unix_stream.h"
@@ -39,7 +40,7 @@ std::string address_behind_ssh() {
 std::string fate(const std::string& address, std::error_code ec) {
   if (ec == Errc::auth_failed)
     return "what answers at " + address + " does not hold this job's key";
-  return address + ": " + ec.message();
+  return address + ": " + fault_text(ec);
 }
 
 constexpr std::size_t kMostNamed = 8;
@@ -82,13 +83,13 @@ void WayBack::tell_of_strangers() const {
 }
 
 std::string WayBack::why_not(std::error_code ec) const {
-  if (failed_.empty()) return relay_ ? "through ssh: " + ec.message() : ec.message();
+  if (failed_.empty()) return relay_ ? "through ssh: " + fault_text(ec) : fault_text(ec);
   std::string text;
   for (std::size_t i = 0; i < failed_.size() && i < kMostNamed; ++i)
     text += (i == 0 ? "" : "; ") + fate(failed_[i].first, failed_[i].second);
   if (failed_.size() > kMostNamed)
     text += "; and " + std::to_string(failed_.size() - kMostNamed) + " addresses more";
-  if (relay_) text += "; through ssh: " + ec.message();
+  if (relay_) text += "; through ssh: " + fault_text(ec);
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "common/descriptor_limit.h"
 #include "common/limits.h"
 #include "worker/client/line_errors.h"
 #include "worker/client/quiet_thread.h"
@@ -27,8 +28,6 @@ constexpr std::chrono::milliseconds kTimelinePause{200};
 // Bytes on their way to the agent from which on it is behind.
 constexpr std::size_t kTimelineAhead = 256U << 10;
 
-std::string system_text(int error) { return std::system_category().message(error); }
-
 void check_length(const char* what, std::size_t size, std::size_t limit) {
   if (size > limit) {
     throw hvd::Error(ErrorCode::invalid_argument, std::string(what) + " of " +
@@ -43,7 +42,7 @@ AgentLine::AgentLine(const WorkerEnvironment& environment, Deadline deadline)
     : socket_(connect_agent(environment.agent, deadline)),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       session_(environment, static_cast<std::uint32_t>(::getpid())) {
-  if (!event_) throw hvd::Error(ErrorCode::internal, "eventfd: " + system_text(errno));
+  if (!event_) throw hvd::Error(ErrorCode::internal, "eventfd: " + system_fault_text(errno));
   thread_ = quiet_thread([this] { run(); });
   try {
     const MutexLock lock(mutex_);

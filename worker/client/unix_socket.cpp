@@ -6,11 +6,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <system_error>
 #include <thread>
 #include <unistd.h>
 
 #include <hvd/hvd.h>
+
+#include "common/descriptor_limit.h"
 
 namespace hvdrun {
 namespace {
@@ -20,14 +21,12 @@ namespace {
                    "cannot reach this host's hvdrun agent at '" + name + "': " + why);
 }
 
-std::string error_text(int error) { return std::system_category().message(error); }
-
 // An abstract name can be taken by anybody on the host who is faster than the agent.
 void check_owner(int socket, const std::string& name) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    unreachable(name, error_text(errno));
+    unreachable(name, system_fault_text(errno));
   if (peer.uid == ::geteuid() || peer.uid == 0) return;
   unreachable(name, "the socket belongs to user " + std::to_string(peer.uid) + " (process " +
                         std::to_string(peer.pid) + "), not to user " + std::to_string(::geteuid()) +
@@ -49,12 +48,12 @@ UniqueFd connect_agent(const std::string& name, std::chrono::steady_clock::time_
   }
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path_bytes);
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) unreachable(name, error_text(errno));
+  if (!socket) unreachable(name, system_fault_text(errno));
   while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     const int error = errno;
     // A full backlog (every local rank connects at the same moment) is the one fault that passes;
     // a Unix socket offers no event for it.
-    if (error != EAGAIN && error != EINTR) unreachable(name, error_text(error));
+    if (error != EAGAIN && error != EINTR) unreachable(name, system_fault_text(error));
     if (std::chrono::steady_clock::now() >= deadline)
       unreachable(name, "it did not accept the connection in time");
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

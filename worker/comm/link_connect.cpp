@@ -16,8 +16,6 @@ namespace {
 
 constexpr int kBacklog = 1 << 16;  // the kernel's own limit holds: net.core.somaxconn
 
-std::string error_text(int error) { return std::system_category().message(error); }
-
 [[noreturn]] void unavailable(const std::string& what) {
   throw hvd::Error(hvd::ErrorCode::unavailable, what);
 }
@@ -25,7 +23,7 @@ std::string error_text(int error) { return std::system_category().message(error)
 std::string nonce() {
   std::string bytes(LinkHandshake::kNonceBytes, '\0');
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    unavailable("the kernel gives no random bytes: " + error_text(errno));
+    unavailable("the kernel gives no random bytes: " + system_fault_text(errno));
   return bytes;
 }
 
@@ -36,10 +34,8 @@ bool got_more_descriptors() {
 }
 
 std::string shortage(int error) {
-  if (error != EMFILE) return error_text(error);
-  return "all " + std::to_string(raise_descriptor_limit()) +
-         " descriptors of this process are in use, and each rank of another host takes one "
-         "(ulimit -Hn)";
+  return system_fault_text(error) +
+         (error == EMFILE ? "; each rank of another host takes a descriptor" : "");
 }
 
 UniqueFd prepared(int fd) {
@@ -69,7 +65,7 @@ LinkSet::LinkSet(Options options)
     : options_(std::move(options)),
       tls_(options_.encrypt ? std::make_unique<LinkTls>(options_.key) : nullptr),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!wake_) unavailable("cannot make an eventfd: " + error_text(errno));
+  if (!wake_) unavailable("cannot make an eventfd: " + system_fault_text(errno));
   listen();
 }
 
@@ -91,7 +87,7 @@ void LinkSet::listen() {
         return;
       }
       if (ports.first == 0 || errno != EADDRINUSE)
-        unavailable("cannot listen at " + options_.address + ": " + error_text(errno));
+        unavailable("cannot listen at " + options_.address + ": " + system_fault_text(errno));
     }
   }
   unavailable("every port of --port-range " + std::to_string(ports.first) + "-" +
@@ -162,7 +158,7 @@ void LinkSet::start_connecting(std::size_t rank) {
               {},
               Clock::now()});
   if (::connect(pending->socket.get(), raw(target), target.bytes) != 0 && errno != EINPROGRESS)
-    cannot_connect(rank, error_text(errno));
+    cannot_connect(rank, system_fault_text(errno));
   pendings_.push_back(std::move(pending));
 }
 
@@ -241,7 +237,7 @@ LinkSet::Outcome LinkSet::hung_up(const Pending& pending, int error) {
   if (is_hung_up && pending.target && !pending.has_spoken &&
       dials_.again(*pending.target, Clock::now()))
     return Outcome::dropped;
-  return drop(pending, error == 0 ? "the connection was closed" : error_text(error));
+  return drop(pending, error == 0 ? "the connection was closed" : system_fault_text(error));
 }
 
 // A stranger has only so much time.

@@ -12,6 +12,7 @@
 
 #include <hvd/hvd.h>
 
+#include "common/descriptor_limit.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
@@ -56,7 +57,7 @@ void take_pages(int fd, std::size_t bytes) {
       most = std::max(most / 2, kSmallest);
     } else {
       fail("no room for " + std::to_string(bytes) + " bytes " + why + ": " +
-           std::system_category().message(error));
+           system_fault_text(error));
     }
   }
 }
@@ -67,8 +68,7 @@ Mapping::Mapping(int flags, int fd, std::size_t bytes) : size_(bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (address == MAP_FAILED) {
     const int error = errno;
-    fail("cannot map " + std::to_string(bytes) +
-         " bytes: " + std::system_category().message(error));
+    fail("cannot map " + std::to_string(bytes) + " bytes: " + system_fault_text(error));
   }
   data_ = static_cast<std::byte*>(address);
 }
@@ -77,7 +77,7 @@ Mapping Mapping::of_file(int fd, std::size_t bytes) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) {
     const int error = errno;
-    fail(std::system_category().message(error));
+    fail(system_fault_text(error));
   }
   // Touching pages behind the end of the file would be SIGBUS.
   if (status.st_size < 0 || static_cast<std::size_t>(status.st_size) < bytes) {

@@ -167,12 +167,16 @@ TEST_CASE("a script whose first line is wrong is told what to mend", "[preflight
   CHECK(problem("#! /no/such/python3 -u") ==
         "'./script': its interpreter '/no/such/python3' (first line) is not found; install it, or "
         "name another one there");
-  for (const char* line : {"#!/bin/sh\r", "#!/usr/bin/env sh\r", "#!/usr/bin/env -S sh\r"}) {
+  const auto carriage_return = [](const std::string& taken_for) {
+    return "'./script': its first line ends with a carriage return, as lines of Windows do, which "
+           "is taken for part of the interpreter's " +
+           taken_for + "; write sed -i 's/\\r$//' ./script";
+  };
+  for (const char* line : {"#!/bin/sh\r", "#!/usr/bin/env sh\r"}) {
     CAPTURE(line);
-    CHECK(problem(line) ==
-          "'./script': its first line ends with a carriage return, as lines of Windows do, which "
-          "is taken for part of the interpreter's name; write sed -i 's/\\r$//' ./script");
+    CHECK(problem(line) == carriage_return("name"));
   }
+  CHECK(problem("#!/bin/sh -e\r") == carriage_return("argument"));
   CHECK(problem("#!/usr/bin/env no-such-python") ==
         "'./script': its interpreter 'no-such-python' (first line, by env) is not in PATH; install "
         "it, or name another one there");
@@ -180,7 +184,15 @@ TEST_CASE("a script whose first line is wrong is told what to mend", "[preflight
   CHECK_THAT(problem("#!/tmp"), Catch::Contains("'/tmp' (first line) is a folder"));
   // Found by env all the same.
   folder.write("no-such-python", "#!/bin/sh\n");
-  folder.write("script", "#!/usr/bin/env no-such-python\n");
+  folder.write("perl", "#!/bin/sh\n");
+  // env -S ends a word at a carriage return, and perl its options.
+  for (const std::string line :
+       {"#!/usr/bin/env no-such-python", "#!/usr/bin/env -S sh\r", "#!/usr/bin/env -S sh -e\r"}) {
+    CAPTURE(line);
+    folder.write("script", line + "\n");
+    CHECK_FALSE(preflight(job("./script", folder.path(), env)));
+  }
+  folder.write("script", "#!" + folder.path() + "/perl -w\r\n");
   CHECK_FALSE(preflight(job("./script", folder.path(), env)));
 }
 
