@@ -124,10 +124,8 @@ struct RankPicture {
 };
 
 inline bool within_limits(const RankPicture& rank) {
-  for (const std::string* const text :
-       {&rank.probe.state, &rank.probe.wait_channel, &rank.probe.system_call, &rank.command})
-    if (text->size() > limits::kMaxProcessText) return false;
-  return rank.probe.stack.size() <= limits::kMaxKernelStack && within_limits(rank.report);
+  return rank.command.size() <= limits::kMaxProcessText && within_limits(rank.probe) &&
+         within_limits(rank.report);
 }
 
 struct RankPictures {

@@ -37,6 +37,12 @@ struct RankProbe {
   }
 };
 
+inline bool within_limits(const RankProbe& probe) {
+  for (const std::string* const text : {&probe.state, &probe.wait_channel, &probe.system_call})
+    if (text->size() > limits::kMaxProcessText) return false;
+  return probe.stack.size() <= limits::kMaxKernelStack;
+}
+
 // coordinator -> agent, and its answer.
 struct ProbeRanks {
   static constexpr auto kType = MessageType::probe_ranks;

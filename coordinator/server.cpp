@@ -191,14 +191,13 @@ void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint
       [this, host](const Frame& frame) {
         heard_from(host);
         RankProbes probes;
-        if (frame.type == MessageType::rank_probes && !decode(frame.payload, probes)) {
-          board_.answered(host, probes);
-          return after_event();
-        }
+        const bool probed =
+            frame.type == MessageType::rank_probes && !decode(frame.payload, probes);
         if (answer_clock(host, frame)) return;
         if (frame.type == MessageType::agent_ready) note_own_address(host, frame);
-        const Errc fault = HorovodHub::takes(frame.type) ? on_horovod(host, frame)
-                                                         : job_.agent_frame(host, frame, now());
+        const Errc fault = probed                          ? board_.answered(host, probes)
+                           : HorovodHub::takes(frame.type) ? on_horovod(host, frame)
+                                                           : job_.agent_frame(host, frame, now());
         if (fault != Errc::ok) lose_agent(host, make_error_code(fault).message());
         after_event();
       },

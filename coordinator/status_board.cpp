@@ -18,11 +18,15 @@ std::uint64_t StatusBoard::ask(std::uint64_t asker, std::set<std::uint32_t> host
   return next_request_++;
 }
 
-void StatusBoard::answered(std::uint32_t host, const RankProbes& message) {
+Errc StatusBoard::answered(std::uint32_t host, const RankProbes& message) {
+  if (!std::all_of(message.ranks.begin(), message.ranks.end(),
+                   [](const RankProbe& probe) { return within_limits(probe); }))
+    return Errc::malformed;
   for (Question& question : questions_) {
     if (question.request != message.request || question.waiting.erase(host) == 0) continue;
     question.probes.insert(question.probes.end(), message.ranks.begin(), message.ranks.end());
   }
+  return Errc::ok;
 }
 
 void StatusBoard::forget_host(std::uint32_t host) {

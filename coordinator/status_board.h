@@ -24,7 +24,8 @@ class StatusBoard {
   // Somebody asks; the hosts will be probed under the number that is returned. No hosts: the answer
   // is ready at once.
   std::uint64_t ask(std::uint64_t asker, std::set<std::uint32_t> hosts, TimePoint now);
-  void answered(std::uint32_t host, const RankProbes& message);
+  // malformed: a text in it is longer than an agent makes them.
+  Errc answered(std::uint32_t host, const RankProbes& message);
   // It will not answer any more.
   void forget_host(std::uint32_t host);
 

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "common/limits.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
@@ -41,6 +42,8 @@ RankProbe probe_process(std::uint32_t rank, pid_t pid) {
   probe.rss_kib = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) / 1024;
   probe.wait_channel = read_proc_file(folder + "/wchan").value_or("");
   if (probe.wait_channel == "0") probe.wait_channel.clear();
+  if (probe.wait_channel.size() > limits::kMaxProcessText)
+    probe.wait_channel.resize(limits::kMaxProcessText);
   return probe;
 }
 

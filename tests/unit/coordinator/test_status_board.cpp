@@ -35,6 +35,23 @@ TEST_CASE("an answer is complete when every host has spoken", "[status]") {
   CHECK_FALSE(board.next_deadline());
 }
 
+TEST_CASE("texts that no agent makes are malformed", "[status]") {
+  StatusBoard board;
+  const auto request = board.ask(7, {0}, {});
+  RankProbe longest = probe_of(0, 10, "S");
+  longest.system_call = longest.wait_channel = std::string(limits::kMaxProcessText, 'x');
+  longest.stack = std::string(limits::kMaxKernelStack, 'x');
+  for (std::string RankProbe::*const text :
+       {&RankProbe::state, &RankProbe::wait_channel, &RankProbe::system_call, &RankProbe::stack}) {
+    RankProbe probe = longest;
+    probe.*text = std::string(limits::kMaxKernelStack + 1, 'x');
+    CHECK(board.answered(0, {request, {probe}}) == Errc::malformed);
+  }
+  CHECK(board.take_ready({}).empty());
+  CHECK(board.answered(0, {request, {longest}}) == Errc::ok);
+  CHECK(board.take_ready({}).size() == 1);
+}
+
 TEST_CASE("a silent or lost host does not keep the answer", "[status]") {
   StatusBoard board;
   const TimePoint now{};
