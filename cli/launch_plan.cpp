@@ -97,18 +97,16 @@ void tell_columns(std::uint32_t of_terminal, LaunchPlan& plan) {
 }
 
 // What this job's own settings are, besides those of each rank: an hvdrun that a rank starts has
-// another network, and another timeline. What the user says by a variable of that name is the
-// user's.
+// another network, another timeline, and options of its own. What the user says by a variable of
+// that name is the user's.
 void begin_record(const Options& options, Environment& env) {
   std::string record;
   for (const std::string& entry : env) {
     const auto equals = std::min(entry.find('='), entry.size() - 1);
     const std::string name = entry.substr(0, equals);
     const std::string value = entry.substr(equals + 1);
-    const bool of_network = name == "HOROVOD_GLOO_IFACE" || name == "NCCL_SOCKET_IFNAME";
-    const bool by_option =
-        of_network && std::find(options.variables.begin(), options.variables.end(),
-                                std::pair(name, value)) != options.variables.end();
+    const bool by_option = std::find(options.variables.begin(), options.variables.end(),
+                                     std::pair(name, value)) != options.variables.end();
     if (by_option || is_timeline_variable(entry)) add_to_record(record, name, value);
   }
   if (!record.empty()) set_variable(env, kLaunchRecord, record);
@@ -174,6 +172,8 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     first += part.np;
   }
   spec.cwd = folder_of_ranks(here.cwd, options.folder);
+  if (!here.plain_cwd.empty()) spec.plain_cwd = folder_of_ranks(here.plain_cwd, options.folder);
+  if (spec.plain_cwd == spec.cwd) spec.plain_cwd.clear();
   spec.env = here.env;
   name_folder(spec.env, spec.cwd);
   drop_outer_timeline(spec.env);

@@ -37,6 +37,7 @@ struct LaunchPlan {
 struct Surroundings {
   Environment env;                             // of hvdrun
   std::string cwd;                             // working_folder()
+  std::string plain_cwd;                       // plain_working_folder()
   std::uint32_t columns = 0;                   // of the terminal that stdout is; 0: it is none
   std::string hostname;                        // of this machine
   std::function<std::uint32_t()> count_slots;  // of this machine; asked when nothing says how many

@@ -38,6 +38,10 @@ bool is_working_folder(const std::string& folder) {
 std::string working_folder(const char* pwd) {
   if (const auto named = plain_path(pwd == nullptr ? "" : pwd); named && is_working_folder(*named))
     return *named;
+  return plain_working_folder();
+}
+
+std::string plain_working_folder() {
   char* const found = ::getcwd(nullptr, 0);
   if (found == nullptr) return {};
   std::string folder = found;

@@ -12,6 +12,9 @@ namespace hvdrun {
 // folder that a shell may have given, else where it lies. Empty: it was removed.
 std::string working_folder(const char* pwd);
 
+// Where this process is, without symbolic links. Empty: it was removed.
+std::string plain_working_folder();
+
 // Of the ranks: `asked` (--chdir, empty: `here`), from `here` on. Throws UsageError where `here` is
 // needed and empty.
 std::string folder_of_ranks(const std::string& here, const std::string& asked);

@@ -106,6 +106,7 @@ struct LaunchBody {
   std::vector<std::string> argv;
   std::vector<std::string> env;  // NAME=value
   std::string cwd;
+  std::string plain_cwd;  // where a host has no `cwd`: the same folder, without links; or empty
   std::string master_addr;
   std::uint16_t master_port = 0;
   std::vector<ProgramPart> programs;  // other ranks' in place of argv, by first rank
@@ -121,6 +122,7 @@ struct LaunchBody {
     v(argv);
     v(env);
     v(cwd);
+    v(plain_cwd);
     v(master_addr);
     v(master_port);
     v(programs);

@@ -9,6 +9,7 @@ LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
   message.programs = spec.programs;
   message.env = spec.env;
   message.cwd = spec.cwd;
+  message.plain_cwd = spec.plain_cwd;
   message.master_addr = master_addr;
   message.master_port = master_port;
   message.env_torch = spec.env_compat.torch;

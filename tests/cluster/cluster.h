@@ -1,12 +1,24 @@
 // Hosts as network namespaces with an sshd each (scripts/cluster), for the life of a test.
 #pragma once
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "tests/integration/run_program.h"
 
 namespace hvdrun::test {
+
+inline std::set<std::string> set_of_lines(const std::string& text) {
+  std::set<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.insert(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
 
 class Cluster {
  public:

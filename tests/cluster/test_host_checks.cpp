@@ -87,6 +87,25 @@ TEST_CASE("a program or library that a host lacks is told before anything starts
   CHECK(linked.out == "/mnt/home/job\n/mnt/home/job\n");
   for (const std::string host : {"node1", "node3"})
     CHECK(says(linked.err, "/mnt/" + host + "/job\n"));
+  // A link that is here alone, to what every host has.
+  const RunResult made = cluster.run_on(
+      "node1",
+      {"sh", "-c", "ln -s " + folder.path() + " /mnt/work && mkdir " + folder.path() + "/sub"});
+  REQUIRE(made.exit_code == 0);
+  const auto from_link = [&](const std::string& words) {
+    return cluster
+        .run_on("node1", {"sh", "-c",
+                          "cd /mnt/work && exec \"$0\" --tag-output off -np 2 " + words +
+                              " -H node1:1,node3:1 sh -c 'echo $(hostname) $(pwd) $PWD'",
+                          build_path("hvdrun")})
+        .out;
+  };
+  const auto places = [&](const std::string& name) {
+    return std::set<std::string>{"node1 /mnt/work" + name + " /mnt/work" + name,
+                                 "node3 " + folder.path() + name + " " + folder.path() + name};
+  };
+  CHECK(set_of_lines(from_link("")) == places(""));
+  CHECK(set_of_lines(from_link("--chdir sub")) == places("/sub"));
   const RunResult pathless = cluster.hvdrun_on(
       "node1", {"-x", "PATH=" + folder.path(), "-np", "1", "-H", "node2:1", "train"});
   CHECK(pathless.exit_code == 127);

@@ -22,16 +22,6 @@ namespace {
     return;                                                             \
   }
 
-std::set<std::string> lines_of(const std::string& text) {
-  std::set<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.insert(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 // Nothing whose command line fits runs any more on the host.
 bool gone_from(const Cluster& cluster, const std::string& host, const std::string& pattern,
                std::chrono::milliseconds limit) {
@@ -53,9 +43,9 @@ TEST_CASE("ranks run on several hosts, with nothing installed there", "[cluster]
   CAPTURE(first.err);
   CHECK(first.exit_code == 0);
   const std::string in = " in " + std::filesystem::current_path().string();
-  CHECK(lines_of(first.out) == std::set<std::string>{"0 0 0 node1" + in, "1 1 0 node1" + in,
-                                                     "2 0 1 node2" + in, "3 0 2 node3" + in,
-                                                     "4 1 1 node3" + in});
+  CHECK(set_of_lines(first.out) == std::set<std::string>{"0 0 0 node1" + in, "1 1 0 node1" + in,
+                                                         "2 0 1 node2" + in, "3 0 2 node3" + in,
+                                                         "4 1 1 node3" + in});
   // The agent was sent, for the user alone, and is found the next time.
   const auto stored = [&](const std::string& host) {
     std::vector<std::filesystem::path> files;
@@ -85,7 +75,7 @@ TEST_CASE("ranks run on several hosts, with nothing installed there", "[cluster]
          build_path("hvdrun"), ssh});
     CHECK(masks.exit_code == 0);
     const std::string there = cluster.run_on("node1", {"ssh", "node2", "umask"}).out;
-    CHECK(lines_of(masks.out) ==
+    CHECK(set_of_lines(masks.out) ==
           std::set<std::string>{"node1 0027", "node2 " + there.substr(0, there.find('\n'))});
   }
   // One that is not what was sent is not run.
@@ -193,7 +183,7 @@ TEST_CASE("an unmodified PyTorch program trains across hosts", "[cluster]") {
   CAPTURE(result.err, result.out);
   CHECK(result.exit_code == 0);
   // Loss and weights of both, the same since gradients are averaged.
-  const std::set<std::string> lines = lines_of(result.out);
+  const std::set<std::string> lines = set_of_lines(result.out);
   CHECK(lines.size() >= 1);
   std::set<std::string> weights;
   for (const std::string& line : lines) weights.insert(line.substr(line.find("weight ")));

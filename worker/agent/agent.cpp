@@ -26,6 +26,7 @@
 #include "common/usable_cores.h"
 #include "worker/agent/master_port.h"
 #include "worker/agent/peer_loss.h"
+#include "worker/agent/rank_folder.h"
 #include "worker/agent/worker_pipes.h"
 
 namespace hvdrun {
@@ -168,7 +169,8 @@ void Agent::on_control(const Frame& frame) {
     return give_up();
   switch (frame.type) {
     case MessageType::launch:
-      return with(Launch{}, [&](const Launch& m) {
+      return with(Launch{}, [&](Launch& m) {
+        settle_folder(m);
         m.check_first ? check_launch(m, frame.epoch) : launch(m, frame.epoch);
       });
     case MessageType::start_ranks:

@@ -72,12 +72,13 @@ void HeldPipes::add(std::uint32_t rank, OutputStream stream, int pipe) {
   if (::fstat(pipe, &info) == 0) pipes_.push_back({rank, stream, info.st_ino});
 }
 
-std::vector<std::size_t> HeldPipes::held_by(pid_t pid) const {
+std::vector<std::size_t> HeldPipes::held_by(pid_t pid, Deadline deadline) const {
   std::set<std::size_t> found;
   const std::string process = "/proc/" + std::to_string(pid);
   const Folder folder(::opendir((process + "/fd").c_str()));
   if (!folder) return {};
-  for (long fd = next_number(folder.get()); fd >= 0; fd = next_number(folder.get())) {
+  for (long fd = next_number(folder.get()); fd >= 0 && std::chrono::steady_clock::now() < deadline;
+       fd = next_number(folder.get())) {
     const std::string number = std::to_string(fd);
     const ino_t inode = pipe_at(std::string(process).append("/fd/").append(number));
     const auto pipe = std::find_if(pipes_.begin(), pipes_.end(),
@@ -114,7 +115,7 @@ std::vector<std::string> HeldPipes::describe(std::chrono::milliseconds limit) co
   const Folder folder(::opendir("/proc"));
   for (long pid = folder ? next_number(folder.get()) : -1;
        pid > 0 && std::chrono::steady_clock::now() < deadline; pid = next_number(folder.get())) {
-    const std::vector<std::size_t> held = held_by(static_cast<pid_t>(pid));
+    const std::vector<std::size_t> held = held_by(static_cast<pid_t>(pid), deadline);
     if (held.empty()) continue;
     for (const std::size_t pipe : held) is_known[pipe] = true;
     if (lines.size() == kMaxHolders) {

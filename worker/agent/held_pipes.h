@@ -30,8 +30,10 @@ class HeldPipes {
     ino_t inode = 0;
   };
 
+  using Deadline = std::chrono::steady_clock::time_point;
+
   // Of the pipes, as indices, those of which the process has the writing end.
-  std::vector<std::size_t> held_by(pid_t pid) const;
+  std::vector<std::size_t> held_by(pid_t pid, Deadline deadline) const;
   std::string name(const std::vector<std::size_t>& pipes) const;
 
   std::vector<Pipe> pipes_;

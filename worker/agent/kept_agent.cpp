@@ -21,6 +21,8 @@ constexpr std::string_view kAgentPrefix = "agent-";
 constexpr std::size_t kHashDigits = 32;
 constexpr std::size_t kKeptSize = kAgentPrefix.size() + kHashDigits;
 constexpr int kMaxEntries = 10'000;  // of a folder that are looked at
+// Until it is looked whether a toucher has ended: in a PID namespace its zombie keeps the agent's.
+constexpr std::chrono::milliseconds kReapPause{1'000};
 
 // "agent-HASH", or that with a dot and more behind it.
 bool is_agent_name(std::string_view name) {
@@ -85,15 +87,16 @@ AgentTouch::AgentTouch(std::string file, std::chrono::milliseconds every, Clock:
 
 int AgentTouch::timeout(Clock::time_point now) const {
   if (file_.empty()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_ - now);
+  auto left = std::chrono::ceil<std::chrono::milliseconds>(next_ - now);
+  if (toucher_ > 0) left = std::min(left, kReapPause);
   return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }
 
 void AgentTouch::tick(Clock::time_point now) {
+  if (toucher_ > 0 && ::waitpid(toucher_, nullptr, WNOHANG) != 0) toucher_ = -1;
   if (file_.empty() || now < next_) return;
   next_ = now + every_;
-  // The one before may wait for its file system still.
-  if (toucher_ > 0 && ::waitpid(toucher_, nullptr, WNOHANG) == 0) return;
+  if (toucher_ > 0) return;  // the one before waits for its file system still
   toucher_ = ::fork();
   if (toucher_ != 0) return;
   close_all_but({});  // it must not hold what the guard holds

@@ -1,6 +1,9 @@
 #include "worker/agent/output_pump.h"
 
+#include <algorithm>
 #include <array>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
 
@@ -14,6 +17,12 @@ namespace {
 
 // Until it is looked whether a full connection has moved.
 constexpr std::chrono::milliseconds kStallPause{10};
+
+// Somebody has the other end open.
+bool has_writer(int pipe) {
+  pollfd look{pipe, POLLIN, 0};
+  return ::poll(&look, 1, 0) >= 0 && (look.revents & POLLHUP) == 0;
+}
 
 }  // namespace
 
@@ -46,11 +55,19 @@ void OutputPump::on_readable(const std::shared_ptr<Source>& source, boost::syste
   // Others have been read meanwhile: together they would fill more than the connection may hold.
   if (is_full()) return stall();
   if (on_held_ && ec == boost::asio::error::operation_aborted) ec = {};
+  if (on_held_ && source->left == 0) {
+    if (has_writer(source->pipe.native_handle())) {
+      on_held_(source->rank, source->stream, source->pipe.native_handle());
+      return closed(source);
+    }
+    source->left = kNoLimit;  // there is an end
+  }
   std::size_t size = 0;
-  if (!ec) size = source->pipe.read_some(boost::asio::buffer(source->buffer), ec);
-  const bool is_empty = ec == boost::asio::error::would_block;
-  if (on_held_ && is_empty) on_held_(source->rank, source->stream, source->pipe.native_handle());
-  if (ec && (on_held_ || !is_empty)) return closed(source);
+  if (!ec)
+    size = source->pipe.read_some(
+        boost::asio::buffer(source->buffer, std::min(source->left, source->buffer.size())), ec);
+  if (ec && (on_held_ || ec != boost::asio::error::would_block)) return closed(source);
+  if (source->left != kNoLimit) source->left -= size;
   if (!ec) received(source, {source->buffer.data(), size});
   read(source);
 }
@@ -60,7 +77,12 @@ void OutputPump::finish(OnHeld on_held) {
   on_held_ = std::move(on_held);
   // Those that do not wait for their pipe wait for credit or for the connection.
   boost::system::error_code ignored;
-  for (const auto& [key, source] : sources_) source->pipe.cancel(ignored);
+  for (const auto& [key, source] : sources_) {
+    int waiting = 0;
+    ::ioctl(source->pipe.native_handle(), FIONREAD, &waiting);
+    source->left = static_cast<std::size_t>(waiting);
+    source->pipe.cancel(ignored);
+  }
 }
 
 bool OutputPump::is_full() const { return viewer_ && viewer_->queued() > limits::kMaxOutputQueue; }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,9 +54,9 @@ class OutputPump {
   // Sends what the rank has written to stderr and nobody has read yet, as far as there is room for
   // it: before its end is told, what it said last is known.
   void catch_up(std::uint32_t rank);
-  // Nobody of the job is left who could write: what the pipes have is sent, and the end of one that
-  // somebody else holds open is not waited for. `on_held` is called with such a one as it is given
-  // up, and its descriptor, before it is closed. Once.
+  // Nobody of the job is left who could write: what the pipes have now is sent, and the end of one
+  // that somebody else holds open is not waited for, nor what he writes. `on_held` is called with
+  // such a one as it is given up, and its descriptor, before it is closed. Once.
   using OnHeld = std::function<void(std::uint32_t rank, OutputStream stream, int pipe)>;
   void finish(OnHeld on_held);
   // Called with stderr's whole lines, as they come.
@@ -63,6 +64,7 @@ class OutputPump {
   bool all_closed() const { return sources_.empty(); }
 
  private:
+  static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
   struct Source {
     Source(boost::asio::io_context& io, std::uint32_t r, OutputStream s, int fd)
         : rank(r), stream(s), pipe(io, fd) {
@@ -74,6 +76,7 @@ class OutputPump {
     LineSplitter splitter;
     std::array<char, 16384> buffer{};
     bool reading = false;
+    std::size_t left = kNoLimit;  // since finish(): bytes that the job can have written
     std::chrono::steady_clock::time_point last;  // when something was read
     std::string begun;  // of stderr: what of the line has been sent already
   };

@@ -228,7 +228,14 @@ TEST_CASE_METHOD(PumpFixture, "when nobody is left to write, what is there comes
   };
   REQUIRE(::write(writer.get(), "whole\nrest", 10) == 10);
   std::string expected = "whole\nrest";
+  bool goes_on = false;
   SECTION("at once") { finish(); }
+  SECTION("though whoever holds it goes on writing") {
+    goes_on = true;
+    REQUIRE(::fcntl(writer.get(), F_SETFL, O_NONBLOCK) == 0);
+    finish();
+    REQUIRE(::write(writer.get(), "of a stranger\n", 14) == 14);
+  }
   SECTION("after a while") {
     io.run_for(5ms);
     io.restart();
@@ -252,8 +259,11 @@ TEST_CASE_METHOD(PumpFixture, "when nobody is left to write, what is there comes
     CHECK(text.size() == expected.size() + written);
     expected = text;
   }
+  // Always more than is read at once.
+  const std::string much(60'000, 'x');
   for (int i = 0; closed == 0 && i < 1000; ++i) {
-    io.run_for(5ms);
+    if (goes_on && held.empty()) static_cast<void>(::write(writer.get(), much.data(), much.size()));
+    io.run_one_for(5ms);
     io.restart();
   }
   CHECK(text == expected);
