@@ -22,8 +22,6 @@ constexpr auto kStalePrefixes = std::to_array<std::string_view>({
     "PMI_",
     "MV2_COMM_WORLD_",
     "TORCHELASTIC_",
-    "ROLE_",
-    "GROUP_",
 });
 
 constexpr auto kStaleNames = std::to_array<std::string_view>({
@@ -44,6 +42,11 @@ constexpr auto kStaleNames = std::to_array<std::string_view>({
     "LOCAL_WORLD_SIZE",
     "LOCAL_SIZE",
     "NODE_RANK",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_NAME",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
     "CROSS_RANK",
     "CROSS_SIZE",
     "MASTER_ADDR",

@@ -56,6 +56,32 @@ TEST_CASE("a launcher inside a job has the user's settings, not the outer job's"
   CHECK(within("") == alone);
   const std::string own = "lo none INFO 9\n";
   CHECK(within("export NCCL_SOCKET_IFNAME=lo OMP_NUM_THREADS=9; ") == own + own);
+  // A third launch, and what options of the first have set.
+  CHECK(run_plain({"--fusion-threshold-mb",
+                   "3",
+                   "--no-stall-check",
+                   "-np",
+                   "1",
+                   "-x",
+                   "NCCL_DEBUG=INFO",
+                   "-x",
+                   "HOROVOD_CYCLE_TIME=2",
+                   build_path("hvdrun"),
+                   "--tag-output",
+                   "off",
+                   "-np",
+                   "1",
+                   build_path("hvdrun"),
+                   "--tag-output",
+                   "off",
+                   "--env-compat",
+                   "none",
+                   "-np",
+                   "1",
+                   "sh",
+                   "-c",
+                   "env | grep -e ^HOROVOD -e ^NCCL | sort"}) ==
+        "HOROVOD_CYCLE_TIME=2\nNCCL_DEBUG=INFO\n");
 }
 
 // As another host's home may lie elsewhere.

@@ -128,6 +128,17 @@ TEST_CASE("of an outer job of hvdrun nothing is left, but what was set since", "
   }
 }
 
+TEST_CASE("names of the user's that look like another launcher's stay", "[environment]") {
+  const Environment users = {"GROUP_ID=1000",     "ROLE_ARN=x",    "RANKS=2",
+                             "WORLD=1",           "LOCAL=en",      "MASTER=spark",
+                             "OMPI_MCA_btl=self", "MPI_HOME=/opt", "NODE_ENV=p"};
+  Environment env = users;
+  env.insert(env.end(), {"GROUP_RANK=1", "ROLE_NAME=default", "ROLE_WORLD_SIZE=2", "PMI_FD=3",
+                         "OMPI_MCA_ess_base_jobid=1"});
+  drop_stale_variables(env);
+  CHECK(env == users);
+}
+
 TEST_CASE("a record names variables by name and value", "[environment]") {
   std::string record;
   add_to_record(record, "A", "");
