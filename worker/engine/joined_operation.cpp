@@ -200,7 +200,12 @@ std::string joined_obstacle(const Operation& operation, const std::vector<bool>&
            " has joined, and a graph would wait for it whenever it runs";
   }
   const double factor = operation.reduction.prescale;
-  const bool zero_stays = std::isfinite(factor) || !is_float_type(operation.reduction.type);
+  const hvd::DataType type = operation.reduction.type;
+  // The others' factor has the width in which it is applied.
+  const bool zero_stays =
+      !is_float_type(type) || std::isfinite(type == hvd::DataType::float64
+                                                ? factor
+                                                : static_cast<double>(static_cast<float>(factor)));
   if (reduces && factor != 1 && (neutral_of(operation.reduction) != Neutral::zero || !zero_stays)) {
     const auto rank = std::find(joined.begin(), joined.end(), true) - joined.begin();
     return "rank " + std::to_string(rank) +

@@ -1,6 +1,7 @@
 #include "worker/gpu/nccl_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -89,8 +90,9 @@ std::array<std::byte, 8> scalar_of(DataType type, double factor) {
 }
 
 // Whether the scalar does what the factor does in float32: it is no subnormal, 0 or infinity of its
-// type that the factor is not.
-bool holds(DataType type, const std::array<std::byte, 8>& scalar, double factor) {
+// type that the factor is not, and 16 bits hold all of it; else every element would be wrong by the
+// same part.
+bool holds(DataType type, const std::array<std::byte, 8>& scalar, double factor, double share) {
   const auto get = [&](auto value) {
     std::memcpy(&value, scalar.data(), sizeof(value));
     return value;
@@ -102,7 +104,9 @@ bool holds(DataType type, const std::array<std::byte, 8>& scalar, double factor)
   if (type == DataType::float32) return std::isnormal(get(0.0F));
   const unsigned most = type == DataType::float16 ? 0x7c00 : 0x7f80;  // the exponent's bits
   const unsigned exponent = get(std::uint16_t{}) & most;
-  return exponent != 0 && exponent != most;
+  const std::uint32_t lost = type == DataType::float16 ? 0x1fff : 0xffff;
+  return exponent != 0 && exponent != most &&
+         (std::bit_cast<std::uint32_t>(static_cast<float>(factor * share)) & lost) == 0;
 }
 
 }  // namespace
@@ -130,7 +134,7 @@ NcclReduction plan_reduction(const Reduction& reduction, int ranks) {
   if (adds && is_float(reduction.type)) {
     const double share = reduction.op == ReduceOp::average ? 1.0 / ranks : 1.0;
     plan.scalar = scalar_of(reduction.type, reduction.prescale * share);
-    plan.premultiply = holds(reduction.type, plan.scalar, reduction.prescale);
+    plan.premultiply = holds(reduction.type, plan.scalar, reduction.prescale, share);
     if (plan.premultiply) plan.before = 1;
   }
   return plan;

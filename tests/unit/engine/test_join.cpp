@@ -134,6 +134,17 @@ TEST_CASE("whoever has joined changes nothing", "[engine][join]") {
                          "broadcast(float32, 1 element, root 1): its root, rank 1, has "
                          "joined",
                  error ? error->text : "no error");
+          // A factor that is infinite in float32 makes NaN of the 0 that stands for rank 1.
+          Operation scaled;
+          scaled.kind = OpKind::allreduce;
+          scaled.input = &mine;
+          scaled.output = &value;
+          scaled.count = 1;
+          scaled.reduction = {hvd::DataType::float32, ReduceOp::sum, 1e39, 1};
+          const auto no_zero = error_of([&] { engine.run(scaled); });
+          expect(
+              no_zero && no_zero->text.find("no element that changes nothing") != std::string::npos,
+              no_zero ? no_zero->text : "no error");
           std::vector<float> sent{mine, mine, mine};
           std::vector<float> got(3, 9);
           Operation exchange;

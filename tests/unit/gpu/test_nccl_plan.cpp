@@ -90,15 +90,20 @@ TEST_CASE("a factor before a sum of floats is NCCL's, in the type of the element
 }
 
 TEST_CASE("a factor that the type does not hold is not NCCL's", "[gpu][plan]") {
-  for (const double factor : {1e-9, 1e-6, 1e6}) {
+  for (const double factor : {1e-9, 1e-6, 1e6, 0.1}) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average}) {
       const auto plan = plan_reduction({DataType::float16, op, factor}, 4);
       CHECK_FALSE(plan.premultiply);
       CHECK(plan.before == factor);
       CHECK(plan.op == (op == ReduceOp::sum ? nccl::sum : nccl::avg));
     }
-    CHECK(plan_reduction({DataType::bfloat16, ReduceOp::sum, factor}, 4).premultiply);
+    CHECK_FALSE(plan_reduction({DataType::bfloat16, ReduceOp::sum, factor}, 4).premultiply);
   }
+  CHECK(plan_reduction({DataType::bfloat16, ReduceOp::sum, 0x1p-30}, 4).premultiply);
+  CHECK(plan_reduction({DataType::bfloat16, ReduceOp::average, 1.5}, 4).premultiply);
+  CHECK_FALSE(plan_reduction({DataType::bfloat16, ReduceOp::average, 1.5}, 5).premultiply);
+  CHECK(plan_reduction({DataType::float16, ReduceOp::sum, 0x1.ffcp9}, 4).premultiply);
+  CHECK_FALSE(plan_reduction({DataType::bfloat16, ReduceOp::sum, 0x1.ffcp9}, 4).premultiply);
   CHECK(plan_reduction({DataType::float16, ReduceOp::sum, 0}, 4).premultiply);
   CHECK(plan_reduction({DataType::float16, ReduceOp::sum, 1e60}, 4).premultiply);
   CHECK(plan_reduction({DataType::float32, ReduceOp::sum, 1e60}, 4).premultiply);

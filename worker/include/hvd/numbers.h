@@ -30,8 +30,9 @@
 // are as above, too. What else NCCL does as it does, in an order of its own:
 //   float16 and bfloat16 are rounded after each factor, addition and product, and may become
 //   infinite then;
-//   an average of floating-point numbers divides before it adds: of finite ones it is infinite only
-//   where rounding leads beyond the type's end, and subnormals may be lost;
+//   an average of floating-point numbers divides before it adds, by a factor that is rounded to
+//   their type: of finite ones it is infinite only where rounding leads beyond the type's end, and
+//   subnormals may be lost;
 //   an average of integers has a sum that wraps in their own type: of two int32 of 2,000,000,000 it
 //   is -147,483,648, of two uint8 of 200 it is 72.
 // One rank alone has none of these.
