@@ -1,7 +1,7 @@
 #include "cli/dry_run.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <map>
 
 #include "cli/json_text.h"
 #include "common/launch_record.h"
@@ -22,8 +22,22 @@ bool known_at_start_only(std::string_view name) {
 
 std::vector<RankPlace> places_of(const JobSpec& spec) { return assign_ranks(spec.hosts, spec.np); }
 
+// Where everybody sits, worked out once.
+struct Seats {
+  explicit Seats(const JobSpec& spec)
+      : places(places_of(spec)), of_horovod(assign_ranks(spec.seen_by_horovod(), spec.np)) {
+    for (const RankPlace& place : places)
+      if (place.local_rank == 0)
+        node_ranks.emplace(place.host, static_cast<std::uint32_t>(node_ranks.size()));
+  }
+  std::vector<RankPlace> places;
+  std::vector<RankPlace> of_horovod;
+  std::map<std::uint32_t, std::uint32_t> node_ranks;  // of the hosts that have ranks
+};
+
 // The environment of a rank beyond hvdrun's own, in the order of the ranks' environment.
-Environment additions(const LaunchPlan& plan, const Environment& own, const RankPlace& place) {
+Environment additions(const LaunchPlan& plan, const Environment& own, const Seats& seats,
+                      const RankPlace& place) {
   const JobSpec& spec = plan.spec;
   WorkerPlace worker;
   worker.host_name = spec.hosts[place.host].name;
@@ -34,21 +48,15 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
   worker.local_size = place.local_size;
   worker.cross_rank = place.cross_rank;
   worker.cross_size = place.cross_size;
-  const auto places = places_of(spec);
-  std::uint32_t last = place.host;
-  for (const RankPlace& other : places) {
-    if (other.local_rank != 0) continue;
-    if (other.host < place.host) ++worker.node_rank;
-    ++worker.node_count;
-    last = std::max(last, other.host);
-  }
-  const bool several = last != places.front().host;
+  worker.node_rank = seats.node_ranks.at(place.host);
+  worker.node_count = static_cast<std::uint32_t>(seats.node_ranks.size());
+  const bool several = worker.node_count > 1;
   worker.master_addr = several ? kAtStart : "127.0.0.1";
   if (several) worker.host_address = kAtStart;
   worker.interface = several ? std::string(kAtStart) : "lo";
   worker.compat = spec.env_compat;
   const auto& seen = spec.seen_by_horovod();
-  const RankPlace horovod = assign_ranks(seen, spec.np).at(place.rank);
+  const RankPlace& horovod = seats.of_horovod.at(place.rank);
   worker.horovod = {static_cast<std::uint16_t>(spec.env_compat.horovod ? 1 : 0),
                     seen[horovod.host].name,
                     horovod.local_rank,
@@ -105,13 +113,12 @@ std::string padded(std::string text, std::size_t width) {
 
 std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
   const JobSpec& spec = plan.spec;
-  const auto places = places_of(spec);
-  const auto hosts = static_cast<std::size_t>(
-      std::count_if(places.begin(), places.end(), [](const auto& p) { return p.local_rank == 0; }));
+  const Seats seats(spec);
+  const std::size_t hosts = seats.node_ranks.size();
   std::string text = std::to_string(spec.np) + (spec.np == 1 ? " rank on " : " ranks on ") +
                      std::to_string(hosts) + (hosts == 1 ? " host" : " hosts") + "\n\n";
   text += "  rank  local  cross  host\n";
-  for (const RankPlace& place : places)
+  for (const RankPlace& place : seats.places)
     text += "  " + padded(std::to_string(place.rank), 6) +
             padded(std::to_string(place.local_rank) + "/" + std::to_string(place.local_size), 7) +
             padded(std::to_string(place.cross_rank) + "/" + std::to_string(place.cross_size), 7) +
@@ -120,7 +127,7 @@ std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
   for (const ProgramPart& part : spec.programs)
     text += "\n  from rank " + std::to_string(part.first_rank) + " on:" + shell_line(part.argv);
   text += "\nfolder:  " + spec.cwd + "\nenvironment of rank 0, besides hvdrun's own:\n";
-  for (const std::string& entry : additions(plan, own, places.front())) {
+  for (const std::string& entry : additions(plan, own, seats, seats.places.front())) {
     const auto equals = entry.find('=');
     const std::string value = entry.substr(equals + 1);
     text += "  " + entry.substr(0, equals + 1) +
@@ -139,14 +146,15 @@ std::string plan_as_json(const LaunchPlan& plan, const Environment& own) {
     text += (text.back() == '[' ? "" : ",") + ("{\"name\":" + json_quoted(host.name)) +
             ",\"slots\":" + std::to_string(host.slots) + "}";
   text += "],\"ranks\":[";
-  for (const RankPlace& place : places_of(spec)) {
+  const Seats seats(spec);
+  for (const RankPlace& place : seats.places) {
     text += (text.back() == '[' ? "" : ",") + ("{\"rank\":" + std::to_string(place.rank)) +
             ",\"host\":" + json_quoted(spec.hosts[place.host].name) +
             ",\"local_rank\":" + std::to_string(place.local_rank) +
             ",\"local_size\":" + std::to_string(place.local_size) +
             ",\"cross_rank\":" + std::to_string(place.cross_rank) +
             ",\"cross_size\":" + std::to_string(place.cross_size) + ",\"environment\":{";
-    for (const std::string& entry : additions(plan, own, place)) {
+    for (const std::string& entry : additions(plan, own, seats, place)) {
       const auto equals = entry.find('=');
       text += (text.back() == '{' ? "" : ",") + json_quoted(entry.substr(0, equals)) + ":" +
               json_quoted(entry.substr(equals + 1));

@@ -53,6 +53,7 @@ Surroundings look_around() {
   Surroundings here;
   here.env = own_environment();
   here.cwd = working_folder(find_variable(here.env, "PWD"));
+  here.plain_cwd = plain_working_folder();
   here.columns = stdout_columns();
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
@@ -108,7 +109,9 @@ int main(int argc, char** argv) {
   open_standard_files();
   unblock_child_signals();
   try {
-    return run({argv + 1, argv + argc});
+    const int code = run({argv + 1, argv + argc});
+    if (code == exit_code::kOk) confirm_output();
+    return code;
   } catch (const UsageError& e) {
     std::fprintf(stderr, "hvdrun: %s\n", e.what());
     return exit_code::kUsage;

@@ -175,9 +175,17 @@ void take_mca(Options& options, const OptionUse& use) {
   if (name == "rmaps_base_mapping_policy") return take_map_by(options, inner);
   if (name == "rmaps_base_ranking_policy") return take_rank_by(options, inner);
   if (name == "hwloc_base_binding_policy") return take_bind_to(options, inner);
+  if (name == "rmaps_ppr_n_pernode" || name == "rmaps_base_n_pernode")
+    return take_ranks_per_host(options, inner);
+  const bool on = value != "0" && value != "false";
+  if (name == "rmaps_ppr_pernode" || name == "rmaps_base_pernode")
+    return take_one_per_host(options, {inner.row, inner.where, inner.values, on});
+  if ((name == "rmaps_base_bynode" && on) ||
+      (name == "rmaps_base_schedule_policy" && value == "node"))
+    throw bad_value(inner, kHostsInTurn);
   const std::string text = use.where + " " + printable(name) + " " + printable(value) + ": ";
   if (name == "rmaps_base_oversubscribe") {
-    options.oversubscribe = value != "0" && value != "false";
+    options.oversubscribe = on;
     return;
   }
   const auto* const found =
@@ -186,6 +194,13 @@ void take_mca(Options& options, const OptionUse& use) {
   if (found != kMpirunSettings.end()) {
     options.warnings.push_back(
         text + "a setting of mpirun, which hvdrun does not read; its word is " + found->word);
+    return;
+  }
+  // Where ranks go and what they are bound to is not MPI's.
+  if (name.starts_with("rmaps_") || name.starts_with("hwloc_base_") || name.starts_with("ras_")) {
+    options.warnings.push_back(text +
+                               "a setting of mpirun, which hvdrun does not read; hvdrun fills the "
+                               "hosts in the order of -H or --hostfile, and binds no rank");
     return;
   }
   options.notes.push_back(text + use.row->detail);

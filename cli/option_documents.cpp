@@ -32,6 +32,7 @@ std::string man_page() {
       ".SH SYNOPSIS\n"
       ".B hvdrun\n"
       ".RI [ OPTION ]...\n"
+      ".RI [ NAME=VALUE ]...\n"
       ".RB [ \\-\\- ]\n"
       ".I PROGRAM\n"
       ".RI [ ARGUMENT ]...\n"
@@ -63,7 +64,7 @@ std::string man_page() {
       std::string left;
       for (const std::string_view spelling : spellings_of(*row))
         left += (left.empty() ? "\\fB" : ", \\fB") + roff(spelling) + "\\fR";
-      if (row->value != nullptr) left += " \\fI" + roff(row->value) + "\\fR";
+      if (row->value != nullptr) left += " \\fI" + roff(value_text(*row)) + "\\fR";
       text += left + "\n" + roff(row->help);
       if (topic.topic == Topic::horovod && row->detail != nullptr)
         text += " (" + roff(row->detail) + ")";
@@ -101,11 +102,12 @@ std::string joined(const std::vector<std::string_view>& words, const char* separ
   return text;
 }
 
-// The spellings of all options that take so many values.
-std::string spellings_with(std::size_t values, const char* separator) {
+// The spellings of all options that take so many values, whether or not that may be left out.
+std::string spellings_with(std::size_t values, bool optional, const char* separator) {
   std::string list;
   for (const OptionRow* const row : option_table())
-    if (row->page != Page::hidden && count_values(*row) == values)
+    if (row->page != Page::hidden && count_values(*row) == values &&
+        (row->is_value != nullptr) == optional)
       list.append(list.empty() ? "" : separator).append(joined(spellings_of(*row), separator));
   return list;
 }
@@ -119,25 +121,45 @@ std::string bash_completion() {
     options += " " + joined(spellings, " ");
     if (row->value == nullptr) continue;
     if (const auto choices = choices_of(*row); !choices.empty())
-      cases += "    " + joined(spellings, "|") + ")\n      COMPREPLY=($(compgen -W '" +
-               joined(choices, " ") + "' -- \"$word\"))\n      return ;;\n";
+      cases += "    " + joined(spellings, "|") + ")\n" +
+               (row->is_value == nullptr
+                    ? "      COMPREPLY=($(compgen -W '" + joined(choices, " ") +
+                          "' -- \"$word\"))\n      return ;;\n"
+                    : "      if [[ $word != -* ]]; then  # or the program\n"
+                      "        COMPREPLY=($(compgen -W '" +
+                          joined(choices, " ") +
+                          "' -- \"$word\") $(compgen -f -- \"$word\") $(compgen -c -- "
+                          "\"$word\"))\n        return\n      fi ;;\n");
   }
-  const std::string one = spellings_with(1, "|");
-  const std::string two = spellings_with(2, "|");
+  const std::string one = spellings_with(1, false, "|");
+  const std::string two = spellings_with(2, false, "|");
   return "# bash completion for hvdrun\n"
          "_hvdrun() {\n"
-         "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i\n"
-         "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-         "    case ${COMP_WORDS[i]} in\n"
+         "  local word=${COMP_WORDS[COMP_CWORD]} words=() before i\n"
+         "  # Readline takes --np=4, host:4 and NAME=VALUE apart.\n"
+         "  for ((i = 0; i < COMP_CWORD; i++)); do\n"
+         "    if ((i > 0)) && [[ ${COMP_WORDS[i]} == [=:]* || ${words[-1]} == *[=:] ]]; then\n"
+         "      words[-1]+=${COMP_WORDS[i]}\n"
+         "    else\n"
+         "      words+=(\"${COMP_WORDS[i]}\")\n"
+         "    fi\n"
+         "  done\n"
+         "  [[ $word != = ]] || word=\n"
+         "  before=${words[-1]%=}\n"
+         "  for ((i = 1; i < ${#words[@]}; i++)); do\n"
+         "    case ${words[i]} in\n"
          "      --) ((i++)); break ;;\n"
+         "      -*=*) ;;\n"
          "      " +
-         one + ") ((i += 1)) ;;\n      " + two +
-         ") ((i += 2)) ;;\n"
+         one + ") ((i += 1)) ;;\n      " + two + ") ((i += 2)) ;;\n      " +
+         spellings_with(1, true, "|") +
+         ") [[ ${words[i + 1]} != @(on|off|*{*) ]] || ((i += 1)) ;;\n"
          "      -*) ;;\n"
+         "      [A-Za-z_]*=*) ;;\n"
          "      *) break ;;\n"
          "    esac\n"
          "  done\n"
-         "  if ((i < COMP_CWORD)); then  # the program's own arguments\n"
+         "  if ((i < ${#words[@]})); then  # the program's own arguments\n"
          "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
          "    return\n"
          "  fi\n"
@@ -175,7 +197,19 @@ std::string zsh_quoted(const std::string& text) {
 }
 
 std::string zsh_completion() {
-  std::string text = "#compdef hvdrun\n_arguments -S";
+  std::string text =
+      "#compdef hvdrun\n"
+      "# NAME=VALUE before the program is not the program.\n"
+      "integer i=2\n"
+      "while ((i < CURRENT)); do\n"
+      "  if [[ $words[i] == [A-Za-z_]*=* && $words[i-1] != -* ]]; then\n"
+      "    words[i]=()\n"
+      "    ((CURRENT--))\n"
+      "  else\n"
+      "    ((i++))\n"
+      "  fi\n"
+      "done\n"
+      "_arguments -S";
   for (const OptionRow* const row : option_table()) {
     if (row->page == Page::hidden) continue;
     for (const std::string_view spelling : spellings_of(*row)) {
@@ -185,7 +219,8 @@ std::string zsh_completion() {
         const auto choices = choices_of(*row);
         const std::string action = choices.empty() ? "_files" : "(" + joined(choices, " ") + ")";
         for (std::size_t i = 0; i < count_values(*row); ++i)
-          item += ":" + escaped(row->value, "[]:\\") + ":" + action;
+          item +=
+              (row->is_value == nullptr ? ":" : "::") + escaped(row->value, "[]:\\") + ":" + action;
       }
       text += " \\\n  " + zsh_quoted(item);
     }
@@ -199,19 +234,29 @@ std::string fish_completion() {
       "function __hvdrun_has_program -d 'what follows are arguments of the program'\n"
       "  set -l words (commandline -opc)\n"
       "  set -l skip 1\n"
+      "  set -l may_skip 0\n"
       "  for word in $words\n"
       "    if test $skip -gt 0\n"
       "      set skip (math $skip - 1)\n"
       "      continue\n"
       "    end\n"
+      "    if test $may_skip -gt 0\n"
+      "      set may_skip 0\n"
+      "      if string match -qr '^(on|off|.*\\{.*)$' -- $word\n"
+      "        continue\n"
+      "      end\n"
+      "    end\n"
       "    switch $word\n"
       "      case " +
-      spellings_with(1, " ") +
+      spellings_with(1, false, " ") +
       "\n        set skip 1\n"
       "      case " +
-      spellings_with(2, " ") +
+      spellings_with(2, false, " ") +
       "\n        set skip 2\n"
-      "      case '-*'\n"
+      "      case " +
+      spellings_with(1, true, " ") +
+      "\n        set may_skip 1\n"
+      "      case '-*' '*=*'\n"
       "      case '*'\n"
       "        return 0\n"
       "    end\n"
@@ -228,9 +273,9 @@ std::string fish_completion() {
       text += name;
     }
     if (row->value != nullptr) {
-      text += " -r";
+      if (row->is_value == nullptr) text += " -r";
       if (const auto choices = choices_of(*row); !choices.empty())
-        text += " -f -a '" + joined(choices, " ") + "'";
+        text += (row->is_value == nullptr ? " -f -a '" : " -a '") + joined(choices, " ") + "'";
     }
     text += " -d '" + escaped(row->help, "'\\") + "'\n";
   }

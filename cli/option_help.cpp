@@ -16,7 +16,7 @@ std::string describe(const OptionRow& row, bool every_spelling) {
     left += spelling;
     if (!every_spelling && spelling.starts_with("--")) break;
   }
-  if (row.value != nullptr) left += " " + std::string(row.value);
+  if (row.value != nullptr) left += " " + value_text(row);
   left += left.size() < kColumn ? std::string(kColumn - left.size(), ' ')
                                 : "\n" + std::string(kColumn, ' ');
   return left + row.help + "\n";
@@ -27,7 +27,7 @@ std::string describe(const OptionRow& row, bool every_spelling) {
 std::string help_text(const std::string& topic) {
   if (topic.empty()) {
     std::string text =
-        "usage: hvdrun [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+        "usage: hvdrun [OPTION]... [NAME=VALUE]... [--] PROGRAM [ARGUMENT]...\n"
         "Starts PROGRAM as the ranks of one job, and ends all when one fails.\n"
         "  hvdrun -np 4 -H localhost:4 ./train\n\n";
     for (const OptionRow* const row : option_table())

@@ -63,7 +63,7 @@ constexpr auto kOptions = std::to_array<OptionRow>({
 
     {"tag-output", "--tag-output", "on|off|TEMPLATE", Page::front, Topic::output,
      "before each line (bare or on: [0]<stdout>:)",
-     [](O& o, const Use& use) { o.output.tag = to_text(use); }, false, nullptr, looks_like_tag},
+     [](O& o, const Use& use) { o.output.tag = to_tag(use); }, false, nullptr, looks_like_tag},
     {"prefix-output-with-timestamp",
      "--prefix-output-with-timestamp --prefix-timestamp --timestamp-output", nullptr, Page::topic,
      Topic::output, "put the time before each output line",
@@ -241,6 +241,11 @@ std::size_t count_values(const OptionRow& row) {
   if (row.value == nullptr) return 0;
   const std::string_view value = row.value;
   return 1 + static_cast<std::size_t>(std::count(value.begin(), value.end(), ' '));
+}
+
+std::string value_text(const OptionRow& row) {
+  const std::string value = row.value == nullptr ? "" : row.value;
+  return row.is_value == nullptr ? value : "[" + value + "]";
 }
 
 }  // namespace hvdrun

@@ -63,6 +63,8 @@ const OptionRow* find_option(std::string_view spelling);
 std::vector<std::string_view> spellings_of(const OptionRow& row);
 // 0 for a switch.
 std::size_t count_values(const OptionRow& row);
+// For documents: "FILE", in brackets where it may be left out; empty for a switch.
+std::string value_text(const OptionRow& row);
 
 // The name of a topic as --help takes it, and its heading.
 struct TopicRow {

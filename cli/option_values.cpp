@@ -223,6 +223,13 @@ void take_export(Options& options, const OptionUse& use) {
   options.exports.push_back(value);
 }
 
+std::string to_tag(const OptionUse& use) {
+  const std::string text = to_text(use);
+  if (text == "1" || text == "true" || text == "yes") return "on";
+  if (text == "0" || text == "false" || text == "no") return "off";
+  return text;
+}
+
 bool looks_like_tag(std::string_view word) {
   return word == "on" || word == "off" || word.find('{') != std::string_view::npos;
 }

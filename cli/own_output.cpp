@@ -1,6 +1,7 @@
 #include "cli/own_output.h"
 
 #include <cerrno>
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -18,6 +19,12 @@ void print(std::string_view text) {
       throw OutputError(errno);
     }
   }
+}
+
+void confirm_output(int (*close_file)(int)) {
+  const int copy = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return;
+  if (close_file(copy) != 0 && errno != EINTR && errno != EBADF) throw OutputError(errno);
 }
 
 }  // namespace hvdrun

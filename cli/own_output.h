@@ -3,6 +3,7 @@
 
 #include <string_view>
 #include <system_error>
+#include <unistd.h>
 
 namespace hvdrun {
 
@@ -15,5 +16,9 @@ class OutputError : public std::system_error {
 // All of it, at once, on stdout. Throws OutputError. A reader that has gone away ends the process
 // by SIGPIPE, as it ends others.
 void print(std::string_view text);
+
+// Throws OutputError for what shows only when a file is closed, on NFS or over a quota, whoever has
+// written it. `close_file` stands for close().
+void confirm_output(int (*close_file)(int) = ::close);
 
 }  // namespace hvdrun

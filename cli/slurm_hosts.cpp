@@ -47,19 +47,21 @@ bool add_hosts(const SlurmComponent& component, std::string& list, std::string& 
   }
   const std::string tasks = kTaskList + component.suffix + " " + quoted_word(component.tasks);
   std::vector<std::uint32_t> counts;
-  if (component.tasks.empty()) {
-    counts.assign(hosts->size(), 1);
-  } else if (!parse_tasks(component.tasks, counts)) {
+  if (!component.tasks.empty() && !parse_tasks(component.tasks, counts)) {
     problem = tasks + " is not understood";
     return false;
   }
-  if (counts.size() != hosts->size()) {
+  const bool counted =
+      !counts.empty() && (component.asked || std::any_of(counts.begin(), counts.end(),
+                                                         [](auto count) { return count != 1; }));
+  if (!counts.empty() && counts.size() != hosts->size()) {
     problem = tasks + " is for " + std::to_string(counts.size()) + " hosts, " + kNodeList +
               component.suffix + " has " + std::to_string(hosts->size());
     return false;
   }
   for (std::size_t i = 0; i < hosts->size(); ++i)
-    list += (list.empty() ? "" : ",") + (*hosts)[i].name + ":" + std::to_string(counts[i]);
+    list += (list.empty() ? "" : ",") + (*hosts)[i].name +
+            (counted ? ":" + std::to_string(counts[i]) : "");
   return true;
 }
 
@@ -72,7 +74,10 @@ std::optional<std::vector<SlurmComponent>> slurm_components(const Environment& e
     return std::string(value != nullptr ? value : "");
   };
   const auto component = [&](const std::string& suffix) {
-    return SlurmComponent{suffix, variable(kNodeList + suffix), variable(kTaskList + suffix)};
+    const bool asked = !variable("SLURM_NTASKS" + suffix).empty() ||
+                       !variable("SLURM_NTASKS_PER_NODE" + suffix).empty();
+    return SlurmComponent{suffix, variable(kNodeList + suffix), variable(kTaskList + suffix),
+                          asked};
   };
   std::vector<SlurmComponent> components;
   // Its name before Slurm 20.02 is the second.

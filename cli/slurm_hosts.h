@@ -16,7 +16,9 @@ namespace hvdrun {
 struct SlurmComponent {
   std::string suffix;  // of its variables: "_HET_GROUP_1"; empty: it is the only one
   std::string nodes;   // SLURM_JOB_NODELIST: "tux[0-2],gpu7"
-  std::string tasks;   // SLURM_TASKS_PER_NODE: "4(x3),2"; empty: one each
+  std::string tasks;   // SLURM_TASKS_PER_NODE: "4(x3),2"; empty: it does not say
+  // A number of tasks was asked for (SLURM_NTASKS); otherwise one for each node is not said.
+  bool asked = true;
 };
 
 // All components of the allocation that `env` is of, in their order; none: it is of no allocation.
@@ -24,7 +26,8 @@ struct SlurmComponent {
 std::optional<std::vector<SlurmComponent>> slurm_components(const Environment& env,
                                                             std::string& problem);
 
-// Their nodes as a list for -H: "tux0:4,tux1:4,tux2:4,gpu7:2". On a fault as above.
+// Their nodes as a list for -H: "tux0:4,tux1:4,tux2:4,gpu7:2", names alone where nothing says how
+// many tasks they have. On a fault as above.
 std::optional<std::string> slurm_host_list(const std::vector<SlurmComponent>& components,
                                            std::string& problem);
 // For messages: the variable that such a list is from.

@@ -11,7 +11,8 @@ bool has_unread_input(int fd) {
   if (::fstat(fd, &info) != 0) return false;
   if (S_ISREG(info.st_mode)) {
     const off_t at = ::lseek(fd, 0, SEEK_CUR);
-    return at >= 0 && at < info.st_size;
+    // Behind its beginning it is the input of a loop or a script around hvdrun.
+    return at == 0 && info.st_size > 0;
   }
   int waiting = 0;
   return (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)) &&

@@ -48,6 +48,18 @@ _hvdrun
   CHECK(complete({"-np", "2", "--isolation", "p"}) == Lines{"pidns"});
   CHECK(complete({"-np", "2", "./t"}) == Lines{"./try"});
   CHECK(complete({"-np", "2", "./try", "--timel"}).empty());
+  // The words as readline has them.
+  CHECK(complete({"-H", "gpu1", ":", "4", "--timel"}) == kTimelines);
+  CHECK(complete({"-np", "=", "2", "FOO", "=", "a", ":", "b", "--timel"}) == kTimelines);
+  CHECK(complete({"--isolation", "=", "p"}) == Lines{"pidns"});
+  CHECK(complete({"--isolation", "="}).size() == 4);
+  CHECK(complete({"FOO", "=", "1", "./try", "--timel"}).empty());
+  // A value that may be left out.
+  CHECK(complete({"--tag-output", "--timel"}) == kTimelines);
+  CHECK(complete({"--tag-output", "off", "--timel"}) == kTimelines);
+  CHECK(complete({"--tag-output", "{rank} ", "--timel"}) == kTimelines);
+  CHECK(complete({"--tag-output", "./t"}) == Lines{"./try"});
+  CHECK(complete({"--tag-output", "./try", "--timel"}).empty());
 }
 
 TEST_CASE("fish completes options, their values and programs", "[completion]") {
@@ -71,6 +83,12 @@ TEST_CASE("fish completes options, their values and programs", "[completion]") {
   CHECK(complete("hvdrun -np 2 --isolation p") == Lines{"pidns"});
   CHECK(complete("hvdrun -np 2 ./t") == Lines{"./try"});
   CHECK(complete("hvdrun -np 2 ./try --timel").empty());
+  CHECK(complete("hvdrun -H gpu1:4 FOO=a:b --timel") == kTimelines);
+  CHECK(complete("hvdrun FOO=1 ./try --timel").empty());
+  CHECK(complete("hvdrun --tag-output --timel") == kTimelines);
+  CHECK(complete("hvdrun --tag-output off --timel") == kTimelines);
+  CHECK(complete("hvdrun --tag-output=of") == Lines{"--tag-output=off"});
+  CHECK(complete("hvdrun --tag-output ./try --timel").empty());
 }
 
 TEST_CASE("zsh completes options and their values", "[completion]") {
@@ -83,7 +101,7 @@ zpty shell zsh -f -i
 zpty -w shell "PS1=; fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -D"
 zpty -w shell "hvdrun() { print -rl -- \"\$@\" >words; }; print ready''now"
 while zpty -r shell line; do [[ $line == *readynow* ]] && break; done
-zpty -w -n shell $'hvdrun --isolation pi\t --timeline-f\tx -np 2 --timeline-m\t\n'
+zpty -w -n shell $'hvdrun --isolation pi\t --timeline-f\tx -np 2 FOO=1 --timeline-m\t\n'
 for i in {1..100}; do [[ -s words ]] && break; sleep 0.1; done
 zpty -d shell)");
   const RunResult result =
@@ -91,7 +109,7 @@ zpty -d shell)");
   CAPTURE(result.out, result.err);
   const RunResult words = run({.args = {"cat", "words"}, .cwd = folder.path()});
   CHECK(lines_of(words.out) == Lines{"--isolation", "pidns", "--timeline-filename", "x", "-np", "2",
-                                     "--timeline-mark-cycles"});
+                                     "FOO=1", "--timeline-mark-cycles"});
 }
 
 }  // namespace

@@ -146,6 +146,19 @@ const Habit kHabits[] = {
      "refused: -mca rmaps_base_ranking_policy 'node'"},
     {"mca", "-mca hwloc_base_binding_policy none", ""},
     {"mca", "-mca hwloc_base_binding_policy core", "warned: ranks are not bound to cores"},
+    {"mca", "-mca rmaps_ppr_n_pernode 2", "N=2"},
+    {"mca", "-mca rmaps_base_n_pernode 2", "N=2"},
+    {"mca", "-mca rmaps_base_pernode 1", "N=1"},
+    {"mca", "-mca rmaps_ppr_pernode 0", ""},
+    {"mca", "-mca rmaps_base_bynode 1",
+     "refused: -mca rmaps_base_bynode '1': the ranks of a host follow each other"},
+    {"mca", "-mca rmaps_base_bynode 0", "warned: -mca rmaps_base_bynode 0: a setting of mpirun"},
+    {"mca", "-mca rmaps_base_schedule_policy node",
+     "refused: -mca rmaps_base_schedule_policy 'node': the ranks of a host follow each other"},
+    {"mca", "-mca rmaps_base_cpus_per_proc 4",
+     "warned: -mca rmaps_base_cpus_per_proc 4: a setting of mpirun, which hvdrun does not read; "
+     "hvdrun fills the hosts in the order of -H or --hostfile, and binds no rank"},
+    {"mca", "-mca hwloc_base_cpu_list 0,1", "warned: a setting of mpirun"},
     {"mca", "-mca rmaps_base_oversubscribe 1", "oversubscribe"},
     {"mca", "-mca rmaps_base_oversubscribe 0", ""},
     {"mca", "-mca plm_rsh_args -p~77",
@@ -304,6 +317,9 @@ TEST_CASE("a bare --tag-output swallows no word", "[habits]") {
     for (const std::string tag : {"off", "on", "{rank}> ", "{{"})
       CHECK(parse_options({option, tag, "./train"}).output.tag == tag);
     CHECK(parse_options({option + "=> ", "./train"}).output.tag == "> ");
+    // As other switches are written in variables and files.
+    CHECK(parse_options({option + "=1", "./train"}).output.tag == "on");
+    CHECK(parse_options({option + "=false", "./train"}).output.tag == "off");
     CHECK_THAT(refusal_of({option}), Catch::Contains("no program to run"));
   }
   CHECK_THROWS_WITH(parse_options({"--tag-output=", "x"}), Catch::Contains("is empty"));

@@ -12,12 +12,28 @@ TEST_CASE("the variables of an allocation become a list of hosts", "[slurm]") {
       {"tux[0-2],gpu7", "4(x3),2", "tux0:4,tux1:4,tux2:4,gpu7:2"},
       {"tux[09-11,20]", "1(x2),8(x2)", "tux09:1,tux10:1,tux11:8,tux20:8"},
       {"r[1-2]n[1-2]", "3(x4)", "r1n1:3,r1n2:3,r2n1:3,r2n2:3"},
-      {"a,b", "", "a:1,b:1"},
+      {"a,b", "", "a,b"},
+      {"a,b", "1(x2)", "a:1,b:1"},
   }));
   CAPTURE(nodes, tasks);
   std::string problem;
   CHECK(slurm_host_list({{"", nodes, tasks}}, problem) == expected);
   INFO(problem);
+}
+
+TEST_CASE("one task for each node is told only where somebody asked for it", "[slurm]") {
+  const auto [more, expected] = GENERATE(table<Environment, std::string>({
+      {{"SLURM_TASKS_PER_NODE=1(x2)"}, "a,b"},
+      {{"SLURM_TASKS_PER_NODE=1(x2)", "SLURM_NTASKS=2"}, "a:1,b:1"},
+      {{"SLURM_TASKS_PER_NODE=1(x2)", "SLURM_NTASKS_PER_NODE=1"}, "a:1,b:1"},
+      {{"SLURM_TASKS_PER_NODE=1,2"}, "a:1,b:2"},
+  }));
+  Environment env{"SLURM_JOB_NODELIST=a,b"};
+  env.insert(env.end(), more.begin(), more.end());
+  std::string problem;
+  const auto components = slurm_components(env, problem);
+  REQUIRE(components);
+  CHECK(slurm_host_list(*components, problem) == expected);
 }
 
 TEST_CASE("variables that do not fit are told", "[slurm]") {
@@ -61,7 +77,7 @@ TEST_CASE("a job of several components has the hosts of all", "[slurm]") {
   const auto packed =
       slurm_components({"SLURM_PACK_SIZE=1", "SLURM_JOB_NODELIST_PACK_GROUP_0=a"}, problem);
   REQUIRE(packed);
-  CHECK(slurm_host_list(*packed, problem) == "a:1");
+  CHECK(slurm_host_list(*packed, problem) == "a");
   CHECK(slurm_components({}, problem)->empty());
   CHECK(problem.empty());
 }
