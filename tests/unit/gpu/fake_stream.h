@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -144,6 +145,7 @@ class FakeStream {
 
 // nullptr is the default stream of the current context. In fake_cuda.cpp.
 FakeStream& fake_stream(void* stream);
+std::string name_of(void* stream);  // in the log
 bool has_context();
 // Of every call of the driver's and of NCCL's.
 void crash_if_ended();
