@@ -224,7 +224,7 @@ void take_export(Options& options, const OptionUse& use) {
 }
 
 std::string to_tag(const OptionUse& use) {
-  const std::string text = to_text(use);
+  std::string text = to_text(use);
   if (text == "1" || text == "true" || text == "yes") return "on";
   if (text == "0" || text == "false" || text == "no") return "off";
   return text;

@@ -93,8 +93,9 @@ std::optional<std::vector<SlurmComponent>> slurm_components(const Environment& e
     for (std::uint32_t i = 0; i < count; ++i) {
       components.push_back(component(std::string("_") + kind + "_GROUP_" + std::to_string(i)));
       if (!components.back().nodes.empty()) continue;
-      problem = name + " says that this Slurm job has " + size + " components, but there is no " +
-                kNodeList + components.back().suffix;
+      problem.assign(name).append(" says that this Slurm job has ").append(size);
+      problem.append(" components, but there is no ").append(kNodeList);
+      problem.append(components.back().suffix);
       return std::nullopt;
     }
     return components;

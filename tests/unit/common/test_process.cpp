@@ -65,7 +65,7 @@ TEST_CASE("a script without #! is run by /bin/sh, what is no text is not", "[pro
   write("empty", "");
   write("binary", std::string("\x7f"
                               "ELF\0\0\nexit 9\n",
-                              15));
+                              14));
   SpawnOptions options;
   options.cwd = folder;
   options.env = {"PATH=/usr/bin:/bin"};
