@@ -111,7 +111,7 @@ TEST_CASE("a rank whose own time for hvd::init is over does not take the blame",
                                    {kTwo, "a", 3, "sleep"},
                                    {kTwo, "a", 3, "meet"},
                                    {kTwo, "a", 3, "deaf"}},
-                                  {"-x", "HVD_INIT_TIMEOUT=1"})) {
+                                  {"-x", "HVD_INIT_TIMEOUT=2"})) {
     INFO(one.job.ranks << " ranks, " << one.job.what << "\n" << one.text);
     CHECK(one.exit_code == 80);
     CHECK(one.says("hvdrun: " + (one.job.what == "sleep"  ? "rank 1 never reached hvd::init"
