@@ -5,6 +5,17 @@
 #include "common/host_item.h"
 
 namespace hvdrun {
+namespace {
+
+UsageError too_few_slots(const Options& options, std::uint32_t slots, const std::string& host,
+                         const std::string& given) {
+  return UsageError(options.per_host_where + " asks for more ranks than the " +
+                    std::to_string(slots) + (slots == 1 ? " slot of " : " slots of ") + host +
+                    " in " + given + "; give it more, as in " + host + ":" +
+                    std::to_string(*options.per_host) + ", or --oversubscribe");
+}
+
+}  // namespace
 
 void count_uncounted(const Options& options, std::vector<HostEntry>& hosts) {
   if (!options.per_host) return;
@@ -18,12 +29,8 @@ void limit_ranks_per_host(const Options& options, const std::string& given, Laun
   for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i) {
     HostSlots& host = plan.spec.hosts[i];
     if (host.slots == 0) continue;
-    const std::string name = spell_host(host.name, plan.logins[i]);
     if (host.slots < ranks && !options.oversubscribe)
-      throw UsageError(options.per_host_where + " asks for more ranks than the " +
-                       std::to_string(host.slots) + (host.slots == 1 ? " slot of " : " slots of ") +
-                       name + " in " + given + "; give it more, as in " + name + ":" +
-                       std::to_string(ranks) + ", or --oversubscribe");
+      throw too_few_slots(options, host.slots, spell_host(host.name, plan.logins[i]), given);
     host.slots = ranks;
   }
 }

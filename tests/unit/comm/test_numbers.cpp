@@ -21,7 +21,7 @@ using namespace hvdrun::test;
 TEST_CASE("every instruction set follows the table of numbers", "[numbers]") {
   ReduceVariant variants[kMaxReduceVariants];
   const std::size_t variant_count = reduce_variants(variants);
-  constexpr std::size_t kCount = 530;  // more than a block of the loops
+  constexpr std::size_t kElements = 530;  // more than a block of the loops
   for (std::size_t v = 0; v < variant_count; ++v)
     for (const NumberCase& c : number_cases())
       for (const std::size_t ranks : {1, 2, 3, 4, 5})
@@ -30,20 +30,21 @@ TEST_CASE("every instruction set follows the table of numbers", "[numbers]") {
           std::vector<std::vector<std::byte>> inputs;
           std::vector<const std::byte*> sources;
           for (std::size_t rank = 0; rank < ranks; ++rank)
-            inputs.push_back(number_input(c, rank, ranks, 0, kCount));
+            inputs.push_back(number_input(c, rank, ranks, 0, kElements));
           for (const std::vector<std::byte>& input : inputs) sources.push_back(input.data());
-          std::vector<std::byte> prefix(kCount * accumulator_bytes(c.reduction));
+          std::vector<std::byte> prefix(kElements * accumulator_bytes(c.reduction));
           PartOfReduction part{.unfinished = true, .ranks = ranks};
           std::byte* target = prefix.data();
           if (before > 0)
-            variants[v].function(sources.data(), before, kCount, c.reduction, &target, 1, part);
+            variants[v].function(sources.data(), before, kElements, c.reduction, &target, 1, part);
           part = {before > 0 ? prefix.data() : nullptr, false, ranks};
-          std::vector<std::byte> results(2 * kCount * element_size(c.reduction.type));
+          std::vector<std::byte> results(2 * kElements * element_size(c.reduction.type));
           std::byte* const targets[] = {results.data(), results.data() + results.size() / 2};
-          variants[v].function(sources.data() + before, ranks - before, kCount, c.reduction,
+          variants[v].function(sources.data() + before, ranks - before, kElements, c.reduction,
                                targets, 2, part);
           for (const std::byte* const result : targets)
-            if (const auto fault = number_fault(c, result, ranks, 0, kCount, false); !fault.empty())
+            if (const auto fault = number_fault(c, result, ranks, 0, kElements, false);
+                !fault.empty())
               FAIL(variants[v].name << ", " << ranks << " ranks, " << before
                                     << " before: " << fault);
         }
