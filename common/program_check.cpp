@@ -54,7 +54,7 @@ std::string broken_link_in_path(const ProgramUse& use, const std::string& progra
   const std::string path = path_of(use);
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
-    const std::string file = path.substr(begin, end - begin) + "/" + program;
+    std::string file = path.substr(begin, end - begin) + "/" + program;
     if (file.front() == '/' && !link_target(file).empty()) return file;
     begin = end + 1;
   }
