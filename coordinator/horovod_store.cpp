@@ -67,12 +67,6 @@ int HorovodStore::read(HttpRequest http, HorovodRequest& request) const {
   return read_horovod_request(std::move(http), limits_.key, request);
 }
 
-HorovodStore::Answer HorovodStore::answer(HttpRequest http, Waiter waiter) {
-  HorovodRequest request;
-  const int fault = read(std::move(http), request);
-  return fault != 0 ? Answer{fault, nullptr} : answer(std::move(request), waiter);
-}
-
 HorovodStore::Answer HorovodStore::answer(HorovodRequest request, Waiter waiter) {
   switch (request.verb) {
     case HorovodVerb::get: {

@@ -52,7 +52,6 @@ class HorovodStore {
   // What a request asks for; as read_horovod_request().
   int read(HttpRequest http, HorovodRequest& request) const;
   // One request. `waiter` is remembered only when the get waits.
-  Answer answer(HttpRequest request, Waiter waiter);
   Answer answer(HorovodRequest request, Waiter waiter);
 
   struct Entry {

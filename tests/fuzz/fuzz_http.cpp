@@ -29,7 +29,10 @@ std::string serve(std::string_view bytes, std::size_t piece, bool assigned) {
     parser.feed(bytes.substr(at, piece));
     while (auto request = parser.next(status)) {
       assert(request->body.size() <= kHttp.body && request->target.size() <= kHttp.line);
-      const auto answer = store.answer(std::move(*request), said.size());
+      HorovodRequest asked;
+      const int fault = store.read(std::move(*request), asked);
+      const auto answer =
+          fault != 0 ? HorovodAnswer{fault, nullptr} : store.answer(std::move(asked), said.size());
       assert(answer.status == 0 || (answer.status >= 200 && answer.status <= 507));
       assert(answer.status != 0 || !assigned);
       assert((answer.value != nullptr) <= (answer.status == 200));

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 

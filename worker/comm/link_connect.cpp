@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <system_error>
 #include <utility>
 
 #include "common/descriptor_limit.h"

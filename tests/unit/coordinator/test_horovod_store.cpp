@@ -17,7 +17,12 @@ struct HorovodFixture {
     request.target = target;
     request.body = body;
     request.has_length = true;
-    last = store.answer(std::move(request), waiter);
+    return ask(std::move(request), waiter);
+  }
+  int ask(HttpRequest http, HorovodStore::Waiter waiter) {
+    HorovodRequest request;
+    const int fault = store.read(std::move(http), request);
+    last = fault != 0 ? HorovodAnswer{fault, nullptr} : store.answer(std::move(request), waiter);
     return last.status;
   }
   int put(const std::string& target, const std::string& value) { return ask("PUT", target, value); }
@@ -68,7 +73,7 @@ TEST_CASE_METHOD(HorovodFixture, "scope and key are raw text", "[horovod_store]"
   HttpRequest without_length;
   without_length.method = "PUT";
   without_length.target = "/s/k";
-  const int status = store.answer(std::move(without_length), 0).status;
+  const int status = ask(std::move(without_length), 0);
   CHECK(status == 400);
 }
 
