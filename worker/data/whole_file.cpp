@@ -7,22 +7,13 @@
 #include <unistd.h>
 
 #include "common/flush_folder.h"
+#include "common/output_place.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
 namespace {
 
 std::string system_error_text(int number) { return std::system_category().message(number); }
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
@@ -50,6 +41,43 @@ bool put_in_place(int fd, bool named, const std::string& temporary, const std::s
     if (!link_as(temporary)) return false;
   }
   return ::rename(temporary.c_str(), path.c_str()) == 0;
+}
+
+bool replace_file(const std::string& path, std::string_view bytes, std::string& error, Sync sync) {
+  // The process id keeps two programs that write the same file apart.
+  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
+  const std::string folder = folder_of(path);
+  bool named = false;
+  UniqueFd fd = unnamed_file(folder);
+  if (!fd) {
+    fd = UniqueFd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    named = true;
+  }
+  if (!fd || !write_all(fd.get(), bytes) || (sync == Sync::yes && ::fsync(fd.get()) != 0) ||
+      !put_in_place(fd.get(), named, temporary, path)) {
+    error = path + ": " + system_error_text(errno);
+    ::unlink(temporary.c_str());
+    return false;
+  }
+  if (::close(fd.release()) != 0) {
+    error = path + ": " + system_error_text(errno);
+    return false;
+  }
+  if (sync == Sync::no) return true;
+  // Without this a power failure could take the rename back.
+  if (const int failed = flush_folder(folder); failed != 0) {
+    error = folder + ": " + system_error_text(failed);
+    return false;
+  }
+  return true;
+}
+
+// What is no file, or a descriptor's name: nothing is replaced, and nothing synced.
+bool write_into(const OutputPlace& place, std::string_view bytes, std::string& error) {
+  UniqueFd fd = open_output(place);
+  if (fd && write_all(fd.get(), bytes) && ::close(fd.release()) == 0) return true;
+  error = place.path + ": " + output_fault_text(errno);
+  return false;
 }
 
 }  // namespace
@@ -88,34 +116,21 @@ std::optional<std::string> read_whole_file(const std::string& path, std::uint64_
   return bytes;
 }
 
+bool can_write_file(const std::string& path, std::string& error) {
+  const int fault = check_output(path);
+  if (fault != 0) error = path + ": " + output_fault_text(fault);
+  return fault == 0;
+}
+
 bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error,
                       Sync sync) {
-  // The process id keeps two programs that write the same file apart.
-  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
-  const std::string folder = folder_of(path);
-  bool named = false;
-  UniqueFd fd = unnamed_file(folder);
-  if (!fd) {
-    fd = UniqueFd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    named = true;
-  }
-  if (!fd || !write_all(fd.get(), bytes) || (sync == Sync::yes && ::fsync(fd.get()) != 0) ||
-      !put_in_place(fd.get(), named, temporary, path)) {
-    error = path + ": " + system_error_text(errno);
-    ::unlink(temporary.c_str());
+  OutputPlace place;
+  if (const int fault = find_output_place(path, place); fault != 0) {
+    error = path + ": " + output_fault_text(fault);
     return false;
   }
-  if (::close(fd.release()) != 0) {
-    error = path + ": " + system_error_text(errno);
-    return false;
-  }
-  if (sync == Sync::no) return true;
-  // Without this a power failure could take the rename back.
-  if (const int failed = flush_folder(folder); failed != 0) {
-    error = folder + ": " + system_error_text(failed);
-    return false;
-  }
-  return true;
+  return place.is_file ? replace_file(place.path, bytes, error, sync)
+                       : write_into(place, bytes, error);
 }
 
 }  // namespace hvdrun

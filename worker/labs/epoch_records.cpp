@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -111,24 +112,10 @@ std::string scalar_event(double wall_time, std::int64_t step, std::string_view t
   return event;
 }
 
-bool EpochRecords::NamedFile::open(const std::string& name, const char* mode, std::string& error) {
-  path = name;
-  file.reset(std::fopen(name.c_str(), mode));
-  if (!file) error = name + ": " + std::generic_category().message(errno);
-  return file != nullptr;
-}
-
-bool EpochRecords::NamedFile::write(std::string_view bytes, std::string& error) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size() &&
-      std::fflush(file.get()) == 0)
-    return true;
-  error = path + ": " + std::generic_category().message(errno);
-  return false;
-}
-
 bool EpochRecords::open(const std::string& metrics_file, const std::string& log_dir, bool resumed,
                         std::string& error) {
-  if (!metrics_file.empty() && !metrics_.open(metrics_file, resumed ? "ae" : "we", error))
+  if (!metrics_file.empty() &&
+      !metrics_.open(metrics_file, resumed ? Begin::at_end : Begin::anew, error))
     return false;
   if (log_dir.empty()) return true;
   std::error_code trouble;
@@ -142,12 +129,13 @@ bool EpochRecords::open(const std::string& metrics_file, const std::string& log_
   const std::string name = log_dir + "/events.out.tfevents." +
                            std::to_string(static_cast<std::int64_t>(now)) + "." + host_name() +
                            "." + std::to_string(::getpid());
-  return events_.open(name, "we", error) && events_.write(encode_record(first_event(now)), error);
+  return events_.open(name, Begin::anew, error) &&
+         events_.write(encode_record(first_event(now)), error);
 }
 
 bool EpochRecords::add(const EpochResult& result, std::string& error) {
-  if (metrics_.file && !metrics_.write(json_line(result), error)) return false;
-  if (!events_.file) return true;
+  if (metrics_.is_open() && !metrics_.write(json_line(result), error)) return false;
+  if (!events_.is_open()) return true;
   const double now = seconds_since_1970();
   std::string bytes;
   const auto put = [&](std::string_view tag, double value) {

@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "worker/data/output_file.h"
 #include "worker/labs/score.h"
 
 namespace hvdrun {
@@ -40,19 +39,8 @@ class EpochRecords {
   bool add(const EpochResult& result, std::string& error);
 
  private:
-  struct FileCloser {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  struct NamedFile {
-    std::string path;
-    std::unique_ptr<std::FILE, FileCloser> file;
-
-    bool open(const std::string& name, const char* mode, std::string& error);
-    bool write(std::string_view bytes, std::string& error);
-  };
-
-  NamedFile metrics_;
-  NamedFile events_;
+  OutputFile metrics_;
+  OutputFile events_;
 };
 
 }  // namespace hvdrun

@@ -1,7 +1,6 @@
 #include "worker/labs/run_outputs.h"
 
-#include <cerrno>
-#include <system_error>
+#include <cstdio>
 
 #include <hvd/hvd.h>
 
@@ -12,19 +11,12 @@
 #include "worker/labs/exit_codes.h"
 
 namespace hvdrun {
-namespace {
-
-std::string reason() { return std::generic_category().message(errno); }
-
-}  // namespace
-
 void RunOutputs::open() {
   std::string error;
   if (hvd::rank() == 0) {
-    if (wants_losses()) {
-      loss_log_.reset(std::fopen(options_.loss_log.c_str(), "we"));
-      if (!loss_log_) error = options_.loss_log + ": " + reason();
-    }
+    const Begin begin = options_.resume.empty() ? Begin::anew : Begin::at_end;
+    if (wants_losses()) loss_log_.open(options_.loss_log, begin, error);
+    if (error.empty() && !options_.checkpoint.empty()) can_write_file(options_.checkpoint, error);
     if (error.empty())
       records_.open(options_.metrics_file, options_.log_dir, !options_.resume.empty(), error);
     if (error.empty() && !options_.checkpoint_dir.empty())
@@ -35,7 +27,10 @@ void RunOutputs::open() {
 }
 
 void RunOutputs::add_loss(double mean) {
-  if (loss_log_) std::fprintf(loss_log_.get(), "%.9g\n", mean);
+  if (!loss_log_.is_open()) return;
+  char line[40];
+  std::snprintf(line, sizeof(line), "%.9g\n", mean);
+  loss_log_.add(line);
 }
 
 void RunOutputs::add_epoch(const EpochResult& result) {
@@ -78,9 +73,7 @@ void RunOutputs::save(std::int64_t epoch, const std::function<std::string()>& en
 
 void RunOutputs::close() {
   std::string error;
-  if (loss_log_ && std::ferror(loss_log_.get()) != 0) error = options_.loss_log + ": write error";
-  if (loss_log_ && std::fclose(loss_log_.release()) != 0 && error.empty())
-    error = options_.loss_log + ": " + reason();
+  if (loss_log_.is_open()) loss_log_.close(error);
   agree(error, exit_cannot_create);
 }
 

@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "worker/data/output_file.h"
 #include "worker/labs/epoch_records.h"
 #include "worker/labs/options.h"
 
@@ -31,14 +30,10 @@ class RunOutputs {
   void close();
 
  private:
-  struct FileCloser {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
   bool write_plot(std::string& error) const;
 
   const TrainOptions& options_;
-  std::unique_ptr<std::FILE, FileCloser> loss_log_;
+  OutputFile loss_log_;
   EpochRecords records_;
   std::vector<EpochResult> history_;  // of this run
 };

@@ -9,6 +9,7 @@
 #include <hvd/torch.h>
 
 #include "common/flush_folder.h"
+#include "common/output_place.h"
 #include "common/unique_fd.h"
 
 namespace hvdrun {
@@ -25,17 +26,20 @@ void flush_file(const std::string& path) {
 
 void write_whole(const std::string& path,
                  const std::function<void(const std::string& file)>& write) {
-  const std::string temporary = path + ".new";
+  OutputPlace place;
+  if (const int fault = find_output_place(path, place); fault != 0) throw_error(fault, path);
+  if (!place.is_file) return write(path);
+  const std::string temporary = place.path + ".new";
   try {
     write(temporary);
     flush_file(temporary);
-    if (std::rename(temporary.c_str(), path.c_str()) != 0) throw_error(errno, path);
+    if (std::rename(temporary.c_str(), place.path.c_str()) != 0) throw_error(errno, path);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const std::size_t slash = place.path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : place.path.substr(0, slash + 1);
   if (const int failed = flush_folder(folder); failed != 0) throw_error(failed, folder);
 }
 
