@@ -17,7 +17,7 @@ class MnistCnn final : public LabModel {
   torch::Tensor forward(const torch::Tensor& images) override {
     torch::Tensor x = torch::relu(torch::max_pool2d(conv1_(images), 2));
     x = torch::relu(torch::max_pool2d(conv2_drop_(conv2_(x)), 2));
-    x = fc1_drop_(torch::relu(fc1_(x.view({-1, 320}))));
+    x = fc1_drop_(torch::relu(fc1_(x.flatten(1))));
     return torch::log_softmax(fc2_(x), 1);
   }
 

@@ -9,7 +9,7 @@ class MnistLinear final : public LabModel {
   MnistLinear() : fc_(register_module("fc", torch::nn::Linear(784, 10))) {}
 
   torch::Tensor forward(const torch::Tensor& images) override {
-    return torch::log_softmax(fc_(images.view({-1, 784})), 1);
+    return torch::log_softmax(fc_(images.flatten(1)), 1);
   }
 
   torch::Tensor example(std::int64_t n) const override { return torch::zeros({n, 1, 28, 28}); }
