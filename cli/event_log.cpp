@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <fcntl.h>
 #include <system_error>
 #include <utility>
 
@@ -11,8 +10,8 @@
 #include "cli/job_report.h"
 #include "cli/json_text.h"
 #include "cli/options.h"
-#include "common/fault_text.h"
 #include "common/limits.h"
+#include "common/output_place.h"
 #include "common/rank_ranges.h"
 
 namespace hvdrun {
@@ -93,11 +92,9 @@ const char* name_of(EndCause cause) {
 
 EventLog::EventLog(const std::string& path, std::string job_id)
     // A pipe may have no reader, or one that is slow: neither is waited for.
-    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)),
+    : file_(open_output_stream(path, Begin::at_end, SlowReader::not_waited_for)),
       job_id_(std::move(job_id)) {
-  if (!file_)
-    throw UsageError("--events: " + path + ": " +
-                     fault_text(std::error_code(errno, std::system_category())));
+  if (!file_) throw UsageError("--events: " + path + ": " + output_fault_text(errno));
 }
 
 void EventLog::start(boost::asio::io_context& io, std::function<void()> on_progress) {

@@ -6,10 +6,11 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <system_error>
 #include <unistd.h>
 
 #include <limits.h>
+
+#include "common/descriptor_limit.h"
 
 namespace hvdrun {
 namespace {
@@ -64,20 +65,21 @@ int find_output_place(const std::string& path, OutputPlace& place) {
   return 0;
 }
 
-UniqueFd open_output(const OutputPlace& place) {
+UniqueFd open_output(const OutputPlace& place, SlowReader reader) {
   UniqueFd fd(::open(place.path.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   // A description of our own, so nobody else begins to wait.
-  if (fd) ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
+  if (fd && reader == SlowReader::waited_for)
+    ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK);
   return fd;
 }
 
-UniqueFd open_output_stream(const std::string& path, Begin begin) {
+UniqueFd open_output_stream(const std::string& path, Begin begin, SlowReader reader) {
   OutputPlace place;
   if (const int error = find_output_place(path, place); error != 0) {
     errno = error;
     return {};
   }
-  if (!place.is_file) return open_output(place);
+  if (!place.is_file) return open_output(place, reader);
   const int flags = begin == Begin::anew ? O_TRUNC : O_APPEND;
   return UniqueFd(::open(place.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666));
 }
@@ -93,8 +95,7 @@ bool write_all(int fd, std::string_view bytes) {
 }
 
 std::string output_fault_text(int error) {
-  return error == ENXIO ? "a pipe that nobody reads, or a socket"
-                        : std::system_category().message(error);
+  return error == ENXIO ? "a pipe that nobody reads, or a socket" : system_fault_text(error);
 }
 
 int check_output(const std::string& path) {

@@ -11,6 +11,10 @@ constexpr std::size_t kEnough = 16U << 10;  // bytes
 
 }  // namespace
 
+OutputFile::~OutputFile() {
+  if (file_) flush();
+}
+
 bool OutputFile::open(const std::string& name, Begin begin, std::string& error) {
   name_ = name;
   file_ = open_output_stream(name, begin);

@@ -12,6 +12,11 @@ namespace hvdrun {
 
 class OutputFile {
  public:
+  OutputFile() = default;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();  // what waits is written, whatever comes of it
+
   // False, with `error`. Whatever stands there: common/output_place.h.
   bool open(const std::string& name, Begin begin, std::string& error);
   bool is_open() const { return static_cast<bool>(file_); }

@@ -36,13 +36,13 @@ void require_same(std::int64_t value, const std::string& what, int exit_code) {
   }
 }
 
-void broadcast_bytes(std::string& bytes) {
+void broadcast_bytes(std::string& bytes, int root) {
   auto size = static_cast<std::int64_t>(bytes.size());
-  hvd::broadcast(&size, 1);
+  hvd::broadcast(&size, 1, root);
   // There is no collective on bytes.
   std::vector<std::int64_t> words((static_cast<std::size_t>(size) + 7) / 8);
-  if (hvd::rank() == 0) std::memcpy(words.data(), bytes.data(), bytes.size());
-  if (!words.empty()) hvd::broadcast(words.data(), words.size());
+  if (hvd::rank() == root) std::memcpy(words.data(), bytes.data(), bytes.size());
+  if (!words.empty()) hvd::broadcast(words.data(), words.size(), root);
   bytes.assign(reinterpret_cast<const char*>(words.data()), static_cast<std::size_t>(size));
 }
 

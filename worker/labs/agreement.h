@@ -25,7 +25,7 @@ class Quit : public std::exception {
 void agree(const std::string& error, int exit_code);
 // Collective. Throws Quit when `value` differs between ranks; rank 0 says "<what> differ ...".
 void require_same(std::int64_t value, const std::string& what, int exit_code);
-// Collective. The bytes of rank 0 on every rank.
-void broadcast_bytes(std::string& bytes);
+// Collective. The bytes of rank `root` on every rank.
+void broadcast_bytes(std::string& bytes, int root = 0);
 
 }  // namespace hvdrun

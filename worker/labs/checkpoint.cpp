@@ -48,6 +48,27 @@ std::string difference(const std::string& saved, const torch::nn::Module& model)
   return text.str();
 }
 
+// The name of a tensor below `path` that is not finite; empty: none.
+std::string not_finite_in(torch::serialize::InputArchive& archive, const std::string& path) {
+  for (const std::string& key : archive.keys()) {
+    c10::IValue value;
+    if (!archive.try_read(key, value)) continue;
+    const std::string name = path.empty() ? key : path + "." + key;
+    if (value.isTensor()) {
+      const at::Tensor& tensor = value.toTensor();
+      if (tensor.defined() && tensor.is_floating_point() &&
+          !at::isfinite(tensor).all().item<bool>())
+        return name;
+    } else if (value.isObject()) {
+      torch::serialize::InputArchive inner;
+      if (!archive.try_read(key, inner)) continue;
+      const std::string found = not_finite_in(inner, name);
+      if (!found.empty()) return found;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Module& model,
@@ -88,6 +109,21 @@ std::optional<std::uint64_t> checkpoint_seed(std::string_view bytes) {
     return static_cast<std::uint64_t>(read_int(archive, "seed"));
   } catch (const c10::Error&) {
     return std::nullopt;
+  }
+}
+
+bool is_finite_checkpoint(std::string_view bytes, std::string& error) {
+  std::string damage;
+  const auto content = verify_checksum(bytes, damage);
+  if (!content) return true;
+  try {
+    torch::serialize::InputArchive archive;
+    archive.load_from(content->data(), content->size(), torch::Device(torch::kCPU));
+    const std::string name = not_finite_in(archive, "");
+    if (!name.empty()) error = name + " is not finite in it";
+    return name.empty();
+  } catch (const c10::Error&) {
+    return true;
   }
 }
 

@@ -45,6 +45,10 @@ std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Mod
 // wrong.
 std::optional<std::uint64_t> checkpoint_seed(std::string_view bytes);
 
+// Whether weights, running means and the optimizer's state in it are all numbers; otherwise `error`
+// names one. True for bytes that are no checkpoint.
+bool is_finite_checkpoint(std::string_view bytes, std::string& error);
+
 // Into a model and an optimizer of the same make. A fault has one line in `error`, which does not
 // name the file; model and optimizer are then partly overwritten.
 CheckpointFault decode_checkpoint(std::string_view bytes, const CheckpointNames& names,

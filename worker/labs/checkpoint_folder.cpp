@@ -104,7 +104,8 @@ std::vector<std::string> checkpoints_in(const std::string& folder, std::string& 
   return paths;
 }
 
-std::optional<FoundCheckpoint> find_checkpoint(const std::string& path, std::string& error) {
+std::optional<FoundCheckpoint> find_checkpoint(const std::string& path, const CheckpointTest& test,
+                                               std::string& error) {
   FoundCheckpoint found;
   std::error_code trouble;
   const bool is_folder = fs::is_directory(path, trouble);
@@ -112,8 +113,11 @@ std::optional<FoundCheckpoint> find_checkpoint(const std::string& path, std::str
   for (const std::string& candidate : paths) {
     error.clear();
     auto bytes = read_whole_file(candidate, kMaxCheckpoint, error);
-    // A file that is named is looked at by decode_checkpoint(), which says what is wrong.
-    if (bytes && (!is_folder || verify_checksum(*bytes, error))) {
+    // What is wrong with a file that is named decode_checkpoint() says.
+    std::string damage;
+    const bool is_whole = bytes && verify_checksum(*bytes, damage);
+    if (is_folder && bytes && !is_whole) error = damage;
+    if (bytes && (is_whole ? test(*bytes, error) : !is_folder)) {
       found.path = candidate;
       found.bytes = std::move(*bytes);
       return found;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,8 +40,11 @@ struct FoundCheckpoint {
   std::string bytes;                 // as add_checksum() in checked_file.h made them
   std::vector<std::string> damaged;  // a line for each that was passed over, newer than this one
 };
-// What `path` names: a checkpoint, or the newest undamaged one of a folder. None, and `error` names
-// the file.
-std::optional<FoundCheckpoint> find_checkpoint(const std::string& path, std::string& error);
+// Says of the bytes of an undamaged checkpoint why nobody should go on from it.
+using CheckpointTest = std::function<bool(std::string_view bytes, std::string& error)>;
+// What `path` names: a checkpoint, or the newest of a folder that is undamaged and passes `test`.
+// None, and `error` names the file.
+std::optional<FoundCheckpoint> find_checkpoint(const std::string& path, const CheckpointTest& test,
+                                               std::string& error);
 
 }  // namespace hvdrun

@@ -96,8 +96,6 @@ void Console::header(const RunFacts& facts, const Progress& progress,
 void Console::begin_epoch(std::int64_t epoch, std::size_t steps) {
   epoch_ = epoch;
   steps_ = steps;
-  seen_ = 0;
-  began_ = std::chrono::steady_clock::now();
 }
 
 bool Console::tells(std::size_t done) const {
@@ -105,33 +103,31 @@ bool Console::tells(std::size_t done) const {
   return interval > 0 && done % interval == 0;
 }
 
-void Console::step(std::size_t done, double loss, std::size_t samples_of_all_ranks) {
+void Console::step(std::size_t done, double loss, Throughput& speed) {
   if (silent_) return;
-  seen_ += samples_of_all_ranks;
-  const auto now = std::chrono::steady_clock::now();
   if (tells(done)) {
     clear_bar();
-    const double seconds = std::chrono::duration<double>(now - began_).count();
     std::printf("epoch %lld  step %zu/%zu  loss %.4f  %.0f %s/s\n", wide(epoch_), done, steps_,
-                loss, static_cast<double>(seen_) / seconds, samples_);
+                loss, speed.take_interval(), samples_);
     std::fflush(stdout);
   }
   if (!bar_) return;
   const std::string text =
       bar_->draw("epoch " + std::to_string(epoch_) + "/" + std::to_string(options_.recipe.epochs),
-                 done, steps_, loss, now);
+                 done, steps_, loss, std::chrono::steady_clock::now());
   if (text.empty()) return;
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
 
-void Console::end_epoch(const Score& score, double seconds, double in_all, std::optional<double> lr,
-                        std::optional<double> waited) {
+void Console::end_epoch(const Score& score, const Throughput::Epoch& speed, double seconds,
+                        double in_all, std::optional<double> lr, std::optional<double> waited) {
   if (silent_) return;
   clear_bar();
   std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f %s/s", wide(epoch_),
-              wide(options_.recipe.epochs), score.loss, 100 * score.accuracy,
-              static_cast<double>(score.samples) / seconds, samples_);
+              wide(options_.recipe.epochs), score.loss, 100 * score.accuracy, speed.per_second,
+              samples_);
+  if (speed.left_out > 0) std::printf(" without the first %zu steps", speed.left_out);
   if (lr) std::printf("  lr %g", *lr);
   if (waited) std::printf("  waited %.1f %% for %s", 100 * *waited / seconds, samples_);
   if (shows_time_) std::printf("  %.1f s in all", in_all);
@@ -169,6 +165,13 @@ void Console::test(const Score& score) {
 void Console::report(const std::string& text) {
   if (silent_) return;
   std::printf("\n%s", text.c_str());
+  std::fflush(stdout);
+}
+
+void Console::note(const std::string& text) {
+  if (silent_) return;
+  clear_bar();
+  std::printf("%s\n", text.c_str());
   std::fflush(stdout);
 }
 

@@ -11,6 +11,7 @@
 #include "worker/labs/options.h"
 #include "worker/labs/progress_bar.h"
 #include "worker/labs/score.h"
+#include "worker/labs/throughput.h"
 
 namespace hvdrun {
 
@@ -40,17 +41,19 @@ class Console {
   // all ranks say the same, also silent ones.
   bool tells(std::size_t done) const;
   // After each step: the bar, and a line where one is due. `loss` is then the mean over the ranks,
-  // otherwise rank 0's alone may do.
-  void step(std::size_t done, double loss, std::size_t samples_of_all_ranks);
-  // `in_all`: seconds of all epochs, those before a resume included; `lr` where it changes in the
-  // course of the training; `waited`: seconds for data.
-  void end_epoch(const Score& score, double seconds, double in_all, std::optional<double> lr,
-                 std::optional<double> waited);
+  // otherwise rank 0's alone may do. The line has the speed since the one before.
+  void step(std::size_t done, double loss, Throughput& speed);
+  // `speed`: of all ranks. `in_all`: seconds of all epochs, those before a resume included; `lr`
+  // where it changes in the course of the training; `waited`: seconds for data.
+  void end_epoch(const Score& score, const Throughput::Epoch& speed, double seconds, double in_all,
+                 std::optional<double> lr, std::optional<double> waited);
   void validation(const Score& score);
   void target_reached(std::int64_t epochs_in_a_row);
   void stands_still(std::int64_t epochs_in_a_row);
   void test(const Score& score);
   void report(const std::string& text);
+  // A line on stdout, of what goes on.
+  void note(const std::string& text);
   // A line on stderr.
   void warn(const std::string& text);
 
@@ -64,8 +67,6 @@ class Console {
   bool shows_time_;  // how long all epochs took so far
   std::int64_t epoch_ = 0;
   std::size_t steps_ = 0;
-  std::size_t seen_ = 0;  // samples of this epoch
-  ProgressBar::Time began_{};
 };
 
 }  // namespace hvdrun

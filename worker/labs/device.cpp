@@ -1,6 +1,5 @@
 #include "worker/labs/device.h"
 
-#include <ATen/Context.h>
 #include <hvd/hvd.h>
 #include <torch/torch.h>
 
@@ -15,10 +14,6 @@ at::Device choose_device(const std::string& name, std::string& error) {
                 ? "--device cuda: this rank has no GPU; --device cpu needs none"
                 : "--device cuda: this LibTorch cannot use a GPU; --device cpu needs none";
   return at::kCPU;
-}
-
-void let_cudnn_search(at::Device device) {
-  if (device.is_cuda()) at::globalContext().setBenchmarkCuDNN(true);
 }
 
 at::Tensor on_device(const at::Tensor& tensor, at::Device device) {

@@ -81,8 +81,7 @@ std::string json_line(const EpochResult& result) {
   append_number(json, "loss", result.train.loss);
   append_number(json, "accuracy", result.train.accuracy);
   append_number(json, "seconds", result.seconds);
-  append_number(json, "images_per_second",
-                static_cast<double>(result.train.samples) / result.seconds);
+  append_number(json, "images_per_second", result.images_per_second);
   append_number(json, "lr", result.lr);
   if (result.validation) {
     append_number(json, "validation_loss", result.validation->loss);
@@ -143,7 +142,7 @@ bool EpochRecords::add(const EpochResult& result, std::string& error) {
   };
   put("train/loss", result.train.loss);
   put("train/accuracy", result.train.accuracy);
-  put("train/images_per_second", static_cast<double>(result.train.samples) / result.seconds);
+  put("train/images_per_second", result.images_per_second);
   put("train/learning_rate", result.lr);
   if (result.validation) {
     put("validation/loss", result.validation->loss);

@@ -17,6 +17,7 @@ struct EpochResult {
   std::int64_t steps = 0;  // in all so far
   Score train;
   double seconds = 0;
+  double images_per_second = 0;
   double lr = 0;  // of all ranks, at the end
   std::optional<Score> validation;
 };

@@ -9,6 +9,7 @@ enum ExitCode : int {
   exit_usage = 64,          // wrong options
   exit_no_input = 66,       // a data file or checkpoint is missing or not what it should be
   exit_cannot_create = 73,  // a checkpoint or log cannot be written
+  exit_diverged = 90,       // the loss or the weights are no numbers any more
 };
 
 }  // namespace hvdrun

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "worker/data/vocabulary.h"
+#include "worker/labs/cudnn_search.h"
+#include "worker/labs/run_health.h"
 
 namespace hvdrun {
 namespace {
@@ -251,6 +253,18 @@ const std::vector<OptionRow>& option_rows() {
           "auto (default): the GPU where LibTorch can use one; cpu or cuda"),
       flag(
           "no-cuda", "the same as --device cpu", [](To& to) { to.device = "cpu"; }, nullptr),
+      choice(
+          "cudnn-search", [](To & to) -> auto& { return to.cudnn_search; }, cudnn_search_words(),
+          "on a GPU: try cuDNN's algorithms for each convolution and keep the fastest, up to half "
+          "a "
+          "minute; auto (default): where the run is long enough to win it back"),
+      choice(
+          "on-nan", [](To & to) -> auto& { return to.on_nan; }, on_nan_words(),
+          "when a loss or a weight is NaN or infinite: stop with the code 90 (default; warn with "
+          "--synthetic), warn, or skip the step; a checkpoint of such weights is never written"),
+      flag(
+          "trace-nan", "say in which layer it begins; a step takes several times as long",
+          [](To& to) { to.trace_nan = true; }, [](const To& from) { return from.trace_nan; }),
       flag(
           "synthetic", "random numbers instead of files, to measure speed",
           [](To& to) { to.synthetic = true; }, [](const To& from) { return from.synthetic; }),

@@ -36,6 +36,9 @@ struct TrainOptions {
   std::string loss_log;
   std::string metrics_file;
   std::string log_dir;
+  std::string on_nan;  // empty: on_nan() in run_health.h
+  bool trace_nan = false;
+  std::string cudnn_search = "auto";
   bool describe = false;  // print the model instead of training it
 };
 

@@ -64,8 +64,9 @@ void RunOutputs::save(std::int64_t epoch, const std::function<std::string()>& en
   std::string error;
   if (hvd::rank() == 0) {
     const std::string bytes = encode();
-    if (!options_.checkpoint.empty()) write_whole_file(options_.checkpoint, bytes, error);
-    if (error.empty() && !options_.checkpoint_dir.empty())
+    if (!bytes.empty() && !options_.checkpoint.empty())
+      write_whole_file(options_.checkpoint, bytes, error);
+    if (!bytes.empty() && error.empty() && !options_.checkpoint_dir.empty())
       CheckpointFolder(options_.checkpoint_dir, options_.keep).write(epoch, bytes, error);
   }
   agree(error, exit_cannot_create);

@@ -25,7 +25,7 @@ class RunOutputs {
   // The mean over the ranks.
   void add_loss(double mean);
   void add_epoch(const EpochResult& result);
-  // `encode` gives the bytes of a checkpoint; rank 0 calls it, when one is wanted.
+  // `encode` gives the bytes of a checkpoint, or none; rank 0 calls it, when one is wanted.
   void save(std::int64_t epoch, const std::function<std::string()>& encode) const;
   void close();
 

@@ -64,8 +64,9 @@ class Sums {
 // Of steps that have been queued.
 class Reports {
  public:
-  void add(std::size_t step, const at::Tensor& loss, double share, std::size_t samples) {
-    results_.push_back({step, share, samples});
+  // Of `result` all but the loss, in whose place is the share of it.
+  void add(Trainer::StepResult result, const at::Tensor& loss) {
+    results_.push_back(std::move(result));
     losses_.push_back(loss.detach());
   }
 
@@ -83,6 +84,22 @@ class Reports {
  private:
   std::vector<Trainer::StepResult> results_;  // `loss` is the share of it
   std::vector<at::Tensor> losses_;
+};
+
+// What a step that is left out must not have changed.
+class BuffersBefore {
+ public:
+  explicit BuffersBefore(std::vector<at::Tensor> buffers) : buffers_(std::move(buffers)) {
+    for (const at::Tensor& buffer : buffers_) values_.push_back(buffer.clone());
+  }
+  void put_back() const {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(values_[i]);
+  }
+
+ private:
+  std::vector<at::Tensor> buffers_;
+  std::vector<at::Tensor> values_;
 };
 
 // From 2.4 on LibTorch has one set of functions for all devices, and warns of the others each time.
@@ -132,6 +149,7 @@ Trainer::Trainer(std::shared_ptr<LabModel> model, torch::optim::Optimizer& optim
                  const TrainerOptions& options)
     : model_(std::move(model)), options_(options), optimizer_(optimizer, options.reduction) {
   if (options_.type == at::kHalf) scaler_.emplace();
+  if (options_.trace_nan) trace_.emplace(*model_);
 }
 
 torch::Tensor Trainer::forward(const torch::Tensor& inputs) {
@@ -145,7 +163,7 @@ torch::Tensor Trainer::forward(const torch::Tensor& inputs) {
   return model_->forward(images).to(at::kFloat);
 }
 
-void Trainer::backward_and_step(const torch::Tensor& loss) {
+bool Trainer::backward_and_step(const torch::Tensor& loss) {
   (scaler_ ? scaler_->scale(loss) : loss).backward();
   if (!options_.reduction.sparse.empty()) {
     // Not every optimizer takes them as they have travelled.
@@ -153,10 +171,39 @@ void Trainer::backward_and_step(const torch::Tensor& loss) {
     for (const at::Tensor& parameter : options_.reduction.sparse)
       parameter.mutable_grad() = parameter.grad().to_dense();
   }
+  if (options_.leave_out_not_finite && !is_finite_everywhere(loss)) return false;
   if (scaler_)
     scaler_->step(optimizer_);
   else
     optimizer_.step();
+  return true;
+}
+
+// Reduced gradients are the same on all ranks, but with adasum; losses are not.
+bool Trainer::is_finite_everywhere(const torch::Tensor& loss) {
+  const torch::NoGradGuard no_grad;
+  at::Tensor finite = at::isfinite(loss).all();
+  optimizer_.synchronize();
+  // Scaled ones overflow now and then: the scaler leaves those out.
+  if (!scaler_) {
+    for (const auto& group : optimizer_.optimizer().param_groups())
+      for (const at::Tensor& parameter : group.params()) {
+        const at::Tensor& gradient = parameter.grad();
+        if (!gradient.defined()) continue;
+        finite = finite.logical_and(
+            at::isfinite(gradient.is_sparse() ? gradient._values() : gradient).all());
+      }
+  }
+  double bad = finite.item<bool>() ? 0 : 1;  // one read of the device
+  hvd::allreduce(&bad, &bad, 1, hvd::ReduceOp::max);
+  return bad == 0;
+}
+
+std::vector<at::Tensor> Trainer::running_buffers() const {
+  std::vector<at::Tensor> running;
+  for (const at::Tensor& buffer : model_->buffers())
+    if (buffer.is_floating_point()) running.push_back(buffer);
+  return running;
 }
 
 std::optional<Batch> Trainer::next(Dataset& data) const {
@@ -188,6 +235,9 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     if (callbacks.before) callbacks.before(step);
     const Batch batch = ahead ? *std::exchange(ahead, std::nullopt) : next(data).value();
     optimizer_.zero_grad(/*set_to_none=*/true);
+    if (trace_) trace_->begin_step(batch.inputs);
+    const BuffersBefore before(options_.leave_out_not_finite ? running_buffers()
+                                                             : std::vector<at::Tensor>());
     const torch::Tensor output = forward(batch.inputs);
     const torch::Tensor loss = model_->loss(output, batch.labels, weights);
     const std::size_t of_all = order.step(step, batch_size, hvd::size()).size();
@@ -195,13 +245,15 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
         static_cast<double>(batch.labels.size(0)) * hvd::size() / static_cast<double>(of_all);
     const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
-    backward_and_step(penalty.defined() ? shared + penalty : shared);
+    const bool stepped = backward_and_step(penalty.defined() ? shared + penalty : shared);
+    if (!stepped) before.put_back();
     // While the GPU is at this step, whose loss the host may wait for below.
     if (options_.device.is_cuda() && step + 1 < steps) ahead = next(data);
-    sums.add(loss, model_->predict(output.detach()), batch.labels);
+    const bool left_out = options_.leave_out_not_finite && !stepped;
+    if (!left_out) sums.add(loss, model_->predict(output.detach()), batch.labels);
     if (callbacks.after) callbacks.after();
     if (!callbacks.report) continue;
-    reports.add(step, loss, share, of_all);
+    reports.add({step, share, of_all, left_out, trace_ ? trace_->found() : std::string()}, loss);
     if ((step + 1) % options_.report_every == 0 || step + 1 == steps)
       reports.tell(callbacks.report);
   }
@@ -210,9 +262,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
 }
 
 void Trainer::average_buffers() {
-  std::vector<at::Tensor> running;
-  for (const at::Tensor& buffer : model_->buffers())
-    if (buffer.is_floating_point()) running.push_back(buffer);
+  const std::vector<at::Tensor> running = running_buffers();
   if (running.empty() || hvd::size() == 1) return;
   const torch::NoGradGuard no_grad;
   const std::vector<at::Tensor> averages = hvd::grouped_allreduce(running);

@@ -6,12 +6,15 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <hvd/torch.h>
 
 #include "worker/labs/classification_report.h"
 #include "worker/labs/dataset.h"
 #include "worker/labs/models/model.h"
+#include "worker/labs/nan_trace.h"
 #include "worker/labs/sampler.h"
 #include "worker/labs/score.h"
 
@@ -29,6 +32,10 @@ struct TrainerOptions {
   // Steps whose results are told together: the host waits for a GPU once for all of them. The same
   // on all ranks.
   std::size_t report_every = 1;
+  // A step whose loss or gradients are not finite on any rank changes nothing: no weight, no
+  // running mean. The device is waited for in each step then. The same on all ranks.
+  bool leave_out_not_finite = false;
+  bool trace_nan = false;  // StepResult::origin
 };
 
 class Trainer {
@@ -41,6 +48,8 @@ class Trainer {
     std::size_t step;     // in this epoch, from 0
     double loss;          // this rank's part of the step's, without the penalty
     std::size_t samples;  // of all ranks
+    bool left_out;        // on all ranks (TrainerOptions::leave_out_not_finite)
+    std::string origin;   // where NaN began in it (TrainerOptions::trace_nan)
   };
   struct StepCallbacks {
     std::function<void(std::size_t step)> before;
@@ -48,8 +57,9 @@ class Trainer {
     std::function<void(const StepResult& result)> report;
   };
   // At most `max_steps` steps. A rank's loss counts by its share of a step's samples, so gradients
-  // are those of the mean over all of them. Afterwards all ranks have the same buffers: the
-  // averages of what they have seen, running means and variances that is.
+  // are those of the mean over all of them. What is left out counts in no score. Afterwards all
+  // ranks have the same buffers: the averages of what they have seen, running means and variances
+  // that is.
   Score train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
                     std::size_t max_steps, const StepCallbacks& callbacks);
   // Every rank takes its share; with further passes that of its next neighbour each time.
@@ -62,7 +72,10 @@ class Trainer {
   at::ScalarType output_type() const {
     return options_.type == at::kDouble ? at::kDouble : at::kFloat;
   }
-  void backward_and_step(const torch::Tensor& loss);
+  // `loss` with the penalty, weighed. False: the step has been left out.
+  bool backward_and_step(const torch::Tensor& loss);
+  bool is_finite_everywhere(const torch::Tensor& loss);
+  std::vector<at::Tensor> running_buffers() const;
   void average_buffers();
   // On the device.
   std::optional<Batch> next(Dataset& data) const;
@@ -72,6 +85,7 @@ class Trainer {
   TrainerOptions options_;
   hvd::DistributedOptimizer optimizer_;
   std::optional<hvd::LossScaler> scaler_;
+  std::optional<NanTrace> trace_;
 };
 
 }  // namespace hvdrun

@@ -1,6 +1,7 @@
 #include "worker/labs/training_run.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -23,7 +24,9 @@
 #include "worker/labs/optimizers.h"
 #include "worker/labs/option_rows.h"
 #include "worker/labs/run_data.h"
+#include "worker/labs/run_health.h"
 #include "worker/labs/run_outputs.h"
+#include "worker/labs/run_speed.h"
 #include "worker/labs/trainer.h"
 #include "worker/labs/word_options.h"
 
@@ -40,14 +43,15 @@ class TrainingRun {
         recipe_(options.recipe),
         info_(*find_model(options.model)),
         console_(options, hvd::rank() != 0),
-        outputs_(options) {
+        outputs_(options),
+        health_(options, console_) {
     progress_.seed = recipe_.seed;
   }
 
   void run() {
     require_same_options();
     device_ = agreed_device();
-    let_cudnn_search(device_);
+    speed_.emplace(options_.cudnn_search, device_.is_cuda(), gpu_reports(), console_);
     if (!options_.resume.empty()) find_resumed();
     const DataSets data = open_run_data(options_, info_, device_, global_batch(), progress_.seed);
     for (const std::string& note : data.notes) console_.warn(note);
@@ -80,16 +84,20 @@ class TrainingRun {
     if (progress_.epochs > 0) take_last_rate(static_cast<int>(train.size() / global_batch()));
     outputs_.open();
     print_header(train.size(), test.size(), resumed_from);
+    speed_->begin_run();
 
     Trainer trainer(model_, *optimizer_, trainer_options());
     while (progress_.epochs < recipe_.epochs && steps_left() > 0 && !on_target() &&
            !stands_still()) {
       train_epoch(trainer, train, validation);
     }
-    console_.test(trainer.evaluate(test));
+    const Score result = trainer.evaluate(test);
+    console_.test(result);
+    health_.judge("loss of the test " + std::string(info_.data.samples), result);
     if (info_.reports_classes)
       console_.report(classification_report(trainer.confusion(test), test.class_names()));
     outputs_.close();
+    health_.end_run();
   }
 
  private:
@@ -130,6 +138,8 @@ class TrainingRun {
     if (options_.dtype == "fp16") options.type = at::kHalf;
     options.augment = options_.augment;
     options.channels_last = channels_last();
+    options.leave_out_not_finite = health_.leaves_out();
+    options.trace_nan = options_.trace_nan;
     if (options_.sparse_embedding) options.reduction.sparse = model_->word_parameters();
     if (options_.fp16_allreduce) options.reduction.compression = hvd::Compression::fp16;
     options.reduction.named_parameters = model_->named_parameters();
@@ -205,7 +215,8 @@ class TrainingRun {
   void find_resumed() {
     std::string error;
     if (hvd::rank() == 0) {
-      resumed_ = find_checkpoint(options_.resume, error).value_or(FoundCheckpoint{});
+      resumed_ =
+          find_checkpoint(options_.resume, is_finite_checkpoint, error).value_or(FoundCheckpoint{});
       if (!resumed_.path.empty())
         for (const std::string& damage : resumed_.damaged)
           console_.warn(damage + "; going on from " + resumed_.path);
@@ -251,17 +262,22 @@ class TrainingRun {
     for (hvd::LearningRateSchedule& schedule : schedules_)
       schedule.on_epoch_begin(static_cast<int>(epoch));
     const auto before = progress_.steps;
-    console_.begin_epoch(progress_.epochs + 1, std::min(whole, steps_left()));
+    epoch_ = {progress_.epochs + 1, std::min(whole, steps_left()), train.size(), {}};
+    console_.begin_epoch(epoch_.number, epoch_.steps);
     const auto start = std::chrono::steady_clock::now();
+    speed_->begin_epoch(epoch_.steps, train.size() / global_batch(), start);
     const Score score = trainer.train_epoch(
         train, order, batch_size(), steps_left(),
         {[this](std::size_t step) { before_step(step); }, [this] { after_step(); },
          [this](const Trainer::StepResult& result) { report(result); }});
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const auto end = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> seconds = end - start;
+    const Throughput::Epoch speed = speed_->end_epoch(end);
     progress_.seconds += seconds.count();
-    console_.end_epoch(score, seconds.count(), progress_.seconds,
+    console_.end_epoch(score, speed, seconds.count(), progress_.seconds,
                        schedules_.empty() ? std::nullopt : std::optional<double>(rate()),
                        longest_wait(train));
+    health_.end_epoch(epoch_.number, progress_.steps - before, *model_);
     // --max-steps cut it short: it is told of, but a resumed run would begin it anew.
     const bool cut = progress_.steps - before < static_cast<std::int64_t>(whole);
     if (!cut) ++progress_.epochs;
@@ -269,15 +285,24 @@ class TrainingRun {
                        progress_.steps,
                        score,
                        seconds.count(),
+                       speed.per_second,
                        rate(),
                        std::nullopt};
     if (recipe_.target_accuracy > 0 || recipe_.stops_on_loss || outputs_.wants_validation())
       result.validation = validate(trainer, validation);
     outputs_.add_epoch(result);
-    if (cut) return;
-    outputs_.save(progress_.epochs, [this] {
-      return encode_checkpoint(checkpoint_names(), *model_, *optimizer_, progress_);
-    });
+    if (cut || !health_.is_sound()) return;
+    outputs_.save(progress_.epochs, [this] { return sound_checkpoint(); });
+  }
+
+  // Empty where the optimizer's state is no number: the weights may still be for a while.
+  std::string sound_checkpoint() {
+    std::string bytes = encode_checkpoint(checkpoint_names(), *model_, *optimizer_, progress_);
+    std::string fault;
+    if (is_finite_checkpoint(bytes, fault)) return bytes;
+    console_.warn("epoch " + std::to_string(progress_.epochs) + ": no checkpoint is written, " +
+                  fault);
+    return {};
   }
 
   // The rank with the least of it holds up the others.
@@ -291,6 +316,7 @@ class TrainingRun {
   Score validate(Trainer& trainer, Dataset& validation) {
     const Score score = trainer.evaluate(validation, static_cast<int>(recipe_.validation_passes));
     console_.validation(score);
+    health_.judge("validation loss of epoch " + std::to_string(epoch_.number), score);
     const bool better = score.loss < progress_.best_loss;
     if (better) progress_.best_loss = score.loss;
     progress_.without_gain = better ? 0 : progress_.without_gain + 1;
@@ -304,6 +330,8 @@ class TrainingRun {
   void before_step(std::size_t step) {
     for (hvd::LearningRateSchedule& schedule : schedules_)
       schedule.on_batch_begin(static_cast<int>(step));
+    epoch_.rates.push_back(rate());
+    speed_->before_step(step);
   }
 
   void after_step() {
@@ -312,18 +340,46 @@ class TrainingRun {
   }
 
   void report(const Trainer::StepResult& result) {
+    const std::size_t done = result.step + 1;
+    speed_->after_step(done, result.samples, std::chrono::steady_clock::now(),
+                       [this, done] { return steps_of_run_left(done); });
+    health_.saw({static_cast<std::int64_t>(done), epoch_.number, hvd::rank(), result.loss,
+                 epoch_.rates[result.step], result.origin},
+                result.left_out);
     double loss = result.loss;
-    if (outputs_.wants_losses() || console_.tells(result.step + 1))
-      loss = hvd::metric_average(loss);
-    console_.step(result.step + 1, loss, result.samples);
+    if (outputs_.wants_losses() || console_.tells(done) || done % kGpuReports == 0) {
+      std::array<double, 2> means{loss, health_.has_news() ? 1.0 : 0.0};
+      hvd::allreduce(means.data(), means.data(), means.size(), hvd::ReduceOp::average);
+      loss = means[0];
+      if (means[1] > 0) health_.tell();
+    }
+    console_.step(done, loss, speed_->of_steps());
     if (outputs_.wants_losses()) outputs_.add_loss(loss);
   }
+
+  // After so many steps of this epoch.
+  std::size_t steps_of_run_left(std::size_t done) const {
+    const auto epochs = static_cast<std::size_t>(recipe_.epochs - progress_.epochs);
+    const std::size_t all = epochs * ((epoch_.samples + global_batch() - 1) / global_batch());
+    return std::min(all > done ? all - done : 0, steps_left());
+  }
+
+  // The one that goes on.
+  struct Epoch {
+    std::int64_t number = 0;  // from 1
+    std::size_t steps = 0;
+    std::size_t samples = 0;
+    std::vector<double> rates;  // of each step so far
+  };
 
   const TrainOptions& options_;
   const Recipe& recipe_;
   const ModelInfo& info_;
   Console console_;
   RunOutputs outputs_;
+  RunHealth health_;
+  std::optional<RunSpeed> speed_;
+  Epoch epoch_;
   at::Device device_ = at::kCPU;
   std::shared_ptr<LabModel> model_;
   Progress progress_;

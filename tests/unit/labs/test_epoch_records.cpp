@@ -17,7 +17,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-EpochResult some_result() { return {2, 250, {0.5, 0.75, 4000}, 2.0, 0.04, std::nullopt}; }
+EpochResult some_result() { return {2, 250, {0.5, 0.75, 4000}, 2.0, 2000, 0.04, std::nullopt}; }
 
 TEST_CASE("an epoch is one object of JSON", "[records]") {
   EpochResult result = some_result();

@@ -30,6 +30,8 @@ std::set<std::string> files_in(const std::string& folder) {
   return names;
 }
 
+bool any(std::string_view, std::string&) { return true; }
+
 std::string content_of_epoch(std::int64_t epoch, std::size_t bytes = 1000) {
   return add_checksum(std::to_string(epoch) + std::string(bytes, 'x'));
 }
@@ -50,14 +52,14 @@ TEST_CASE("a folder keeps the newest checkpoints and gives the newest one", "[ch
   REQUIRE(folder.prepare("", error));
   write_epochs(folder, 8, 11);
   CHECK(files_in(path) == std::set<std::string>{"epoch-000010.ckpt", "epoch-000011.ckpt"});
-  const auto found = find_checkpoint(path, error);
+  const auto found = find_checkpoint(path, any, error);
   REQUIRE(found);
   CHECK(found->path == path + "/epoch-000011.ckpt");
   CHECK(found->bytes == content_of_epoch(11));
   CHECK(found->damaged.empty());
   // A file is what it is, and so is one that is not there.
-  CHECK(find_checkpoint(path + "/epoch-000010.ckpt", error)->bytes == content_of_epoch(10));
-  CHECK_FALSE(find_checkpoint(path + "/none", error));
+  CHECK(find_checkpoint(path + "/epoch-000010.ckpt", any, error)->bytes == content_of_epoch(10));
+  CHECK_FALSE(find_checkpoint(path + "/none", any, error));
   CHECK(error == path + "/none: No such file or directory");
 }
 
@@ -68,7 +70,7 @@ TEST_CASE("a damaged checkpoint is said and passed over", "[checkpoints]") {
   temporary.write("epoch-000003.ckpt", content_of_epoch(3).substr(0, 500));
   temporary.write("epoch-4.ckpt", "not ours");
   std::string error;
-  auto found = find_checkpoint(temporary.path(), error);
+  auto found = find_checkpoint(temporary.path(), any, error);
   REQUIRE(found);
   CHECK(found->path == temporary / "epoch-000002.ckpt");
   REQUIRE(found->damaged.size() == 1);
@@ -76,10 +78,10 @@ TEST_CASE("a damaged checkpoint is said and passed over", "[checkpoints]") {
         temporary / "epoch-000003.ckpt" + ": not a checkpoint of train, or cut short");
   // The run comes to the damaged epoch again and writes over it.
   write_epochs(folder, 3, 3);
-  CHECK(find_checkpoint(temporary.path(), error)->bytes == content_of_epoch(3));
+  CHECK(find_checkpoint(temporary.path(), any, error)->bytes == content_of_epoch(3));
   for (const char* name : {"epoch-000001.ckpt", "epoch-000002.ckpt", "epoch-000003.ckpt"})
     temporary.write(name, "x");
-  CHECK_FALSE(find_checkpoint(temporary.path(), error));
+  CHECK_FALSE(find_checkpoint(temporary.path(), any, error));
   CHECK_THAT(error, Catch::Contains("none of its 3 checkpoints can be read"));
 }
 
@@ -87,7 +89,7 @@ TEST_CASE("a folder of one run does not take those of another", "[checkpoints]")
   const TemporaryFolder temporary;
   const CheckpointFolder folder(temporary.path(), 2);
   std::string error;
-  CHECK_FALSE(find_checkpoint(temporary.path(), error));
+  CHECK_FALSE(find_checkpoint(temporary.path(), any, error));
   CHECK_THAT(error, Catch::Contains(temporary.path() + ": no checkpoint in it"));
   error.clear();
   write_epochs(folder, 1, 2);
