@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <thread>
+#include <tuple>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -89,6 +89,36 @@ TEST_CASE("a descriptor's name is written behind what is there", "[file]") {
   std::string error;
   CHECK(write_whole_file("/dev/fd/" + std::to_string(fd.get()), "after", error));
   CHECK(content_of(folder / "file") == "before after");
+}
+
+TEST_CASE("a stream goes where its name leads, anew or at the end", "[file]") {
+  const TemporaryFolder folder;
+  const auto begin = GENERATE(Begin::anew, Begin::at_end);
+  folder.write("file", "old ");
+  fs::create_symlink("file", folder / "link");
+  fs::create_symlink("new", folder / "dangling");
+  const std::string kept = begin == Begin::anew ? "" : "old ";
+  for (const auto& [name, target, before] :
+       {std::tuple{"link", "file", kept}, std::tuple{"dangling", "new", std::string()}}) {
+    CAPTURE(name);
+    const UniqueFd stream = open_output_stream(folder / name, begin);
+    REQUIRE(stream);
+    CHECK(write_all(stream.get(), "line\n"));
+    CHECK(fs::is_symlink(folder / name));
+    CHECK(content_of(folder / target) == before + "line\n");
+  }
+  CHECK(write_all(open_output_stream("/dev/null", begin).get(), "line"));
+  // Who reads a pipe slowly is waited for or not.
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_FALSE(open_output_stream(folder / "pipe", begin));
+  CHECK(errno == ENXIO);
+  const UniqueFd reader(::open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  for (const auto slow : {SlowReader::waited_for, SlowReader::not_waited_for}) {
+    const UniqueFd stream = open_output_stream(folder / "pipe", begin, slow);
+    REQUIRE(stream);
+    const bool waits = (::fcntl(stream.get(), F_GETFL) & O_NONBLOCK) == 0;
+    CHECK(waits == (slow == SlowReader::waited_for));
+  }
 }
 
 TEST_CASE("what cannot be a file of output is said before anything is written", "[file]") {
