@@ -274,10 +274,10 @@ class TrainingRun {
     const std::chrono::duration<double> seconds = end - start;
     const Throughput::Epoch speed = speed_->end_epoch(end);
     progress_.seconds += seconds.count();
+    health_.end_epoch(epoch_.number, progress_.steps - before, *model_);
     console_.end_epoch(score, speed, seconds.count(), progress_.seconds,
                        schedules_.empty() ? std::nullopt : std::optional<double>(rate()),
                        longest_wait(train));
-    health_.end_epoch(epoch_.number, progress_.steps - before, *model_);
     // --max-steps cut it short: it is told of, but a resumed run would begin it anew.
     const bool cut = progress_.steps - before < static_cast<std::int64_t>(whole);
     if (!cut) ++progress_.epochs;
