@@ -1,11 +1,14 @@
 #include "worker/labs/nan_trace.h"
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <ATen/record_function.h>
+
 namespace hvdrun {
 namespace {
 
@@ -25,10 +28,11 @@ std::string layer_of(const std::string& parameter) {
   return parameter.substr(0, parameter.rfind('.'));
 }
 
-// What they give has not been written yet.
-bool gives_new_memory(const std::string& operation) {
-  return operation.find("empty") != std::string::npos ||
-         operation.find("resize") != std::string::npos;
+// What they give has perhaps not been written yet.
+bool only_gives_memory(const std::string& operation) {
+  for (const char* const part : {"empty", "resize", "strided", "set_"})
+    if (operation.find(part) != std::string::npos) return true;
+  return false;
 }
 
 template <typename Function>
@@ -90,6 +94,7 @@ class NanTrace::State {
   struct Given final : at::ObserverContext {
     std::string layer;  // whose weights they were; otherwise the last one before
     bool is_direct = false;
+    std::vector<const void*> memory;
   };
 
   static std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& operation) {
@@ -106,6 +111,7 @@ class NanTrace::State {
     for (const c10::IValue& value : operation.inputs())
       for_each_tensor(value, [&](const at::Tensor& tensor) {
         if (!is_dense_float(tensor)) return;
+        given->memory.push_back(memory_of(tensor));
         const auto owner = owners_.find(memory_of(tensor));
         if (owner == owners_.end()) return;
         layer_ = owner->second;
@@ -119,18 +125,26 @@ class NanTrace::State {
     const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
     const at::NoGradGuard no_grad;
     const std::lock_guard lock(mutex_);
-    if (!found_.empty() || gives_new_memory(operation.name())) return;
+    if (!found_.empty() || only_gives_memory(operation.name())) return;
     bool finite = true;
+    const std::string name = operation.name();
+    // A view of what was given is no result; what ends in _ writes there.
+    const auto is_view = [&](const at::Tensor& tensor) {
+      return !name.empty() && name.back() != '_' && is_dense_float(tensor) &&
+             std::find(given.memory.begin(), given.memory.end(), memory_of(tensor)) !=
+                 given.memory.end();
+    };
     for (const c10::IValue& value : operation.outputs())
-      for_each_tensor(value,
-                      [&](const at::Tensor& tensor) { finite = finite && is_finite(tensor); });
+      for_each_tensor(value, [&](const at::Tensor& tensor) {
+        finite = finite && (is_view(tensor) || is_finite(tensor));
+      });
     if (finite) return;
-    const std::string name = std::string(" (") + operation.name() + ")";
     if (given.is_direct) {
-      found_ = "in the layer " + given.layer + name;
+      found_ = "in the layer " + given.layer + " (" + name + ")";
     } else {
-      found_ = given.layer.empty() ? "before the first layer" + name
-                                   : "behind the layer " + given.layer + name;
+      found_ =
+          (given.layer.empty() ? "before the first layer" : "behind the layer " + given.layer) +
+          " (" + name + ")";
     }
   }
 
