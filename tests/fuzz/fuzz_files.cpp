@@ -210,6 +210,7 @@ void check_shards(const std::string& folder, std::string_view bytes) {
     const auto image = source->read(i, error);
     assert(image.has_value() == error.empty());
     assert(!image || (image->label >= 0 && image->label < 10));
+    source->looks_whole(i);
   }
 }
 
@@ -238,7 +239,10 @@ void check_names(const std::string& folder, std::string_view bytes) {
       assert(file.label >= 0 && static_cast<std::size_t>(file.label) < found->classes.size());
     const auto source =
         folder_source(found->files, static_cast<std::int64_t>(found->classes.size()));
-    for (std::size_t i = 0; i < source->size(); ++i) assert(source->read(i, error)->bytes == "x");
+    for (std::size_t i = 0; i < source->size(); ++i) {
+      assert(source->read(i, error)->bytes == "x");
+      assert(!source->looks_whole(i));
+    }
   }
   error.clear();
   assert((shard_source(folder, "train", 10, error) != nullptr) == error.empty());

@@ -1,4 +1,5 @@
 // The lab models that are fed with JPEGs and PNGs, small, on made-up sets.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -113,8 +114,76 @@ TEST_CASE("resnet50 takes folders of class folders, which must have the same cla
   const RunResult fewer = train_images("2", arguments);
   CHECK(fewer.exit_code == 66);
   CHECK_THAT(fewer.err,
-             Catch::Contains("/val: its folders are not those of " + data.path() + "/train") &&
+             Catch::Contains("/val: its classes are not those of " + data.path() +
+                             "/train; no images of 'arcos', 'bandini', 'corvin' and 1 more") &&
                  !Catch::Contains("what():"));
+}
+
+// A file that is whole at both ends, and ends in the middle.
+void spoil(const std::string& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(fs::file_size(path) / 3));
+  file << "\xff\xd9";
+}
+
+std::string first_jpeg(const std::string& directory) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(directory))
+    if (entry.path().extension() == ".jpg") found.push_back(entry.path());
+  REQUIRE_FALSE(found.empty());
+  return *std::min_element(found.begin(), found.end());
+}
+
+TEST_CASE("no report is lost for a file that cannot be read, and no training either if so wished",
+          "[train][images]") {
+  const TempFolder folder;
+  const TempFolder data;
+  const std::string artists = made("artists", folder, "60", "1");
+  for (const char* part : {"/train", "/val"})
+    fs::copy(artists, data.path() + part, fs::copy_options::recursive);
+  std::vector<std::string> arguments = {
+      "--model",  "resnet50", "--data-dir",   data.path(),    "--classes", "5",
+      "--epochs", "1",        "--no-augment", "--batch-size", "8"};
+  const std::string of_test = first_jpeg(data.path() + "/val/arcos");
+  spoil(of_test);
+  fs::rename(first_jpeg(data.path() + "/val/bandini"), data.path() + "/val/bandini/other.webp");
+  const RunResult stopped = train_images("2", arguments);
+  INFO(stopped.out << stopped.err);
+  CHECK(stopped.exit_code == 66);
+  CHECK_THAT(stopped.out, Catch::Contains("test accuracy "));
+  CHECK_THAT(stopped.err,
+             Catch::Contains("train: test: 1 image that cannot be read was left out: " + of_test +
+                             ": JPEG: damaged at byte ") &&
+                 Catch::Contains("train: not all of the data could be read; --bad-data skip") &&
+                 Catch::Contains("train: passed over in " + data.path() + "/val: 1 .webp"));
+
+  const std::string of_training = first_jpeg(data.path() + "/train/ennis");
+  spoil(of_training);
+  const RunResult in_training = train_images("2", arguments);
+  INFO(in_training.err);
+  CHECK(in_training.exit_code == 66);
+  CHECK_THAT(in_training.err,
+             Catch::Contains("train: " + of_training + ": JPEG: damaged at byte ") &&
+                 Catch::Contains("; --bad-data skip goes on"));
+
+  // Not even what is seen before the training.
+  fs::resize_file(first_jpeg(data.path() + "/train/arcos"), 0);
+  const RunResult before = train_images("3", arguments);
+  INFO(before.out << before.err);
+  CHECK(before.exit_code == 66);
+  CHECK_THAT(before.err, Catch::Contains("/train/arcos/") &&
+                             Catch::Contains(": byte 0: an empty file; --bad-data skip goes on"));
+  CHECK_THAT(before.out, !Catch::Contains("training, "));
+  arguments.insert(arguments.end(), {"--bad-data", "skip"});
+  const RunResult skipped = train_images("3", arguments);
+  INFO(skipped.out << skipped.err);
+  CHECK(skipped.exit_code == 0);
+  CHECK_THAT(skipped.out, Catch::Contains("test accuracy "));
+  CHECK_THAT(
+      skipped.err,
+      Catch::Contains("train: epoch 1: 2 images that cannot be read were replaced by others: ") &&
+          Catch::Contains(of_training) && Catch::Contains("an empty file") &&
+          Catch::Contains("train: test: 1 image that cannot be read was left out: "));
 }
 
 TEST_CASE("artists-resnet learns who painted it", "[train][images]") {

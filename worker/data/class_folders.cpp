@@ -1,10 +1,15 @@
 #include <algorithm>
 #include <cctype>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <zlib.h>
 
+#include "common/unique_fd.h"
+#include "worker/data/image_check.h"
 #include "worker/data/image_source.h"
 #include "worker/data/whole_file.h"
 
@@ -15,13 +20,43 @@ namespace fs = std::filesystem;
 
 bool is_hidden(const std::string& name) { return !name.empty() && name[0] == '.'; }
 
-bool is_image_name(const std::string& name) {
+// ".jpg" of "A.JPG"; empty where there is none, or nothing that could be one.
+std::string ending_of(const std::string& name) {
+  constexpr std::size_t kMaxEnding = 10;
   const auto dot = name.rfind('.');
-  if (dot == std::string::npos) return false;
-  std::string extension = name.substr(dot);
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+  if (dot == std::string::npos || dot + 1 == name.size() || name.size() - dot > kMaxEnding)
+    return {};
+  std::string ending = name.substr(dot);
+  for (auto c = ending.begin() + 1; c != ending.end(); ++c) {
+    if (std::isalnum(static_cast<unsigned char>(*c)) == 0) return {};
+    *c = static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  }
+  return ending;
+}
+
+bool is_image_ending(const std::string& ending) {
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+bool is_dead_link(const fs::directory_entry& entry) {
+  std::error_code code;
+  return entry.is_symlink(code) && !entry.exists(code);
+}
+
+// Of what is in a class's folder and is no image to us.
+void pass_over(const fs::directory_entry& entry, PassedOver& passed_over) {
+  std::error_code code;
+  const std::string ending = ending_of(entry.path().filename().string());
+  if (is_dead_link(entry))
+    passed_over.add("dead link", "dead links");
+  else if (entry.is_directory(code))
+    passed_over.add("folder below a class", "folders below a class");
+  else if (!entry.is_regular_file(code))
+    passed_over.add("special file", "special files");
+  else if (ending.empty())
+    passed_over.add("file of no kind", "files of no kind");
+  else
+    passed_over.add(ending, ending);
 }
 
 // Names of what is in a folder and not hidden, in alphabetical order.
@@ -70,6 +105,19 @@ class FolderSource final : public ImageSource {
     if (!bytes) return std::nullopt;
     return EncodedImage{std::move(*bytes), file.label, file.path};
   }
+  bool looks_whole(std::size_t index) const override {
+    const std::string& path = files_.at(index).path;
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat info {};
+    if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+    return hvdrun::looks_whole(
+        static_cast<std::uint64_t>(info.st_size), [&](std::uint64_t at, std::size_t count) {
+          std::string bytes(count, '\0');
+          const ssize_t got = ::pread(file.get(), bytes.data(), count, static_cast<off_t>(at));
+          bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+          return bytes;
+        });
+  }
 
  private:
   std::vector<ClassFolders::File> files_;
@@ -84,12 +132,22 @@ std::optional<ClassFolders> list_class_folders(const std::string& directory, std
   ClassFolders found;
   for (const fs::directory_entry& folder : *folders) {
     std::error_code code;
-    if (!folder.is_directory(code)) continue;
+    if (!folder.is_directory(code)) {
+      if (is_dead_link(folder))
+        found.passed_over.add("dead link", "dead links");
+      else
+        found.passed_over.add("file beside the class folders", "files beside the class folders");
+      continue;
+    }
     const auto files = entries(folder.path().string(), error);
     if (!files) return std::nullopt;
     const std::size_t before = found.files.size();
     for (const fs::directory_entry& file : *files) {
-      if (!is_image_name(file.path().filename().string()) || !file.is_regular_file(code)) continue;
+      if (!is_image_ending(ending_of(file.path().filename().string())) ||
+          !file.is_regular_file(code)) {
+        pass_over(file, found.passed_over);
+        continue;
+      }
       const std::uintmax_t bytes = file.file_size(code);
       found.files.push_back({file.path().string(), code ? 0 : bytes,
                              static_cast<std::int64_t>(found.classes.size())});
@@ -101,6 +159,8 @@ std::optional<ClassFolders> list_class_folders(const std::string& directory, std
   }
   if (found.files.empty()) {
     error = directory + ": no images: a folder for each class, with .jpg or .png files in it";
+    const std::string others = found.passed_over.text();
+    if (!others.empty()) error += "; passed over: " + others;
     return std::nullopt;
   }
   return found;

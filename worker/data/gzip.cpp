@@ -62,7 +62,7 @@ GunzipResult gunzip(std::string_view bytes, std::size_t limit, std::string& outp
     }
     output.append(chunk, 0, produced);
     if (code == Z_STREAM_END) {
-      if (bytes.empty()) return GunzipResult::complete;
+      if (bytes.find_first_not_of('\0') == std::string_view::npos) return GunzipResult::complete;
       if (!looks_like_gzip(bytes)) {
         error = std::to_string(bytes.size()) + " bytes of garbage after the gzip data," + place();
         return GunzipResult::failed;

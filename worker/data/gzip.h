@@ -15,8 +15,8 @@ enum class GunzipResult {
   failed,         // `error` says why, and at which byte of the input
 };
 
-// Accepts several members one after the other, as gzip does. Anything else after the last one is an
-// error.
+// Accepts several members one after the other, and zeros after the last one, with which tapes and
+// tar fill blocks up, as gzip does. Anything else there is an error.
 GunzipResult gunzip(std::string_view bytes, std::size_t limit, std::string& output,
                     std::string& error);
 

@@ -49,9 +49,12 @@ struct ImageSize {
 };
 
 // What is decoded: grey, colour and CMYK JPEGs, baseline and progressive; grey, colour and palette
-// PNGs of any depth, transparent parts on black. None, and `error` says what is wrong, for
-// anything else, an image over the limits, and one that is damaged or cut off. The text begins
-// with the kind of file, not with its name. The whole image, whatever the window. Any thread.
+// PNGs of any depth. The numbers are those that Pillow's convert("RGB") and TensorFlow's decoders
+// give: no gamma, profile or other wish of the file for its colours counts, and what is transparent
+// keeps its colour. Of 16 bits the upper eight count; there, for grey ones alone, Pillow cuts off
+// what is above 255 instead. None, and `error` says what is wrong, for anything else, an image over
+// the limits, and one that is damaged or cut off. The text begins with the kind of file, not with
+// its name. The whole image, whatever the window. Any thread.
 std::optional<Image> decode_image(std::string_view bytes, DecodeOptions options,
                                   std::string& error);
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/data/passed_over.h"
 #include "worker/data/records.h"
 
 namespace hvdrun {
@@ -36,13 +37,16 @@ class ImageSource {
   // Image `index` below size(). None, and `error` names file and place, when it cannot be read. Any
   // thread.
   virtual std::optional<EncodedImage> read(std::size_t index, std::string& error) const = 0;
+  // Whether image `index` seems to be there and whole, as far as that costs little
+  // (image_check.h). Any thread.
+  virtual bool looks_whole(std::size_t index) const;
 };
 
 inline constexpr std::size_t kMaxImageFile = std::size_t{64} << 20;  // bytes
 inline constexpr std::size_t kMaxListedFiles = 50'000'000;
 
 // DIR/CLASS/FILE, with .jpg, .jpeg or .png: the classes are the subfolders' names in alphabetical
-// order, their files likewise. Others are passed over, and so are hidden ones.
+// order, their files likewise. Others are passed over and counted, hidden ones not even counted.
 struct ClassFolders {
   struct File {
     std::string path;
@@ -52,6 +56,7 @@ struct ClassFolders {
   std::vector<std::string> classes;  // of the folders that have images
   std::vector<File> files;
   std::vector<std::string> empty;  // folders without an image
+  PassedOver passed_over;
 };
 // None, and `error` names the folder, when it cannot be read or has no images.
 std::optional<ClassFolders> list_class_folders(const std::string& directory, std::string& error);

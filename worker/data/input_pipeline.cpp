@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace hvdrun {
+namespace {
+
+// In a set with so many one after the other something else is wrong.
+constexpr std::size_t kMaxBadInARow = 100;
+
+}  // namespace
 
 std::shared_ptr<CroppedImages> InputPipeline::Memory::take() {
   std::unique_ptr<CroppedImages> batch;
@@ -65,6 +71,7 @@ void InputPipeline::begin(Pass pass) {
     next_sample_ = 0;
     error_.clear();
     times_ = {};
+    bad_ = {};
     open_slots();
   }
   work_.notify_all();
@@ -89,23 +96,45 @@ void InputPipeline::open_slots() {
 std::shared_ptr<CroppedImages> InputPipeline::next(std::string& error) {
   const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
-  if (slots_.empty()) {
-    memory_->keep(false);
-    return nullptr;
-  }
-  const std::shared_ptr<Slot> slot = slots_.front();
-  ready_.wait(lock, [&] { return slot->missing == 0 || !error_.empty(); });
+  std::shared_ptr<Slot> slot;
+  do {
+    if (slots_.empty()) {
+      memory_->keep(false);
+      return nullptr;
+    }
+    slot = slots_.front();
+    ready_.wait(lock, [&] { return slot->missing == 0 || !error_.empty(); });
+    if (!error_.empty()) {
+      error = error_;
+      return nullptr;
+    }
+    slots_.pop_front();
+    open_slots();
+    work_.notify_all();
+    count_bad(*slot);
+  } while (slot->images->labels.empty());
   times_.waited += std::chrono::steady_clock::now() - begin;
-  if (!error_.empty()) {
-    error = error_;
-    return nullptr;
-  }
   ++times_.batches;
-  slots_.pop_front();
-  open_slots();
-  lock.unlock();
-  work_.notify_all();
   return slot->images;
+}
+
+// With the mutex: of a batch that is ready. What is left out leaves no gap.
+void InputPipeline::count_bad(Slot& slot) {
+  for (const auto& [place, why] : slot.bad) bad_.add(why);
+  if (slot.bad.empty() || pass_->on_bad != OnBadSample::leave_out) return;
+  CroppedImages& images = *slot.images;
+  const auto floats = static_cast<std::ptrdiff_t>(image_floats_);
+  std::size_t kept = 0;
+  for (std::size_t place = 0; place < images.labels.size(); ++place) {
+    if (slot.bad.count(place) > 0) continue;
+    const auto from = images.pixels.begin() + static_cast<std::ptrdiff_t>(place) * floats;
+    if (kept < place)
+      std::copy(from, from + floats,
+                images.pixels.begin() + static_cast<std::ptrdiff_t>(kept) * floats);
+    images.labels[kept++] = images.labels[place];
+  }
+  images.labels.resize(kept);
+  images.pixels.resize(kept * image_floats_);
 }
 
 void InputPipeline::work() {
@@ -127,25 +156,48 @@ void InputPipeline::work() {
     const std::size_t place = slot->begun++;
     const std::shared_ptr<const Pass> pass = pass_;
     lock.unlock();
+    std::string bad;
     std::string error;
     bool good = false;
     try {
-      good = fill(*pass, pass->samples[slot->first + place], part,
-                  slot->images->pixels.data() + place * image_floats_, slot->images->labels[place],
-                  error);
+      const Place to{slot->images->pixels.data() + place * image_floats_,
+                     slot->images->labels[place], part};
+      good = fill_or_replace(*pass, slot->first + place, to, bad, error);
     } catch (const std::exception& trouble) {
       error = trouble.what();  // no memory
     }
     lock.lock();
     if (pass != pass_) continue;  // of a pass that has been dropped
     --slot->missing;
+    if (!bad.empty()) slot->bad.emplace(place, std::move(bad));
     if (!good && error_.empty()) error_ = error.empty() ? "an image cannot be read" : error;
     if (!good || slot->missing == 0) ready_.notify_all();
   }
 }
 
-bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, DecodedPart& part, float* pixels,
-                         std::int64_t& label, std::string& error) const {
+// In the place of one that cannot be read (`bad` says why) comes the next of the pass that can,
+// cropped as the bad one would have been: it need not be the same picture twice. False, and `error`
+// says why, where the pass cannot go on.
+bool InputPipeline::fill_or_replace(const Pass& pass, std::size_t position, const Place& to,
+                                    std::string& bad, std::string& error) const {
+  const std::uint32_t sample = pass.samples[position];
+  if (fill(pass, sample, sample, to, error)) return true;
+  if (pass.on_bad == OnBadSample::stop) return false;
+  bad = std::exchange(error, {});
+  if (bad.empty()) bad = "an image cannot be read";
+  if (pass.on_bad == OnBadSample::leave_out) return true;
+  const std::size_t others = std::min(pass.samples.size() - 1, kMaxBadInARow);
+  for (std::size_t i = 1; i <= others; ++i) {
+    const std::uint32_t other = pass.samples[(position + i) % pass.samples.size()];
+    if (fill(pass, other, sample, to, error)) return true;
+  }
+  error = bad + "; nor can " + std::to_string(others) + " more of this pass be read";
+  return false;
+}
+
+bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, std::uint32_t drawn_as,
+                         const Place& to, std::string& error) const {
+  error.clear();
   const std::optional<EncodedImage> encoded = source_->read(sample, error);
   if (!encoded) return false;
   const auto fail = [&] {
@@ -159,11 +211,12 @@ bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, DecodedPart& pa
   options.side = options_.side;
   options.scaling = options_.scaling;
   if (pass.augment) {
-    SplitMix random(SplitMix(pass.seed, ~pass.epoch).next(), sample);
+    SplitMix random(SplitMix(pass.seed, ~pass.epoch).next(), drawn_as);
     crop = random_crop(*size, random);
     options.mirror = random.below(2) == 1;
     if (options_.changes_colours) options.colours = random_colours(random);
   }
+  DecodedPart& part = to.part;
   // So small that the crop still has the result's size.
   DecodeOptions decode;
   decode.dct = options_.dct;
@@ -182,8 +235,8 @@ bool InputPipeline::fill(const Pass& pass, std::uint32_t sample, DecodedPart& pa
   crop = {crop.top * down - static_cast<double>(part.top),
           crop.left * across - static_cast<double>(part.left), crop.rows * down,
           crop.columns * across};
-  write_crop(part.image, crop, options, pixels);
-  label = encoded->label;
+  write_crop(part.image, crop, options, to.pixels);
+  to.label = encoded->label;
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "worker/data/bad_samples.h"
 #include "worker/data/crop.h"
 #include "worker/data/image_source.h"
 #include "worker/data/pass.h"
@@ -51,8 +53,9 @@ class InputPipeline {
 
   // From now on next() gives the batches of this pass; what is left of the one before is dropped.
   void begin(Pass pass);
-  // None after the last batch; and when an image could not be read, with `error` that names it. The
-  // batch's memory is used again when its last owner, in whatever thread, lets go of it.
+  // None after the last batch; and when an image could not be read and the pass is to stop there,
+  // with `error` that names it. No batch is empty. The batch's memory is used again when its last
+  // owner, in whatever thread, lets go of it.
   std::shared_ptr<CroppedImages> next(std::string& error);
 
   struct Times {
@@ -61,6 +64,8 @@ class InputPipeline {
   };
   // Since the pass began.
   Times times() const { return times_; }
+  // Of the batches that next() has given since the pass began, in their order.
+  const BadSamples& bad() const { return bad_; }
 
  private:
   // Keeps the batch that nobody uses just now for the next that is needed: new pages for each,
@@ -80,15 +85,25 @@ class InputPipeline {
   // A batch that is being filled.
   struct Slot {
     std::shared_ptr<CroppedImages> images;
-    std::size_t first = 0;    // of the pass's samples
-    std::size_t begun = 0;    // images that a thread has taken
-    std::size_t missing = 0;  // images that are not there yet
+    std::size_t first = 0;                   // of the pass's samples
+    std::size_t begun = 0;                   // images that a thread has taken
+    std::size_t missing = 0;                 // images that are not there yet
+    std::map<std::size_t, std::string> bad;  // of those, which could not be read, and why
   };
   void work();
   void open_slots();
-  // `part`: memory to decode into.
-  bool fill(const Pass& pass, std::uint32_t sample, DecodedPart& part, float* pixels,
-            std::int64_t& label, std::string& error) const;
+  // An image's place in its batch, and memory to decode it into.
+  struct Place {
+    float* pixels;
+    std::int64_t& label;
+    DecodedPart& part;
+  };
+  // `drawn_as`: the sample by whose number it is cropped.
+  bool fill(const Pass& pass, std::uint32_t sample, std::uint32_t drawn_as, const Place& to,
+            std::string& error) const;
+  bool fill_or_replace(const Pass& pass, std::size_t position, const Place& to, std::string& bad,
+                       std::string& error) const;
+  void count_bad(Slot& slot);
 
   const std::shared_ptr<const ImageSource> source_;
   const PipelineOptions options_;
@@ -105,6 +120,7 @@ class InputPipeline {
   std::string error_;
   bool ending_ = false;
   Times times_;
+  BadSamples bad_;
   std::vector<std::thread> threads_;
 };
 

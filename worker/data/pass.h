@@ -7,6 +7,10 @@
 
 namespace hvdrun {
 
+// What becomes of a sample that cannot be read: the pass ends there, another one takes its place,
+// or the batch is smaller.
+enum class OnBadSample { stop, replace, leave_out };
+
 struct Pass {
   std::vector<std::uint32_t> samples;    // of this rank
   std::vector<std::size_t> batch_sizes;  // one after the other they make up the samples
@@ -15,6 +19,7 @@ struct Pass {
   // has it.
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
+  OnBadSample on_bad = OnBadSample::stop;
 };
 
 }  // namespace hvdrun

@@ -130,6 +130,14 @@ class OpenFile {
   int file_;
 };
 
+// What TensorFlow's writer can have packed a file with whose first bytes are no record's; empty:
+// nothing.
+std::string_view packed_kind(std::string_view head) {
+  if (head.substr(0, 3) == "\x1f\x8b\x08") return "GZIP";
+  const auto flags = static_cast<unsigned char>(head[1]);
+  return head[0] == '\x78' && (0x7800U + flags) % 31 == 0 ? "ZLIB" : "";
+}
+
 }  // namespace
 
 std::optional<RecordFile> RecordFile::open(const std::string& path, std::string& error) {
@@ -166,6 +174,12 @@ bool RecordFile::find_places(int file, std::uint64_t bytes, std::string& error) 
         why = "the file ends after " + std::to_string(left) + " of its " + std::to_string(whole) +
               " bytes";
       }
+    if (const std::string_view kind = at == 0 ? packed_kind(header) : ""; !kind.empty()) {
+      error = path_ + ": packed with ";
+      error.append(kind).append(" as a whole, so that single records cannot be found; ");
+      error += kind == "GZIP" ? "gzip -dc unpacks it" : "write it without a compression_type";
+      return false;
+    }
     error = place_text(path_, at) + why;
     return false;
   }

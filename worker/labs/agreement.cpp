@@ -1,8 +1,8 @@
 #include "worker/labs/agreement.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include <hvd/hvd.h>
 
@@ -44,6 +44,21 @@ void broadcast_bytes(std::string& bytes, int root) {
   if (hvd::rank() == root) std::memcpy(words.data(), bytes.data(), bytes.size());
   if (!words.empty()) hvd::broadcast(words.data(), words.size(), root);
   bytes.assign(reinterpret_cast<const char*>(words.data()), static_cast<std::size_t>(size));
+}
+
+std::vector<std::string> gather_bytes(const std::string& mine) {
+  const std::vector<std::int64_t> sizes = gather(static_cast<std::int64_t>(mine.size()));
+  const auto longest = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
+  std::vector<std::int64_t> words((longest + 7) / 8);
+  std::vector<std::string> all(sizes.size());
+  if (words.empty()) return all;
+  std::memcpy(words.data(), mine.data(), mine.size());
+  std::vector<std::int64_t> gathered(words.size() * sizes.size());
+  hvd::allgather(words.data(), gathered.data(), words.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    all[rank].assign(reinterpret_cast<const char*>(gathered.data() + rank * words.size()),
+                     static_cast<std::size_t>(sizes[rank]));
+  return all;
 }
 
 }  // namespace hvdrun

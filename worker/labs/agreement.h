@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <vector>
 
 namespace hvdrun {
 
@@ -27,5 +28,8 @@ void agree(const std::string& error, int exit_code);
 void require_same(std::int64_t value, const std::string& what, int exit_code);
 // Collective. The bytes of rank `root` on every rank.
 void broadcast_bytes(std::string& bytes, int root = 0);
+
+// Collective. The bytes of each rank on every rank.
+std::vector<std::string> gather_bytes(const std::string& mine);
 
 }  // namespace hvdrun

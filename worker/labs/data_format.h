@@ -38,6 +38,7 @@ struct DataRequest {
   std::int64_t image_size = 224;  // of what the model sees of a photograph, in pixels
   std::int64_t data_threads = 0;  // that decode; the run's ThreadPlan replaces 0
   std::string dct_method = "accurate";
+  std::string bad_data = "stop";     // what becomes of images that cannot be read
   std::string text_column = "text";  // of a CSV file of sentences
   std::string label_column = "label";
   std::int64_t vocabulary = 0;  // of the most frequent words

@@ -2,6 +2,7 @@
 // knows no more of them, be they images in memory, files that are decoded meanwhile, or sentences.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include <ATen/ATen.h>
 
+#include "worker/data/bad_samples.h"
 #include "worker/data/pass.h"
 #include "worker/data/vocabulary.h"
 
@@ -51,9 +53,18 @@ class Dataset {
   // Seconds of this pass that next() has waited for a batch; none where nothing is waited for.
   virtual std::optional<double> waited() const { return std::nullopt; }
 
+  // Those among the samples `part`, `part + parts` and so on that cannot be read, as far as that
+  // can be seen by then and without reading all of them. None where all have been read already.
+  virtual BadSamples look_over(std::size_t /*part*/, std::size_t /*parts*/,
+                               std::chrono::steady_clock::time_point /*until*/) const {
+    return {};
+  }
+  // Of this pass, as far as next() has come: replaced or left out, as the pass wants it.
+  virtual BadSamples bad() const { return {}; }
+
   // From now on next() gives the batches of this pass; what is left of the one before is dropped.
   virtual void begin(Pass pass) = 0;
-  // None after the last batch.
+  // None after the last batch. No batch is empty.
   virtual std::optional<Batch> next() = 0;
 };
 

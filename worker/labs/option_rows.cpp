@@ -185,6 +185,12 @@ const std::vector<OptionRow>& option_rows() {
           "data-threads", [](To & to) -> auto& { return to.data.data_threads; }, 0, 1024,
           "that decode images for a rank; 0: of its share of the cores a quarter, with a GPU all "
           "but one (0)"),
+      choice(
+          "bad-data", [](To & to) -> auto& { return to.data.bad_data; }, {"stop", "skip"},
+          "images that cannot be read: stop (default) names them and ends with 66, at the end "
+          "where "
+          "the test meets them first; skip takes others in training and leaves them out of the "
+          "test"),
       {"text-column", "NAME", "of text-nnlm's CSV file: the sentences (text)",
        [](To& to, const std::string& word) { to.data.text_column = word; },
        [](const To& from) { return from.data.text_column; }},

@@ -1,10 +1,14 @@
 #include "worker/labs/pipeline_images.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
+#include "worker/data/image_check.h"
 #include "worker/data/split_mix.h"
+#include "worker/labs/bad_data.h"
 #include "worker/labs/data_format.h"
 
 namespace hvdrun {
@@ -32,14 +36,34 @@ bool is_folder(const std::string& path) {
   return std::filesystem::is_directory(path, code);
 }
 
-// One line for all of them; hundreds may be empty.
-void note_empty(const ClassFolders& found, const std::string& directory, DataSets& sets) {
+// A line for each kind of thing; hundreds may be empty.
+void note_passed_over(const ClassFolders& found, const std::string& directory, DataSets& sets) {
+  const std::string others = found.passed_over.text();
+  if (!others.empty()) sets.notes.push_back("passed over in " + directory + ": " + others);
   const std::size_t count = found.empty.size();
   if (count == 0) return;
   sets.notes.push_back(directory + ": " + std::to_string(count) +
                        (count == 1 ? " folder without an image passed over: "
                                    : " folders without an image passed over; the first one: ") +
                        found.empty.front());
+}
+
+// Of sorted names, those in `of` that are not in `in`: ": no images of a, b and 3 more".
+std::string only_in(const std::vector<std::string>& of, const std::vector<std::string>& in,
+                    const char* what) {
+  constexpr std::size_t kNamed = 3;
+  std::vector<std::string> only;
+  std::set_difference(of.begin(), of.end(), in.begin(), in.end(), std::back_inserter(only));
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, only.size()); ++i)
+    text += (i == 0 ? what : ", ") + ("'" + only[i] + "'");
+  if (only.size() > kNamed) text += " and " + std::to_string(only.size() - kNamed) + " more";
+  return text;
+}
+
+std::string difference_text(const std::vector<std::string>& train,
+                            const std::vector<std::string>& test) {
+  return only_in(train, test, "; no images of ") + only_in(test, train, "; only there: ");
 }
 
 std::optional<DataSets> open_two_folders(const DataRequest& request, std::string& error) {
@@ -50,7 +74,8 @@ std::optional<DataSets> open_two_folders(const DataRequest& request, std::string
   const auto test = list_class_folders(other, error);
   if (!test) return std::nullopt;
   if (test->classes != train->classes) {
-    error = other + ": its folders are not those of " + request.directory + "/train";
+    error = other + ": its classes are not those of " + request.directory + "/train" +
+            difference_text(train->classes, test->classes);
     return std::nullopt;
   }
   const auto classes = static_cast<std::int64_t>(train->classes.size());
@@ -61,8 +86,8 @@ std::optional<DataSets> open_two_folders(const DataRequest& request, std::string
     return std::nullopt;
   }
   DataSets sets;
-  note_empty(*train, request.directory + "/train", sets);
-  note_empty(*test, other, sets);
+  note_passed_over(*train, request.directory + "/train", sets);
+  note_passed_over(*test, other, sets);
   sets.train = dataset(folder_source(train->files, classes), request, {}, train->classes);
   sets.test = dataset(folder_source(test->files, classes), request, {}, train->classes);
   return sets;
@@ -75,15 +100,31 @@ PipelineImages::PipelineImages(std::shared_ptr<const ImageSource> source,
                                std::vector<std::string> names)
     : source_(std::move(source)),
       side_(static_cast<std::int64_t>(options.side)),
+      threads_(options.threads),
       class_weights_(std::move(class_weights)),
       names_(std::move(names)),
       pipeline_(source_, options) {}
+
+void PipelineImages::begin(Pass pass) {
+  stops_ = pass.on_bad == OnBadSample::stop;
+  pipeline_.begin(std::move(pass));
+}
+
+BadSamples PipelineImages::look_over(std::size_t part, std::size_t parts,
+                                     std::chrono::steady_clock::time_point until) const {
+  LookOver how;
+  how.part = part;
+  how.parts = parts;
+  how.threads = threads_;
+  how.until = until;
+  return hvdrun::look_over(*source_, how);
+}
 
 std::optional<Batch> PipelineImages::next() {
   std::string error;
   // The tensors are the pipeline's own memory, which goes back to it with the last of them.
   const std::shared_ptr<CroppedImages> owner = pipeline_.next(error);
-  if (!error.empty()) throw DataError(error);
+  if (!error.empty()) throw DataError(stops_ ? error + "; " + kSkipHint : error);
   if (!owner) return std::nullopt;
   const auto n = static_cast<std::int64_t>(owner->labels.size());
   const auto keep = [owner](void*) {};
@@ -139,7 +180,7 @@ std::optional<DataSets> open_labelled_folders(const DataRequest& request, std::s
     weight = static_cast<double>(train.size()) / (static_cast<double>(classes) * weight);
   const auto count = static_cast<std::int64_t>(classes);
   DataSets sets;
-  note_empty(*found, request.directory, sets);
+  note_passed_over(*found, request.directory, sets);
   sets.train = dataset(folder_source(std::move(train), count), request, weights, found->classes);
   sets.test = dataset(folder_source(std::move(test), count), request, weights, found->classes);
   return sets;

@@ -23,13 +23,18 @@ class PipelineImages final : public Dataset {
   std::vector<double> class_weights() const override { return class_weights_; }
   std::vector<std::string> class_names() const override { return names_; }
   std::optional<double> waited() const override { return pipeline_.times().waited.count(); }
+  BadSamples look_over(std::size_t part, std::size_t parts,
+                       std::chrono::steady_clock::time_point until) const override;
+  BadSamples bad() const override { return pipeline_.bad(); }
   // Batches are float [n, 3, side, side].
-  void begin(Pass pass) override { pipeline_.begin(std::move(pass)); }
+  void begin(Pass pass) override;
   std::optional<Batch> next() override;
 
  private:
   std::shared_ptr<const ImageSource> source_;
   std::int64_t side_;
+  std::size_t threads_;
+  bool stops_ = false;  // this pass, at an image that cannot be read
   std::vector<double> class_weights_;
   std::vector<std::string> names_;
   InputPipeline pipeline_;

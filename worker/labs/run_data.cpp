@@ -8,6 +8,7 @@
 
 #include "common/usable_cores.h"
 #include "worker/labs/agreement.h"
+#include "worker/labs/bad_data.h"
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/synthetic_batches.h"
 #include "worker/labs/thread_plan.h"
@@ -71,6 +72,7 @@ DataSets open_run_data(const TrainOptions& options, const ModelInfo& model, at::
   require_same_data(*data.train, "training");
   require_same_data(*data.test, "test");
   if (data.validation) require_same_data(*data.validation, "validation");
+  if (options.data.bad_data == "stop") refuse_bad_data(data);
   agree(data.train->size() < global_batch
             ? std::to_string(data.train->size()) + " training " + model.data.samples +
                   " are fewer than one step takes (" + std::to_string(global_batch) +

@@ -3,12 +3,16 @@
 
 #include <cstddef>
 
+#include "worker/data/bad_samples.h"
+
 namespace hvdrun {
 
 struct Score {
   double loss = 0;      // mean
   double accuracy = 0;  // 0 to 1
   std::size_t samples = 0;
+  // Those that could not be read: replaced in training, left out elsewhere. The first of all ranks.
+  BadSamples bad = {};
 };
 
 }  // namespace hvdrun

@@ -10,6 +10,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/version.h>
 
+#include "worker/labs/bad_data.h"
 #include "worker/labs/device.h"
 
 namespace hvdrun {
@@ -43,11 +44,17 @@ class Sums {
     samples_ += samples;
   }
 
-  Score over_all_ranks() const {
+  // Collective. `bad`: of this rank.
+  Score over_all_ranks(const BadSamples& bad) const {
     std::array<double, 3> sums{value_of(loss_), value_of(correct_), samples_};
     hvd::allreduce(sums.data(), sums.data(), sums.size(), hvd::ReduceOp::sum);
-    if (sums[2] == 0) return {};
-    return {sums[0] / sums[2], sums[1] / sums[2], static_cast<std::size_t>(sums[2])};
+    Score score;
+    score.bad = bad_of_all_ranks(bad);
+    if (sums[2] == 0) return score;
+    score.loss = sums[0] / sums[2];
+    score.accuracy = sums[1] / sums[2];
+    score.samples = static_cast<std::size_t>(sums[2]);
+    return score;
   }
 
  private:
@@ -228,6 +235,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
   const torch::Tensor weights = weights_of(data);
   Pass pass = order.pass(batch_size, max_steps, hvd::rank(), hvd::size());
   pass.augment = options_.augment;
+  if (options_.replaces_bad) pass.on_bad = OnBadSample::replace;
   data.begin(std::move(pass));
   Reports reports;
   std::optional<Batch> ahead;
@@ -258,7 +266,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
       reports.tell(callbacks.report);
   }
   average_buffers();
-  return sums.over_all_ranks();
+  return sums.over_all_ranks(data.bad());
 }
 
 void Trainer::average_buffers() {
@@ -269,28 +277,36 @@ void Trainer::average_buffers() {
   for (std::size_t i = 0; i < running.size(); ++i) running[i].copy_(averages[i]);
 }
 
+void Trainer::begin_test(Dataset& data, int part) const {
+  Pass pass = shard_pass(data.size(), options_.test_batch_size, part, hvd::size());
+  pass.on_bad = OnBadSample::leave_out;
+  data.begin(std::move(pass));
+}
+
 Score Trainer::evaluate(Dataset& data, int passes) {
   const torch::NoGradGuard no_grad;
   model_->eval();
   Sums sums;
+  BadSamples bad;
   const torch::Tensor weights = weights_of(data);
   for (int pass = 0; pass < passes; ++pass) {
-    const int part = (hvd::rank() + pass) % hvd::size();
-    data.begin(shard_pass(data.size(), options_.test_batch_size, part, hvd::size()));
+    begin_test(data, (hvd::rank() + pass) % hvd::size());
     while (const std::optional<Batch> batch = next(data)) {
       const torch::Tensor output = forward(batch->inputs);
       sums.add(model_->loss(output, batch->labels, weights), model_->predict(output),
                batch->labels);
     }
+    // All ranks together have had all samples: further passes meet the same ones again.
+    if (pass == 0) bad = data.bad();
   }
-  return sums.over_all_ranks();
+  return sums.over_all_ranks(bad);
 }
 
 ConfusionMatrix Trainer::confusion(Dataset& data) {
   const torch::NoGradGuard no_grad;
   model_->eval();
   ConfusionMatrix matrix(static_cast<std::size_t>(data.classes()));
-  data.begin(shard_pass(data.size(), options_.test_batch_size, hvd::rank(), hvd::size()));
+  begin_test(data, hvd::rank());
   while (const std::optional<Batch> batch = next(data)) {
     const torch::Tensor taken = model_->predict(forward(batch->inputs)).to(at::kCPU);
     const torch::Tensor labels = batch->labels.to(at::kCPU);

@@ -28,6 +28,9 @@ struct TrainerOptions {
   // scaled (hvd::LossScaler). Double: the model must be of it.
   at::ScalarType type = at::kFloat;
   bool augment = true;
+  // In training another sample takes the place of one that cannot be read; otherwise that throws
+  // DataError.
+  bool replaces_bad = false;
   bool channels_last = false;  // images, and the kernels of convolutions
   // Steps whose results are told together: the host waits for a GPU once for all of them. The same
   // on all ranks.
@@ -62,9 +65,10 @@ class Trainer {
   // that is.
   Score train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
                     std::size_t max_steps, const StepCallbacks& callbacks);
-  // Every rank takes its share; with further passes that of its next neighbour each time.
+  // Every rank takes its share; with further passes that of its next neighbour each time. Samples
+  // that cannot be read are left out, and told of in the score.
   Score evaluate(Dataset& data, int passes = 1);
-  // Of all ranks' shares.
+  // Of all ranks' shares, without what cannot be read.
   ConfusionMatrix confusion(Dataset& data);
 
  private:
@@ -77,6 +81,7 @@ class Trainer {
   bool is_finite_everywhere(const torch::Tensor& loss);
   std::vector<at::Tensor> running_buffers() const;
   void average_buffers();
+  void begin_test(Dataset& data, int part) const;
   // On the device.
   std::optional<Batch> next(Dataset& data) const;
   torch::Tensor weights_of(const Dataset& data) const;

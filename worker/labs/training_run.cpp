@@ -14,6 +14,7 @@
 #include "common/printable.h"
 #include "worker/data/split_mix.h"
 #include "worker/labs/agreement.h"
+#include "worker/labs/bad_data.h"
 #include "worker/labs/checkpoint.h"
 #include "worker/labs/checkpoint_folder.h"
 #include "worker/labs/console.h"
@@ -91,16 +92,37 @@ class TrainingRun {
            !stands_still()) {
       train_epoch(trainer, train, validation);
     }
-    const Score result = trainer.evaluate(test);
-    console_.test(result);
-    health_.judge("loss of the test " + std::string(info_.data.samples), result);
+    const Score score = trainer.evaluate(test);
+    console_.test(score);
+    health_.judge("loss of the test " + std::string(info_.data.samples), score);
+    tell_bad(score.bad, "test", "left out");
     if (info_.reports_classes)
       console_.report(classification_report(trainer.confusion(test), test.class_names()));
     outputs_.close();
+    judge_bad(score);
     health_.end_run();
   }
 
  private:
+  // All ranks have the same `bad`.
+  void tell_bad(const BadSamples& bad, const std::string& where, const char* what) {
+    if (bad.count == 0) return;
+    console_.warn(
+        where + ": " + std::to_string(bad.count) +
+        (bad.count == 1 ? " image that cannot be read was " : " images that cannot be read were ") +
+        what + ": " + bad.text());
+    if (!skips_bad()) misses_data_ = true;
+  }
+
+  // What could be told has been told. All ranks have the same score.
+  void judge_bad(const Score& test) const {
+    std::string trouble;
+    if (misses_data_) trouble = std::string("not all of the data could be read; ") + kSkipHint;
+    if (test.samples == 0 && test.bad.count > 0) trouble = "no image of the test could be read";
+    if (!trouble.empty()) throw Quit(exit_no_input, hvd::rank() == 0 ? trouble : std::string());
+  }
+
+  bool skips_bad() const { return options_.data.bad_data == "skip"; }
   std::size_t batch_size() const { return static_cast<std::size_t>(recipe_.batch_size); }
   std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(hvd::size()); }
   bool on_target() const {
@@ -137,6 +159,7 @@ class TrainingRun {
     if (options_.dtype == "bf16") options.type = at::kBFloat16;
     if (options_.dtype == "fp16") options.type = at::kHalf;
     options.augment = options_.augment;
+    options.replaces_bad = skips_bad();
     options.channels_last = channels_last();
     options.leave_out_not_finite = health_.leaves_out();
     options.trace_nan = options_.trace_nan;
@@ -278,6 +301,7 @@ class TrainingRun {
     console_.end_epoch(score, speed, seconds.count(), progress_.seconds,
                        schedules_.empty() ? std::nullopt : std::optional<double>(rate()),
                        longest_wait(train));
+    tell_bad(score.bad, "epoch " + std::to_string(progress_.epochs + 1), "replaced by others");
     // --max-steps cut it short: it is told of, but a resumed run would begin it anew.
     const bool cut = progress_.steps - before < static_cast<std::int64_t>(whole);
     if (!cut) ++progress_.epochs;
@@ -317,6 +341,7 @@ class TrainingRun {
     const Score score = trainer.evaluate(validation, static_cast<int>(recipe_.validation_passes));
     console_.validation(score);
     health_.judge("validation loss of epoch " + std::to_string(epoch_.number), score);
+    tell_bad(score.bad, "validation", "left out");
     const bool better = score.loss < progress_.best_loss;
     if (better) progress_.best_loss = score.loss;
     progress_.without_gain = better ? 0 : progress_.without_gain + 1;
@@ -383,8 +408,9 @@ class TrainingRun {
   at::Device device_ = at::kCPU;
   std::shared_ptr<LabModel> model_;
   Progress progress_;
-  FoundCheckpoint resumed_;  // until it is decoded; its path on rank 0 only
-  double lr_ = 0;            // of all ranks
+  bool misses_data_ = false;  // and nobody has wished that
+  FoundCheckpoint resumed_;   // until it is decoded; its path on rank 0 only
+  double lr_ = 0;             // of all ranks
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::vector<hvd::LearningRateSchedule> schedules_;
 };

@@ -7,7 +7,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-CsvTable table(const std::string& text) {
+CsvTable table_of(const std::string& text) {
   std::string error;
   const auto parsed = parse_csv("f.csv", text, error);
   INFO(error);
@@ -23,7 +23,7 @@ std::string csv_error(const std::string& text) {
 }
 
 TEST_CASE("fields may contain commas, line breaks and quotes when they are quoted", "[csv]") {
-  const CsvTable read = table(
+  const CsvTable read = table_of(
       "label,text\r\n"
       "1,plain\n"
       "\n"
@@ -44,14 +44,14 @@ TEST_CASE("fields may contain commas, line breaks and quotes when they are quote
 }
 
 TEST_CASE("a quote within a plain field stands for itself, as does a lone CR", "[csv]") {
-  const CsvTable read = table("a,b\nsay \"no\",x\ry\n");
+  const CsvTable read = table_of("a,b\nsay \"no\",x\ry\n");
   REQUIRE(read.rows.size() == 1);
   CHECK(read.rows[0] == Row{"say \"no\"", "x\ry"});
 }
 
 TEST_CASE("a byte order mark is no part of the first column", "[csv]") {
-  CHECK(table("\xef\xbb\xbf"
-              "a,b\n1,2\n")
+  CHECK(table_of("\xef\xbb\xbf"
+                 "a,b\n1,2\n")
             .column("a") == 0);
   // But bytes are counted with it, as an editor or dd counts them.
   CHECK(csv_error("\xef\xbb\xbf"
@@ -59,7 +59,7 @@ TEST_CASE("a byte order mark is no part of the first column", "[csv]") {
 }
 
 TEST_CASE("every row knows its line and its byte", "[csv]") {
-  const CsvTable read = table("\r\na,b\n\n1,\"x\ny\"\r\n2\n3,4\n");
+  const CsvTable read = table_of("\r\na,b\n\n1,\"x\ny\"\r\n2\n3,4\n");
   CHECK(csv_place("f", read.header) == "f:2: byte 2");
   REQUIRE(read.places.size() == 2);
   CHECK(csv_place("f", read.places[0]) == "f:4: byte 7");
@@ -67,7 +67,7 @@ TEST_CASE("every row knows its line and its byte", "[csv]") {
 }
 
 TEST_CASE("rows with another number of fields are left out and counted", "[csv]") {
-  const CsvTable read = table("a,b\n1,2\n3\n4,\"x\ny\"\n5,6,7\n");
+  const CsvTable read = table_of("a,b\n1,2\n3\n4,\"x\ny\"\n5,6,7\n");
   CHECK(read.rows == std::vector<Row>{{"1", "2"}, {"4", "x\ny"}});
   CHECK(read.skipped == 2);
   CHECK(read.first_skipped == "f.csv:3: byte 8: 1 fields, 2 expected");
@@ -91,7 +91,7 @@ TEST_CASE("what is written as a field is read as it was", "[csv]") {
                                         "x\"y\"", "two\nlines", "cr\r", " s "};
   std::string text = "value,end\n";
   for (const std::string& value : values) text += csv_field(value) + ",.\n";
-  const CsvTable read = table(text);
+  const CsvTable read = table_of(text);
   REQUIRE(read.rows.size() == values.size());
   for (std::size_t i = 0; i < values.size(); ++i) CHECK(read.rows[i][0] == values[i]);
 }

@@ -144,6 +144,17 @@ TEST_CASE("corrupt gzip data is an error", "[gzip]") {
     CHECK(images_error(good + "rubbish") ==
           "file: 7 bytes of garbage after the gzip data, at byte " + std::to_string(good.size()));
   }
+  SECTION("zeros after the end fill a block up, and are nothing") {
+    for (const std::size_t zeros : {1U, 511U, 100'000U}) {
+      std::string error;
+      const auto images = parse_idx_images("file", good + std::string(zeros, '\0'), error);
+      CHECK(images.has_value());
+      // Not where something comes behind them.
+      CHECK_THAT(images_error(good + std::string(zeros, '\0') + "x"),
+                 Catch::Matchers::StartsWith("file: " + std::to_string(zeros + 1) +
+                                             " bytes of garbage after the gzip data, at byte "));
+    }
+  }
   SECTION("a second member is data, as in gzip itself") {
     const std::string bytes = encode_idx_images(three_images());
     std::string error;

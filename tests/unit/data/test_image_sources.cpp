@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
 
 #include "tests/unit/data/temporary_folder.h"
 #include "worker/data/example.h"
+#include "worker/data/gzip.h"
 #include "worker/data/image.h"
 #include "worker/data/image_source.h"
 #include "worker/data/synthetic_patterns.h"
@@ -45,6 +47,61 @@ TEST_CASE("class folders are classes by name; folders without images are told", 
   CHECK_THAT(error, Contains("/b: no images"));
   CHECK_FALSE(list_class_folders(folder.path() + "/none", error));
   CHECK_THAT(error, Contains("/none: No such file"));
+}
+
+TEST_CASE("what a listing passes over is counted by its kind", "[image]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "b", "a/inner", "a/folder.png"})
+    std::filesystem::create_directory(folder / name);
+  std::size_t number = 0;
+  for (const char* name : {"a/1.webp", "a/2.WEBP", "b/3.webp", "a/1.gif", "b/2.gif", "b/x.bmp",
+                           "b/x.tif", "b/x.ppm", "b/noending", "b/x.\n", "b/.hidden", "read.me"})
+    folder.write(name, "x" + std::to_string(++number));
+  std::filesystem::create_symlink("nowhere", folder / "a/dead.jpg");
+  std::filesystem::create_symlink("nowhere", folder / "dead");
+  std::string error;
+  CHECK_FALSE(list_class_folders(folder.path(), error));
+  const std::string passed_over =
+      "3 .webp, 2 .gif, 2 dead links, 2 files of no kind, 2 folders below a class, 1 .bmp, 1 .tif, "
+      "1 .ppm, 1 file beside the class folders";
+  const auto sorted = [](const std::string& text) {
+    std::vector<std::string> words;
+    std::istringstream stream(text.substr(text.find("passed over: ") + 13));
+    for (std::string word; std::getline(stream, word, ',');) words.push_back(" " + word);
+    for (std::string& word : words) word.erase(0, word.find_first_not_of(' '));
+    std::sort(words.begin(), words.end());
+    return words;
+  };
+  INFO(error);
+  CHECK_THAT(error, Contains("; passed over: 3 .webp, 2 "));
+  CHECK(sorted(error) == sorted("passed over: " + passed_over));
+  // With images they are no error, and the images are none of them.
+  folder.write("a/good.jpg", "x");
+  const auto found = list_class_folders(folder.path(), error);
+  REQUIRE(found);
+  CHECK(found->files.size() == 1);
+  CHECK(sorted("passed over: " + found->passed_over.text()) ==
+        sorted("passed over: " + passed_over));
+  PassedOver many;
+  for (int i = 0; i < 30; ++i) many.add("." + std::to_string(i), "");
+  CHECK_THAT(many.text(), Catch::StartsWith("20 others, 1 .0, ") || Contains(", 20 others"));
+}
+
+TEST_CASE("shards that are packed as a whole are named, and how to unpack them", "[image]") {
+  const TemporaryFolder folder;
+  std::string error;
+  const std::string record = encode_record("x");
+  folder.write("train-00000-of-00001", gzip(record));
+  CHECK_FALSE(shard_source(folder.path(), "train", 10, error));
+  CHECK(error == folder / "train-00000-of-00001" +
+                     ": packed with GZIP as a whole, so that single records cannot be found; "
+                     "gzip -dc unpacks it");
+  folder.write("train-00000-of-00001", "\x78\x9c" + std::string(40, '\x55'));
+  CHECK_FALSE(shard_source(folder.path(), "train", 10, error));
+  CHECK_THAT(error, Contains("packed with ZLIB") && Contains("compression_type"));
+  // A record of 0x8b1f bytes begins as gzip does.
+  folder.write("train-00000-of-00001", encode_record(std::string(0x8b1f, 'x')));
+  CHECK(shard_source(folder.path(), "train", 10, error) != nullptr);
 }
 
 TEST_CASE("shards are read as one list, and what is wrong in them names its record", "[image]") {

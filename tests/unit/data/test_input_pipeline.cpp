@@ -13,11 +13,11 @@ using namespace hvdrun;
 
 namespace {
 
-// Images of one colour, which is their number; one may be damaged.
+// Images of one colour, which is their number; some may be damaged.
 class NumberedSource final : public ImageSource {
  public:
-  explicit NumberedSource(std::size_t size, std::size_t damaged = ~std::size_t{0})
-      : size_(size), damaged_(damaged) {
+  explicit NumberedSource(std::size_t size, std::set<std::size_t> damaged = {})
+      : size_(size), damaged_(std::move(damaged)) {
     SplitMix random(1);
     varied_ = encode_png(synthetic_pattern(4, 30, 40, random));
   }
@@ -29,7 +29,7 @@ class NumberedSource final : public ImageSource {
     ++reads;
     // Late ones are done before early ones.
     if (index % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
-    if (index == damaged_)
+    if (damaged_.count(index) > 0)
       return EncodedImage{"\xff\xd8\xff damaged", 0, "file " + std::to_string(index)};
     if (varies) return EncodedImage{varied_, static_cast<std::int64_t>(index), "file"};
     const auto colour = static_cast<std::uint8_t>(index);
@@ -42,7 +42,7 @@ class NumberedSource final : public ImageSource {
 
  private:
   std::size_t size_;
-  std::size_t damaged_;
+  std::set<std::size_t> damaged_;
   std::string varied_;
 };
 
@@ -199,7 +199,7 @@ TEST_CASE("no more is read ahead than was said", "[pipeline]") {
 
 TEST_CASE("an image that cannot be read ends the pass, and the next pass begins anew",
           "[pipeline]") {
-  const auto source = std::make_shared<NumberedSource>(40, 13);
+  const auto source = std::make_shared<NumberedSource>(40, std::set<std::size_t>{13});
   InputPipeline pipeline(source, small(3));
   pipeline.begin(pass_over(40, {20, 20}));
   std::string error;
@@ -213,6 +213,89 @@ TEST_CASE("an image that cannot be read ends the pass, and the next pass begins 
   REQUIRE(pipeline.next(error));
   CHECK_FALSE(pipeline.next(error));
   CHECK(error.empty());
+}
+
+// Labels of all batches, their sizes, and what was bad.
+struct PassResult {
+  std::vector<std::int64_t> labels;
+  std::vector<std::size_t> sizes;
+  std::vector<float> pixels;
+  BadSamples bad;
+  std::string error;
+};
+
+PassResult run_pass(const std::shared_ptr<NumberedSource>& source, std::size_t threads, Pass pass) {
+  InputPipeline pipeline(source, small(threads));
+  pipeline.begin(std::move(pass));
+  PassResult result;
+  while (const auto batch = pipeline.next(result.error)) {
+    for (std::size_t i = 0; !source->varies && i < batch->labels.size(); ++i)
+      CHECK(batch->pixels[i * 48] * 255 ==
+            Approx(static_cast<double>(batch->labels[i])).margin(0.01));
+    result.labels.insert(result.labels.end(), batch->labels.begin(), batch->labels.end());
+    result.pixels.insert(result.pixels.end(), batch->pixels.begin(), batch->pixels.end());
+    result.sizes.push_back(batch->labels.size());
+  }
+  result.bad = pipeline.bad();
+  return result;
+}
+
+TEST_CASE("in the place of a bad image comes the next good one, and batches keep their size",
+          "[pipeline]") {
+  const auto source = std::make_shared<NumberedSource>(20, std::set<std::size_t>{0, 7, 8, 15, 16});
+  Pass pass = pass_over(20, {5, 10, 5});  // 19 down to 0
+  pass.on_bad = OnBadSample::replace;
+  for (const std::size_t threads : {1U, 4U}) {
+    const PassResult result = run_pass(source, threads, pass);
+    CHECK(result.error.empty());
+    CHECK(result.sizes == pass.batch_sizes);
+    CHECK(result.labels == std::vector<std::int64_t>{19, 18, 17, 14, 14, 14, 13, 12, 11, 10,
+                                                     9,  6,  6,  6,  5,  4,  3,  2,  1,  19});
+    CHECK(result.bad.count == 5);
+    REQUIRE(result.bad.first.size() == 3);
+    CHECK_THAT(result.bad.first[0], Catch::StartsWith("file 16: JPEG: damaged at byte "));
+    CHECK_THAT(result.bad.text(), Catch::Contains("; file 15: ") && Catch::Contains("; file 8: ") &&
+                                      Catch::EndsWith("; and 2 more"));
+  }
+  // Its crop is that of the bad one: the same picture twice is two.
+  source->varies = true;
+  pass.augment = true;
+  const PassResult drawn = run_pass(source, 2, pass);
+  CHECK(std::equal(drawn.labels.begin() + 3, drawn.labels.begin() + 4, drawn.labels.begin() + 4));
+  CHECK_FALSE(std::equal(drawn.pixels.begin() + 3 * 48, drawn.pixels.begin() + 4 * 48,
+                         drawn.pixels.begin() + 4 * 48));
+  CHECK(drawn.pixels == run_pass(source, 5, pass).pixels);
+}
+
+TEST_CASE("a pass without a good image says so", "[pipeline]") {
+  std::set<std::size_t> all;
+  for (std::size_t i = 0; i < 300; ++i) all.insert(i);
+  for (const std::size_t size : {1U, 10U, 300U}) {
+    Pass pass = pass_over(size, {size});
+    pass.on_bad = OnBadSample::replace;
+    const PassResult result = run_pass(std::make_shared<NumberedSource>(size, all), 2, pass);
+    CHECK(result.sizes.empty());
+    CHECK_THAT(
+        result.error,
+        Catch::StartsWith("file ") &&
+            Catch::EndsWith("; nor can " + std::to_string(std::min<std::size_t>(size - 1, 100)) +
+                            " more of this pass be read"));
+  }
+}
+
+TEST_CASE("what is left out leaves no gap, and no batch is empty", "[pipeline]") {
+  const auto source =
+      std::make_shared<NumberedSource>(20, std::set<std::size_t>{2, 5, 6, 7, 8, 9, 16, 19});
+  Pass pass = pass_over(20, {5, 5, 5, 5});
+  pass.on_bad = OnBadSample::leave_out;
+  for (const std::size_t threads : {1U, 4U}) {
+    const PassResult result = run_pass(source, threads, pass);
+    CHECK(result.error.empty());
+    CHECK(result.sizes == std::vector<std::size_t>{3, 5, 4});
+    CHECK(result.labels == std::vector<std::int64_t>{18, 17, 15, 14, 13, 12, 11, 10, 4, 3, 1, 0});
+    CHECK(result.bad.count == 8);
+    CHECK_THAT(result.bad.text(), Catch::StartsWith("file 19: "));
+  }
 }
 
 TEST_CASE("a pass may be dropped, and the pipeline with it, at any moment", "[pipeline]") {

@@ -143,5 +143,65 @@ TEST_CASE("a class of one image is refused in one line that names it", "[folders
   CHECK(error == folder.path() + "/class1: one image; a class needs two, one of them for the test");
 }
 
+TEST_CASE("a test with other classes than the training says which, and where", "[folders]") {
+  const test::TemporaryFolder folder;
+  const std::string png = encode_png(Image{8, 8, std::vector<std::uint8_t>(192, 7)});
+  const auto put = [&](const std::string& part, const std::vector<std::string>& classes) {
+    for (const std::string& name : classes) {
+      std::filesystem::create_directories(folder / (part + "/" + name));
+      folder.write(part + "/" + name + "/1.png", png);
+    }
+  };
+  DataRequest request;
+  request.directory = folder.path();
+  request.image_size = 32;
+  request.data_threads = 1;
+  std::string error;
+  put("train", {"a", "b", "c", "d", "e"});
+  put("val", {"a", "x"});
+  CHECK_FALSE(imagenet_records().open(request, error));
+  CHECK(error == folder / "val" + ": its classes are not those of " + folder / "train" +
+                     "; no images of 'b', 'c', 'd' and 1 more; only there: 'x'");
+  put("train", {"x"});
+  put("val", {"b", "c", "d"});
+  std::filesystem::create_directory(folder / "val/e");
+  folder.write("val/e/1.webp", png);
+  CHECK_FALSE(imagenet_records().open(request, error));
+  CHECK_THAT(error, Contains("train; no images of 'e'") && !Contains("only there"));
+  put("val", {"e"});
+  const auto sets = imagenet_records().open(request, error);
+  INFO(error);
+  REQUIRE(sets);
+  CHECK(sets->notes == std::vector<std::string>{"passed over in " + folder / "val" + ": 1 .webp"});
+}
+
+TEST_CASE("a test goes on without an image that cannot be read, training does not", "[folders]") {
+  const test::TemporaryFolder folder;
+  write_coloured(folder, {40, 14, 4, 2});
+  std::string error;
+  const auto sets = open_coloured(folder, 1, error);
+  REQUIRE(sets);
+  for (int i = 0; i < 14; ++i) folder.write("class1/" + std::to_string(i) + ".png", "no picture");
+  const auto look_over = [](const Dataset& data) {
+    return data.look_over(0, 1, std::chrono::steady_clock::now() + std::chrono::minutes(1)).count;
+  };
+  CHECK(look_over(*sets->test) == 2);
+  CHECK(look_over(*sets->train) == 12);
+  Pass pass = shard_pass(sets->test->size(), 7, 0, 1);
+  pass.on_bad = OnBadSample::leave_out;
+  sets->test->begin(pass);
+  std::int64_t left = 0;
+  while (const std::optional<Batch> batch = sets->test->next()) left += batch->labels.size(0);
+  CHECK(left == 10);
+  CHECK(sets->test->bad().count == 2);
+  sets->train->begin(shard_pass(sets->train->size(), 100, 0, 1));
+  try {
+    sets->train->next();
+    FAIL("an image that cannot be read is one");
+  } catch (const DataError& trouble) {
+    CHECK_THAT(trouble.what(), Contains("class1/") && Contains("--bad-data skip"));
+  }
+}
+
 }  // namespace
 }  // namespace hvdrun
