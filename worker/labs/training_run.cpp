@@ -87,8 +87,11 @@ class TrainingRun {
       train_epoch(trainer, train, validation);
     }
     console_.test(trainer.evaluate(test));
-    if (info_.reports_classes)
-      console_.report(classification_report(trainer.confusion(test), test.class_names()));
+    if (info_.reports_classes || outputs_.wants_report()) {
+      const ConfusionMatrix matrix = trainer.confusion(test);
+      if (info_.reports_classes) console_.report(matrix, test.class_names());
+      outputs_.write_report(matrix, test.class_names());
+    }
     outputs_.close();
   }
 
