@@ -157,6 +157,35 @@ print(root.tag == svg + "svg", len(lines), [len(line.get("points").split()) for 
   CHECK_THAT(nowhere.err, Catch::Contains("/nonexistent/plot: No such file or directory"));
 }
 
+TEST_CASE("a report is CSV with every test sample once, of a model without class names",
+          "[train]") {
+  const TempFolder files;
+  const std::string report = files.path() + "/report.csv";
+  const RunResult result = train_on_few("2", {"--epochs", "1", "--report", report});
+  INFO(result.out << result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK_THAT(result.out, !Catch::Contains("confusion"));
+  const RunResult parsed = run({.args = {"/usr/bin/python3", "-c", R"(
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+taken = [[int(row["taken for %d" % i]) for i in range(10)] for row in rows]
+print([row["class"] for row in rows] == [str(i) for i in range(10)], sum(map(sum, taken)),
+      all(int(row["support"]) == sum(counts) for row, counts in zip(rows, taken)))
+right = sum(taken[i][i] for i in range(10))
+print("%.2f" % (100 * right / 64))
+)",
+                                         report}});
+  const std::string accuracy = parsed.out.substr(parsed.out.find('\n') + 1);
+  CHECK_THAT(parsed.out + parsed.err, Catch::StartsWith("True 64 True\n"));
+  CHECK_THAT(result.out,
+             Catch::Contains("test accuracy " + accuracy.substr(0, accuracy.size() - 1) + " %"));
+  // Before the training, not after it.
+  const RunResult nowhere = train_on_few("2", {"--epochs", "1", "--report", "/nonexistent/r"});
+  CHECK(nowhere.exit_code == 73);
+  CHECK_THAT(nowhere.err, Catch::Contains("/nonexistent/r: No such file or directory"));
+  CHECK_THAT(nowhere.out, !Catch::Contains("epoch 1"));
+}
+
 // On a pseudo-terminal of 70 columns; `out` is what has been written to it, as Python spells it.
 RunResult run_on_terminal(const std::vector<std::string>& words) {
   std::string command = "exec";
@@ -188,7 +217,7 @@ TEST_CASE("on a terminal there is a bar, and it is gone at the end", "[train]") 
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   CHECK_THAT(result.out,
-             Catch::Contains(R"(\repoch 1/1 [#.............................] 1/20  loss )"));
+             Catch::Contains(R"(\repoch 1/1 [#...........................] 1/20  loss )"));
   CHECK_THAT(result.out, Catch::Contains(R"(\r\x1b[Kepoch 1/1  loss )"));
 }
 
@@ -200,7 +229,7 @@ TEST_CASE("on hvdrun's terminal rank 0 has a bar that fits behind its tag", "[tr
   INFO(shown.out << shown.err);
   CHECK(shown.exit_code == 0);
   // 69 of 70 columns with the tag; blanks take it away again.
-  const std::string bar = R"([0]<stdout>:epoch 1/1 [##.........................] 1/10  loss )";
+  const std::string bar = R"([0]<stdout>:epoch 1/1 [#...............] 1/10  loss )";
   const auto at = shown.out.find(bar);
   REQUIRE(at != std::string::npos);
   const std::string line = shown.out.substr(at, shown.out.find("\\r", at) - at);

@@ -33,9 +33,22 @@ struct ClassScore {
 // 0 where there is nothing to divide by.
 ClassScore score_of(const ConfusionMatrix& matrix, std::size_t label);
 
-// A table of them with the accuracy and the means, and the matrix. Classes without a name are
-// numbered.
+// Where nobody says how wide a line may be.
+inline constexpr std::size_t kReportColumns = 100;
+// A matrix of more classes is not printed: nobody reads it.
+inline constexpr std::size_t kMostClassesShown = 100;
+
+// A table of them with the accuracy and the means, and the matrix, in blocks of as many classes as
+// fit into `columns` side by side; the table is never narrower than 53. Classes without a name are
+// numbered. Names that are too long as heads have numbers, which stand before them in each line.
 std::string classification_report(const ConfusionMatrix& matrix,
-                                  const std::vector<std::string>& names);
+                                  const std::vector<std::string>& names,
+                                  std::size_t columns = kReportColumns);
+
+// The same for other programs, as a table of fields that `separator` parts (RFC 4180): a line of
+// heads, then one for each class with its name, precision, recall, f1, support, and how often it
+// was taken for each class. No line for the means, which follow from the others.
+std::string report_table(const ConfusionMatrix& matrix, const std::vector<std::string>& names,
+                         char separator);
 
 }  // namespace hvdrun

@@ -10,12 +10,13 @@
 #include <unistd.h>
 
 #include "common/printable.h"
+#include "worker/labs/number_text.h"
 
 namespace hvdrun {
 namespace {
 
-// hvdrun's, which shows what this process writes into a pipe.
-std::optional<ProgressBar> bar_of_hvdrun() {
+// Of hvdrun's terminal, which shows what this process writes into a pipe.
+std::optional<std::size_t> columns_of_hvdrun() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
   const char* const told = std::getenv("HVD_OUTPUT_COLUMNS");
   if (told == nullptr) return std::nullopt;
@@ -25,18 +26,25 @@ std::optional<ProgressBar> bar_of_hvdrun() {
   if (trouble != std::errc() || stop != end || columns == 0) return std::nullopt;
   struct stat out {};
   if (::fstat(STDOUT_FILENO, &out) != 0 || !S_ISFIFO(out.st_mode)) return std::nullopt;
-  return ProgressBar(columns, ProgressBar::Terminal::of_hvdrun);
+  return columns;
+}
+
+// None where stdout is no terminal.
+std::optional<std::size_t> columns_of_terminal() {
+  if (::isatty(STDOUT_FILENO) != 1) return std::nullopt;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
 }
 
 // None where stdout is no terminal, or one that cannot go back in a line.
 std::optional<ProgressBar> bar_for_stdout() {
-  if (const auto bar = bar_of_hvdrun()) return bar;
+  if (const auto columns = columns_of_hvdrun())
+    return ProgressBar(*columns, ProgressBar::Terminal::of_hvdrun);
+  const auto columns = columns_of_terminal();
   const char* const term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-  if (::isatty(STDOUT_FILENO) != 1 || term == nullptr || std::strcmp(term, "dumb") == 0)
-    return std::nullopt;
-  winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return ProgressBar(known ? size.ws_col : 80);
+  if (!columns || term == nullptr || std::strcmp(term, "dumb") == 0) return std::nullopt;
+  return ProgressBar(*columns);
 }
 
 long long wide(std::int64_t value) { return value; }
@@ -107,8 +115,8 @@ void Console::step(std::size_t done, double loss, Throughput& speed) {
   if (silent_) return;
   if (tells(done)) {
     clear_bar();
-    std::printf("epoch %lld  step %zu/%zu  loss %.4f  %.0f %s/s\n", wide(epoch_), done, steps_,
-                loss, speed.take_interval(), samples_);
+    std::printf("epoch %lld  step %zu/%zu  loss %s  %.0f %s/s\n", wide(epoch_), done, steps_,
+                number_text(loss).c_str(), speed.take_interval(), samples_);
     std::fflush(stdout);
   }
   if (!bar_) return;
@@ -124,9 +132,9 @@ void Console::end_epoch(const Score& score, const Throughput::Epoch& speed, doub
                         double in_all, std::optional<double> lr, std::optional<double> waited) {
   if (silent_) return;
   clear_bar();
-  std::printf("epoch %lld/%lld  loss %.4f  accuracy %.2f %%  %.0f %s/s", wide(epoch_),
-              wide(options_.recipe.epochs), score.loss, 100 * score.accuracy, speed.per_second,
-              samples_);
+  std::printf("epoch %lld/%lld  loss %s  accuracy %.2f %%  %.0f %s/s", wide(epoch_),
+              wide(options_.recipe.epochs), number_text(score.loss).c_str(), 100 * score.accuracy,
+              speed.per_second, samples_);
   if (speed.left_out > 0) std::printf(" without the first %zu steps", speed.left_out);
   if (lr) std::printf("  lr %g", *lr);
   if (waited) std::printf("  waited %.1f %% for %s", 100 * *waited / seconds, samples_);
@@ -137,7 +145,8 @@ void Console::end_epoch(const Score& score, const Throughput::Epoch& speed, doub
 
 void Console::validation(const Score& score) {
   if (silent_) return;
-  std::printf("validation loss %.4f  accuracy %.2f %%\n", score.loss, 100 * score.accuracy);
+  std::printf("validation loss %s  accuracy %.2f %%\n", number_text(score.loss).c_str(),
+              100 * score.accuracy);
   std::fflush(stdout);
 }
 
@@ -158,13 +167,18 @@ void Console::stands_still(std::int64_t epochs_in_a_row) {
 
 void Console::test(const Score& score) {
   if (silent_) return;
-  std::printf("test accuracy %.2f %% (loss %.4f)\n", 100 * score.accuracy, score.loss);
+  std::printf("test accuracy %.2f %% (loss %s)\n", 100 * score.accuracy,
+              number_text(score.loss).c_str());
   std::fflush(stdout);
 }
 
-void Console::report(const std::string& text) {
+void Console::report(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
   if (silent_) return;
-  std::printf("\n%s", text.c_str());
+  // A terminal's last column stays empty: some go to the next line behind it.
+  std::size_t columns = kReportColumns;
+  if (const auto of_terminal = columns_of_terminal()) columns = *of_terminal - 1;
+  if (const auto of_hvdrun = columns_of_hvdrun()) columns = *of_hvdrun;
+  std::printf("\n%s", classification_report(matrix, names, columns).c_str());
   std::fflush(stdout);
 }
 

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "worker/labs/checkpoint.h"
+#include "worker/labs/classification_report.h"
 #include "worker/labs/options.h"
 #include "worker/labs/progress_bar.h"
 #include "worker/labs/score.h"
@@ -51,7 +53,8 @@ class Console {
   void target_reached(std::int64_t epochs_in_a_row);
   void stands_still(std::int64_t epochs_in_a_row);
   void test(const Score& score);
-  void report(const std::string& text);
+  // As wide as the terminal, or kReportColumns.
+  void report(const ConfusionMatrix& matrix, const std::vector<std::string>& names);
   // A line on stdout, of what goes on.
   void note(const std::string& text);
   // A line on stderr.

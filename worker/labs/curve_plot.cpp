@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <limits>
+#include <utility>
 
 namespace hvdrun {
 namespace {
@@ -46,7 +47,8 @@ std::string pixels(double value) {
 
 std::string tick_text(double value) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%.6g", value);
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e9;
+  std::snprintf(text, sizeof(text), whole ? "%.0f" : "%.6g", value);
   return text;
 }
 
@@ -63,26 +65,52 @@ std::string text_at(double x, double y, const char* anchor, const std::string& t
 // From data to pixels.
 struct Scale {
   std::vector<double> ticks;
-  double start;  // pixel of the first tick
-  double end;    // of the last
+  double low;
+  double high;
+  double start;  // pixel of `low`
+  double end;    // of `high`
 
-  double at(double value) const {
-    return start + (end - start) * (value - ticks.front()) / (ticks.back() - ticks.front());
-  }
+  double at(double value) const { return start + (end - start) * (value - low) / (high - low); }
 };
 
-Scale scale_of(const Panel& panel, bool of_x, double start, double end) {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -low;
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// From the first x to the last, also where y is no number there: panels side by side are alike.
+Scale x_scale_of(const Panel& panel, double start, double end) {
+  double low = kInfinite;
+  double high = -kInfinite;
+  for (const Curve& curve : panel.curves) {
+    for (const auto& point : curve.points) {
+      if (!std::isfinite(point.first)) continue;
+      low = std::min(low, point.first);
+      high = std::max(high, point.first);
+    }
+  }
+  if (low > high) return {{}, 0, 1, start, end};
+  const std::vector<double> ticks = whole_ticks(low, high, 10);
+  if (low == high) low -= 1, high += 1;  // a single one in the middle
+  return {ticks, low, high, start, end};
+}
+
+Scale y_scale_of(const Panel& panel, double start, double end) {
+  double low = kInfinite;
+  double high = -kInfinite;
   for (const Curve& curve : panel.curves) {
     for (const auto& [x, y] : curve.points) {
       if (!std::isfinite(x) || !std::isfinite(y)) continue;
-      low = std::min(low, of_x ? x : y);
-      high = std::max(high, of_x ? x : y);
+      low = std::min(low, y);
+      high = std::max(high, y);
     }
   }
   if (low > high) low = 0, high = 1;
-  return {axis_ticks(low, high, of_x ? 8 : 6), start, end};
+  std::vector<double> ticks;
+  for (const double tick : axis_ticks(low, high, 6))
+    if ((tick >= panel.least || tick >= low) && (tick <= panel.most || tick <= high))
+      ticks.push_back(tick);
+  if (ticks.size() < 2) ticks = axis_ticks(low, high, 6);
+  const double first = ticks.front();
+  const double last = ticks.back();
+  return {std::move(ticks), first, last, start, end};
 }
 
 // A line for every stretch without a gap, and a dot for every point: one alone has no line.
@@ -115,8 +143,8 @@ std::string drawn(const Curve& curve, const Scale& x_scale, const Scale& y_scale
 std::string drawn(const Panel& panel, const std::string& x_title, double left) {
   const double right = left + kWidth;
   const double bottom = kTop + kHeight;
-  const Scale x_scale = scale_of(panel, true, left, right);
-  const Scale y_scale = scale_of(panel, false, bottom, kTop);
+  const Scale x_scale = x_scale_of(panel, left, right);
+  const Scale y_scale = y_scale_of(panel, bottom, kTop);
   std::string svg = text_at(left, kTop - 14, "start", panel.title);
   for (const double tick : y_scale.ticks) {
     const double y = y_scale.at(tick);
@@ -165,6 +193,17 @@ std::vector<double> axis_ticks(double low, double high, int count) {
   std::vector<double> ticks;
   const auto steps = static_cast<int>(last - first);                           // about `count`
   for (int i = 0; i <= steps; ++i) ticks.push_back((first + i) * step + 0.0);  // no -0
+  return ticks;
+}
+
+std::vector<double> whole_ticks(double low, double high, int count) {
+  double step = 1;
+  for (int i = 0; std::floor(high / step) - std::ceil(low / step) + 1 > count; ++i)
+    step *= i % 3 == 1 ? 2.5 : 2;  // 1, 2, 5, 10 ...
+  std::vector<double> ticks;
+  const double first = std::ceil(low / step);
+  const auto steps = static_cast<int>(std::floor(high / step) - first);
+  for (int i = 0; i <= steps; ++i) ticks.push_back((first + i) * step + 0.0);
   return ticks;
 }
 

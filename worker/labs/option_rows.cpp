@@ -11,6 +11,7 @@
 
 #include "worker/data/vocabulary.h"
 #include "worker/labs/cudnn_search.h"
+#include "worker/labs/file_formats.h"
 #include "worker/labs/run_health.h"
 
 namespace hvdrun {
@@ -101,6 +102,18 @@ OptionRow file(const char* name, const char* value_name, Member<std::string> to,
           [=](const TrainOptions& options) -> std::string {
             return value_of(to, options).empty() ? "-" : "+";
           }};
+}
+
+// The same, where a name can promise what will not be in the file.
+OptionRow file_of(const FileFormat& format, const char* name, const char* value_name,
+                  Member<std::string> to, std::string help) {
+  OptionRow row = file(name, value_name, to, std::move(help));
+  row.put = [=, &format](TrainOptions& options, const std::string& word) {
+    const std::string trouble = other_format(format, word);
+    if (!trouble.empty()) throw std::invalid_argument(std::string("--") + name + " " + trouble);
+    to(options) = word;
+  };
+  return row;
 }
 
 // `is_on` is null where another option's row has the value.
@@ -293,15 +306,20 @@ const std::vector<OptionRow>& option_rows() {
       file(
           "loss-log", "FILE", [](To & to) -> auto& { return to.loss_log; },
           "write the loss of every step, averaged over the ranks, one per line"),
-      file(
-          "metrics-file", "FILE", [](To & to) -> auto& { return to.metrics_file; },
+      file_of(
+          metrics_format(), "metrics-file", "FILE",
+          [](To & to) -> auto& { return to.metrics_file; },
           "write a line of JSON for every epoch; a resumed run goes on in it"),
       file(
           "log-dir", "DIR", [](To & to) -> auto& { return to.log_dir; },
           "write the same as an event file for TensorBoard"),
-      file(
-          "plot", "FILE.svg", [](To & to) -> auto& { return to.plot; },
+      file_of(
+          plot_format(), "plot", "FILE.svg", [](To & to) -> auto& { return to.plot; },
           "draw loss and accuracy of this run's epochs, on training and test images"),
+      file_of(
+          report_format(), "report", "FILE.csv", [](To & to) -> auto& { return to.report; },
+          "at the end write how well each class is found, and what it was taken for (tabs for "
+          ".tsv)"),
   };
   return rows;
 }

@@ -33,6 +33,7 @@ struct TrainOptions {
   std::int64_t keep = 5;  // checkpoints in checkpoint_dir
   std::string resume;
   std::string plot;
+  std::string report;
   std::string loss_log;
   std::string metrics_file;
   std::string log_dir;

@@ -9,8 +9,10 @@
 #include "worker/labs/checkpoint_folder.h"
 #include "worker/labs/curve_plot.h"
 #include "worker/labs/exit_codes.h"
+#include "worker/labs/file_formats.h"
 
 namespace hvdrun {
+
 void RunOutputs::open() {
   std::string error;
   if (hvd::rank() == 0) {
@@ -21,6 +23,7 @@ void RunOutputs::open() {
       records_.open(options_.metrics_file, options_.log_dir, !options_.resume.empty(), error);
     if (error.empty() && !options_.checkpoint_dir.empty())
       CheckpointFolder(options_.checkpoint_dir, options_.keep).prepare(options_.resume, error);
+    if (error.empty() && wants_report()) can_write_file(options_.report, error);
     if (error.empty()) write_plot(error);
   }
   agree(error, exit_cannot_create);
@@ -45,7 +48,7 @@ void RunOutputs::add_epoch(const EpochResult& result) {
 bool RunOutputs::write_plot(std::string& error) const {
   if (options_.plot.empty()) return true;
   Panel loss{"loss", {{"train", {}}, {"validation", {}}}};
-  Panel accuracy{"accuracy (%)", {{"train", {}}, {"validation", {}}}};
+  Panel accuracy{"accuracy (%)", {{"train", {}}, {"validation", {}}}, 0, 100};
   for (const EpochResult& result : history_) {
     const auto epoch = static_cast<double>(result.epoch);
     loss.curves[0].points.emplace_back(epoch, result.train.loss);
@@ -68,6 +71,17 @@ void RunOutputs::save(std::int64_t epoch, const std::function<std::string()>& en
       write_whole_file(options_.checkpoint, bytes, error);
     if (!bytes.empty() && error.empty() && !options_.checkpoint_dir.empty())
       CheckpointFolder(options_.checkpoint_dir, options_.keep).write(epoch, bytes, error);
+  }
+  agree(error, exit_cannot_create);
+}
+
+void RunOutputs::write_report(const ConfusionMatrix& matrix,
+                              const std::vector<std::string>& names) const {
+  if (!wants_report()) return;
+  std::string error;
+  if (hvd::rank() == 0) {
+    const char separator = extension_of(options_.report) == "tsv" ? '\t' : ',';
+    write_whole_file(options_.report, report_table(matrix, names, separator), error);
   }
   agree(error, exit_cannot_create);
 }

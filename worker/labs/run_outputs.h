@@ -1,5 +1,5 @@
-// The files that a run leaves: losses, metrics, events, plot, checkpoints. Rank 0 writes them; what
-// cannot be written ends the run on all ranks, so all functions are collectives.
+// The files that a run leaves: losses, metrics, events, plot, report, checkpoints. Rank 0 writes
+// them; what cannot be written ends the run on all ranks, so all functions are collectives.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "worker/data/output_file.h"
+#include "worker/labs/classification_report.h"
 #include "worker/labs/epoch_records.h"
 #include "worker/labs/options.h"
 
@@ -21,12 +22,14 @@ class RunOutputs {
   // Says at once what could only fail at the end.
   void open();
   bool wants_losses() const { return !options_.loss_log.empty(); }
+  bool wants_report() const { return !options_.report.empty(); }
   bool wants_validation() const { return !options_.plot.empty(); }
   // The mean over the ranks.
   void add_loss(double mean);
   void add_epoch(const EpochResult& result);
   // `encode` gives the bytes of a checkpoint, or none; rank 0 calls it, when one is wanted.
   void save(std::int64_t epoch, const std::function<std::string()>& encode) const;
+  void write_report(const ConfusionMatrix& matrix, const std::vector<std::string>& names) const;
   void close();
 
  private:

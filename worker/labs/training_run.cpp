@@ -24,6 +24,7 @@
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/optimizers.h"
 #include "worker/labs/option_rows.h"
+#include "worker/labs/parameter_count.h"
 #include "worker/labs/run_data.h"
 #include "worker/labs/run_health.h"
 #include "worker/labs/run_outputs.h"
@@ -65,6 +66,7 @@ class TrainingRun {
     ModelShape shape = options_.shape;
     if (info_.classes_of_data) shape.classes = train.classes();
     model_ = info_.make(shape);
+    agree(wrong_count(info_, shape, *model_), exit_failed);
     if (channels_last()) model_->to_channels_last();
     if (options_.sync_batch_norm)
       agree(model_->normalise_over_all_ranks()
@@ -96,8 +98,11 @@ class TrainingRun {
     console_.test(score);
     health_.judge("loss of the test " + std::string(info_.data.samples), score);
     tell_bad(score.bad, "test", "left out");
-    if (info_.reports_classes)
-      console_.report(classification_report(trainer.confusion(test), test.class_names()));
+    if (info_.reports_classes || outputs_.wants_report()) {
+      const ConfusionMatrix matrix = trainer.confusion(test);
+      if (info_.reports_classes) console_.report(matrix, test.class_names());
+      outputs_.write_report(matrix, test.class_names());
+    }
     outputs_.close();
     judge_bad(score);
     health_.end_run();
@@ -267,7 +272,7 @@ class TrainingRun {
                     const std::string& resumed_from) {
     RunFacts facts;
     facts.ranks = hvd::size();
-    for (const auto& parameter : model_->parameters()) facts.parameters += parameter.numel();
+    facts.parameters = count_parameters(*model_);
     facts.train_samples = train_samples;
     facts.test_samples = test_samples;
     facts.lr_factor = lr_factor();

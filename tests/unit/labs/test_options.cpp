@@ -3,6 +3,7 @@
 
 #include "tests/unit/torch/catch_with_torch.h"
 #include "worker/labs/exit_codes.h"
+#include "worker/labs/file_formats.h"
 #include "worker/labs/models/registry.h"
 #include "worker/labs/option_rows.h"
 #include "worker/labs/options.h"
@@ -113,6 +114,22 @@ TEST_CASE("the switches of the MNIST example, and what belongs together", "[opti
   CHECK_FALSE(usual.options->synthetic);
   // Without files every model runs.
   CHECK(parse({"--model", "resnet50", "--synthetic"}).options);
+}
+
+TEST_CASE("a name that promises nothing else is the user's choice", "[options]") {
+  for (const char* name : {"p", "p.svg", "P.SVG", "a.png/p", ".png", "png", "p.", "/dev/stdout",
+                           "/dev/fd/3", "p.1", "p.svg.old"}) {
+    CAPTURE(name);
+    const auto parsed = parse({"--plot", name});
+    REQUIRE(parsed.options);
+    CHECK(parsed.options->plot == name);
+  }
+  for (const char* name : {"r", "r.csv", "r.tsv", "r.txt", "/dev/stdout"})
+    CHECK(parse({"--report", name}).options);
+  for (const char* name : {"m", "m.json", "m.jsonl", "m.log", "/dev/stdout"})
+    CHECK(parse({"--metrics-file", name}).options);
+  CHECK(extension_of("a.b/c.TsV") == "tsv");
+  CHECK(extension_of("a.b/c").empty());
 }
 
 TEST_CASE("ranks must agree in what they compute and in which files there are", "[options]") {
@@ -331,6 +348,14 @@ TEST_CASE("a wrong option is named in one line, exit code 64", "[options]") {
       {{"--model", "resnet50", "--dropout", "0.5"}, "--dropout: resnet50 has none"},
       {{"--weight-decay", "-0.1"}, "--weight-decay takes a number from 0, not -0.1"},
       {{"--weight-decay", "inf"}, "--weight-decay takes a number from 0, not inf"},
+      {{"--plot", "x.png"}, "--plot writes an SVG picture; name it .svg, not 'x.png'"},
+      {{"--plot=a.b/X.JPeG"}, "--plot writes an SVG picture; name it .svg, not 'a.b/X.JPeG'"},
+      {{"--plot", "x.svg.pdf"}, "name it .svg, not 'x.svg.pdf'"},
+      {{"--report", "r.json"},
+       "--report writes a table of fields (CSV, or TSV for .tsv); name it .csv or .tsv, not "
+       "'r.json'"},
+      {{"--metrics-file", "m.csv"},
+       "--metrics-file writes lines of JSON; name it .json, not 'm.csv'"},
       {{"--patience", "0"}, "--patience takes 1 to 1000000, not 0"},
       {{"--warmup-epochs", "-1"}, "--warmup-epochs takes 0 to 1000000, not -1"},
   }));

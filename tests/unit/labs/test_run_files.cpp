@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -15,8 +14,6 @@
 #include "tests/unit/torch/catch_with_torch.h"
 #include "worker/labs/checked_file.h"
 #include "worker/labs/checkpoint_folder.h"
-#include "worker/labs/curve_plot.h"
-#include "worker/labs/progress_bar.h"
 
 namespace hvdrun {
 namespace {
@@ -158,89 +155,6 @@ TEST_CASE("a killed writer leaves whole checkpoints and nothing else", "[checkpo
   const auto names = files_in(temporary.path());
   CHECK(names.size() <= 3);
   CHECK(names.size() >= 1);
-}
-
-TEST_CASE("ticks are round and enclose what is shown", "[plot]") {
-  using Ticks = std::vector<double>;
-  const auto near = [](const Ticks& a, const Ticks& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](double x, double y) { return std::abs(x - y) < 1e-9; });
-  };
-  CHECK(near(axis_ticks(0, 10, 5), {0, 2, 4, 6, 8, 10}));
-  CHECK(near(axis_ticks(0.13, 0.52, 5), {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}));
-  CHECK(near(axis_ticks(-1, 1, 4), {-1, -0.5, 0, 0.5, 1}));
-  for (const auto& [low, high] : std::vector<std::pair<double, double>>{
-           {0, 0}, {7, 7}, {1e-300, 2e-300}, {1e17, 1e17 + 16}, {-1e300, 1e300}, {3, 2}}) {
-    const Ticks ticks = axis_ticks(low, high, 6);
-    CAPTURE(low, high, ticks);
-    CHECK(ticks.size() >= 2);
-    CHECK(ticks.size() <= 10);
-    CHECK(ticks.front() <= low);
-    CHECK(ticks.back() >= low);
-    CHECK(std::is_sorted(ticks.begin(), ticks.end()));
-  }
-}
-
-TEST_CASE("a plot has its curves, gaps where there is no number, and no raw text", "[plot]") {
-  const double nan = std::nan("");
-  const std::string svg =
-      svg_plot("<a & \"b\">", "epoch",
-               {{"loss", {{"train", {{1, 2}, {2, 1}, {3, nan}, {4, 0.5}}}, {"validation", {}}}}});
-  const auto count = [&](const std::string& part) {
-    int times = 0;
-    for (auto at = svg.find(part); at != std::string::npos; at = svg.find(part, at + 1)) ++times;
-    return times;
-  };
-  CHECK(count("<polyline") == 2);
-  CHECK(count("<circle") == 3);
-  CHECK(count("nan") == 0);
-  CHECK(count("&lt;a &amp; &quot;b&quot;&gt;") == 2);
-  CHECK(count(">validation</text>") == 1);
-  CHECK(count(">epoch</text>") == 1);
-}
-
-TEST_CASE("the bar is redrawn ten times a second at most and leaves its line empty", "[bar]") {
-  using std::chrono::milliseconds;
-  ProgressBar bar(60);
-  const ProgressBar::Time start{};
-  CHECK(bar.clear().empty());
-  CHECK(bar.draw("epoch 1/2", 1, 4, 0.5, start) ==
-        "\repoch 1/2 [#######.......................] 1/4  loss 0.5000\x1b[K");
-  int drawn = 0;
-  for (int ms = 1; ms <= 1000; ++ms)
-    if (!bar.draw("epoch 1/2", 2, 4, 0.5, start + milliseconds(ms)).empty()) ++drawn;
-  CHECK(drawn == 10);
-  CHECK(bar.clear() == "\r\x1b[K");
-  CHECK(bar.clear().empty());
-  // Never longer than the line, or it could not be taken back.
-  for (std::size_t columns = 0; columns < 100; ++columns) {
-    ProgressBar narrow(columns);
-    const std::string text = narrow.draw("epoch 1/2", 4, 4, 0.5, start);
-    CHECK(text.size() - std::string("\r\x1b[K").size() <= (columns > 0 ? columns - 1 : 0));
-  }
-}
-
-TEST_CASE("the bar on hvdrun's terminal is a line that ends with \\r", "[bar]") {
-  using std::chrono::milliseconds;
-  ProgressBar bar(70, ProgressBar::Terminal::of_hvdrun);
-  const ProgressBar::Time start{};
-  CHECK(bar.clear().empty());
-  CHECK(bar.draw("epoch 1/2", 1, 4, 0.5, start) ==
-        "epoch 1/2 [#######.......................] 1/4  loss 0.5000\r");
-  int drawn = 0;
-  for (int ms = 1; ms <= 1000; ++ms)
-    if (!bar.draw("epoch 1/2", 2, 4, 10.5, start + milliseconds(ms)).empty()) ++drawn;
-  CHECK(drawn == 4);
-  // A shorter one goes over all of a longer one: it has nothing else to take it away with.
-  CHECK(bar.draw("epoch 1/2", 3, 4, 0.5, start + milliseconds(2000)) ==
-        "epoch 1/2 [######################........] 3/4  loss 0.5000 \r");
-  CHECK(bar.clear() == std::string(59, ' ') + "\r");
-  CHECK(bar.clear().empty());
-  for (std::size_t columns = 0; columns < 100; ++columns) {
-    ProgressBar narrow(columns, ProgressBar::Terminal::of_hvdrun);
-    const std::string text = narrow.draw("epoch 1/2", 4, 4, 0.5, start);
-    CHECK(text.size() <= std::max<std::size_t>(columns, 1));
-  }
 }
 
 }  // namespace
