@@ -1,9 +1,12 @@
 #include "worker/labs/describe.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "worker/labs/layer_walk.h"
+#include "worker/labs/parameter_count.h"
 #include "worker/labs/recipe_text.h"
+#include "worker/labs/text_columns.h"
 
 namespace hvdrun {
 namespace {
@@ -16,19 +19,13 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text + "  ";
-}
-
 std::string layer_line(const std::string& name, const std::string& kind, const std::string& shape,
                        const std::string& parameters, std::size_t name_width) {
   constexpr std::size_t kKindWidth = 12;  // EmbeddingBag
   constexpr std::size_t kShapeWidth = 18;
   constexpr std::size_t kNumberWidth = 10;
-  const std::size_t short_of = kNumberWidth - std::min(kNumberWidth, parameters.size());
-  return padded(name, name_width) + padded(kind, kKindWidth) + padded(shape, kShapeWidth) +
-         std::string(short_of, ' ') + parameters + "\n";
+  return left_aligned(name, name_width) + "  " + left_aligned(kind, kKindWidth) + "  " +
+         left_aligned(shape, kShapeWidth) + "  " + right_aligned(parameters, kNumberWidth) + "\n";
 }
 
 }  // namespace
@@ -36,6 +33,8 @@ std::string layer_line(const std::string& name, const std::string& kind, const s
 std::string describe_model(const ModelInfo& info, const ModelShape& shape, const Recipe& recipe,
                            std::int64_t image_size) {
   const auto model = info.make(shape);
+  const std::string trouble = wrong_count(info, shape, *model);
+  if (!trouble.empty()) throw std::runtime_error(trouble);
   const std::vector<Layer> layers =
       layers_of(*model, info.data.photographs ? at::zeros({1, 3, image_size, image_size})
                                               : model->example(1));
@@ -49,9 +48,7 @@ std::string describe_model(const ModelInfo& info, const ModelShape& shape, const
     text += layer_line(layer.name.empty() ? "-" : layer.name, layer.kind, shape_text(layer.shape),
                        std::to_string(layer.parameters), name_width);
   }
-  std::int64_t total = 0;
-  for (const torch::Tensor& parameter : model->parameters()) total += parameter.numel();
-  return text + layer_line("total", "", "", std::to_string(total), name_width);
+  return text + layer_line("total", "", "", std::to_string(count_parameters(*model)), name_width);
 }
 
 }  // namespace hvdrun

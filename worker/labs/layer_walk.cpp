@@ -4,11 +4,14 @@
 #include "worker/labs/layer_walk.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include "worker/labs/failed_layer.h"
 
 namespace hvdrun {
 namespace {
@@ -89,7 +92,12 @@ std::vector<Layer> layers_of(LabModel& model, const torch::Tensor& batch) {
   // Batch normalisation could not learn from a batch of one.
   model.eval();
   const torch::AutoGradMode keep_graph(true);
-  const torch::Tensor output = model.forward(batch);
+  torch::Tensor output;
+  try {
+    output = model.forward(batch);
+  } catch (const std::exception& error) {
+    throw std::runtime_error(failed_layer(model, batch, words_of(error)));
+  }
   ParameterOwners owners(model);
   std::vector<Layer> layers;
   for (const Node* node : operations_before(output)) {

@@ -16,7 +16,8 @@ struct Layer {
   std::int64_t parameters = 0;      // 0 where a layer is passed again
 };
 
-// Layers with parameters, and pooling; the model is in evaluation mode afterwards.
+// Layers with parameters, and pooling; the model is in evaluation mode afterwards. Throws where the
+// batch does not pass, with the layer's name (failed_layer.h).
 std::vector<Layer> layers_of(LabModel& model, const torch::Tensor& batch);
 
 }  // namespace hvdrun

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <torch/version.h>
 
 #include "worker/labs/device.h"
+#include "worker/labs/failed_layer.h"
 
 namespace hvdrun {
 namespace {
@@ -139,10 +141,14 @@ torch::Tensor Trainer::forward(const torch::Tensor& inputs) {
   torch::Tensor images = options_.channels_last && inputs.dim() == 4
                              ? inputs.contiguous(at::MemoryFormat::ChannelsLast)
                              : inputs;
-  if (options_.type == at::kDouble)
-    return model_->forward(images.is_floating_point() ? images.to(at::kDouble) : images);
-  const Autocast autocast(options_.type);
-  return model_->forward(images).to(at::kFloat);
+  if (options_.type == at::kDouble && images.is_floating_point()) images = images.to(at::kDouble);
+  const Autocast autocast(options_.type == at::kDouble ? at::kFloat : options_.type);
+  try {
+    const torch::Tensor output = model_->forward(images);
+    return options_.type == at::kDouble ? output : output.to(at::kFloat);
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(failed_layer(*model_, images, words_of(error)));
+  }
 }
 
 void Trainer::backward_and_step(const torch::Tensor& loss) {

@@ -22,6 +22,7 @@
 #include "worker/labs/exit_codes.h"
 #include "worker/labs/optimizers.h"
 #include "worker/labs/option_rows.h"
+#include "worker/labs/parameter_count.h"
 #include "worker/labs/run_data.h"
 #include "worker/labs/run_outputs.h"
 #include "worker/labs/trainer.h"
@@ -60,6 +61,7 @@ class TrainingRun {
     ModelShape shape = options_.shape;
     if (info_.classes_of_data) shape.classes = train.classes();
     model_ = info_.make(shape);
+    agree(wrong_count(info_, shape, *model_), exit_failed);
     if (channels_last()) model_->to_channels_last();
     if (options_.sync_batch_norm)
       agree(model_->normalise_over_all_ranks()
@@ -236,7 +238,7 @@ class TrainingRun {
                     const std::string& resumed_from) {
     RunFacts facts;
     facts.ranks = hvd::size();
-    for (const auto& parameter : model_->parameters()) facts.parameters += parameter.numel();
+    facts.parameters = count_parameters(*model_);
     facts.train_samples = train_samples;
     facts.test_samples = test_samples;
     facts.lr_factor = lr_factor();
