@@ -1,16 +1,17 @@
-// LibTorch tells of every operator that begins, with what it is given, and that it has ended, also
-// by an exception. A layer is found by its parameters, as in layer_walk.cpp.
+// LibTorch calls an operator by a list of keys, of which one can be ours: so each passes here, with
+// what it is given. A layer is found by its parameters, as in layer_walk.cpp. (RecordFunction,
+// which is there to observe operators, has a member more in a build with asserts than in LibTorch's
+// own.)
 #include "worker/labs/failed_layer.h"
 
 #include <exception>
-#include <memory>
 #include <sstream>
 #include <unordered_map>
 #include <vector>
 
-#include <ATen/record_function.h>
-
-#include "common/printable.h"
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
 
 namespace hvdrun {
 namespace {
@@ -32,27 +33,30 @@ LayerNames names_of(const LabModel& model) {
   return names;
 }
 
-struct Operation : at::ObserverContext {
+struct Operation {
   std::string name;   // "max_pool2d"
   std::string layer;  // empty: none of its own
-  std::string given;  // the shape of the first tensor that is no parameter
-  int exceptions = 0;
+  std::string given;  // the shape of the first tensor that is no parameter, or of a list
 };
 
+std::string shape_of(const at::Tensor& tensor) {
+  std::ostringstream shape;
+  shape << tensor.sizes();
+  return shape.str();
+}
+
+// Nobody else uses it: who has it on asks to see the operators first.
+constexpr c10::DispatchKey kWatched = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+// What the model calls in this thread while it lives, not what that calls in turn.
 class Watch {
  public:
-  explicit Watch(const LabModel& model) : names_(names_of(model)) {
+  explicit Watch(const LabModel& model) : names_(names_of(model)), on_(kWatched) {
     watching = this;
-    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begun, &ended)
-                                             .needsInputs(true)
-                                             .scopes({at::RecordScope::FUNCTION}));
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
-  ~Watch() {
-    at::removeCallback(handle_);
-    watching = nullptr;
-  }
+  ~Watch() { watching = nullptr; }
 
   // Empty: no operator has failed.
   std::string text() const {
@@ -62,55 +66,66 @@ class Watch {
     return failed_.name + (passed_.empty() ? "" : " behind layer " + passed_) + given;
   }
 
+  static void call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+    const c10::impl::ExcludeDispatchKeyGuard off(kWatched);
+    if (watching == nullptr) return op.callBoxed(stack);
+    const Operation operation = watching->look_at(op, *stack);
+    try {
+      op.callBoxed(stack);
+    } catch (...) {
+      watching->failed_ = operation;
+      throw;
+    }
+    if (!operation.layer.empty()) watching->add_passed(operation, *stack);
+  }
+
  private:
-  static std::unique_ptr<at::ObserverContext> begun(const at::RecordFunction& function) {
-    auto operation = std::make_unique<Operation>();
-    operation->exceptions = std::uncaught_exceptions();
-    if (watching != nullptr) watching->look_at(function, *operation);
+  Operation look_at(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
+    const std::string& name = op.schema().name();
+    Operation operation{name.substr(name.rfind(':') + 1), "", ""};  // of "aten::max_pool2d"
+    const std::size_t inputs = op.schema().arguments().size();
+    for (std::size_t i = stack.size() - inputs; i < stack.size(); ++i) {
+      if (stack[i].isTensor()) look_at(stack[i].toTensor(), operation);
+      if (!stack[i].isTensorList() || !operation.given.empty()) continue;
+      for (const at::Tensor& tensor : stack[i].toTensorVector())
+        operation.given += (operation.given.empty() ? "" : " and ") + shape_of(tensor);
+    }
     return operation;
   }
 
-  static void ended(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
-    auto* const operation = dynamic_cast<Operation*>(context);
-    if (watching == nullptr || operation == nullptr) return;
-    if (std::uncaught_exceptions() > operation->exceptions)
-      watching->add_failed(*operation);
-    else if (!operation->layer.empty())
-      watching->passed_ = operation->layer;
+  void look_at(const at::Tensor& tensor, Operation& operation) const {
+    if (!tensor.defined()) return;
+    const auto found = names_.find(tensor.unsafeGetTensorImpl());
+    if (found != names_.end())
+      operation.layer = found->second;
+    else if (operation.given.empty())
+      operation.given = shape_of(tensor);
   }
 
-  void look_at(const at::RecordFunction& function, Operation& operation) const {
-    const std::string name = function.name();
-    operation.name = name.substr(name.rfind(':') + 1);  // of "aten::max_pool2d"
-    for (const c10::IValue& input : function.inputs()) {
-      if (!input.isTensor()) continue;
-      const at::Tensor& tensor = input.toTensor();
-      if (!tensor.defined()) continue;
-      const auto found = names_.find(tensor.unsafeGetTensorImpl());
-      if (found != names_.end()) {
-        operation.layer = found->second;
-      } else if (operation.given.empty()) {
-        std::ostringstream shape;
-        shape << tensor.sizes();
-        operation.given = shape.str();
-      }
+  // A linear layer takes its weight transposed: that is still the weight, and no layer passed.
+  void add_passed(const Operation& operation, const torch::jit::Stack& results) {
+    if (operation.given.empty() && !results.empty() && results.back().isTensor()) {
+      views_.push_back(results.back().toTensor());
+      names_.emplace(views_.back().unsafeGetTensorImpl(), operation.layer);
+    } else {
+      passed_ = operation.layer;
     }
-  }
-
-  // From the innermost outwards. The outermost that has a layer is the one that the model calls.
-  void add_failed(const Operation& operation) {
-    if (!operation.layer.empty() || failed_.layer.empty()) failed_ = operation;
   }
 
   static thread_local Watch* watching;
 
-  const LayerNames names_;
-  at::CallbackHandle handle_ = 0;
+  LayerNames names_;
+  std::vector<at::Tensor> views_;  // kept, so that nothing else gets their address
   Operation failed_;
   std::string passed_;
+  const c10::impl::IncludeDispatchKeyGuard on_;
 };
 
 thread_local Watch* Watch::watching = nullptr;
+
+TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&Watch::call>());
+}
 
 }  // namespace
 
