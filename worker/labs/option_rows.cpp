@@ -183,10 +183,10 @@ const std::vector<OptionRow>& option_rows() {
           "data-threads", [](To & to) -> auto& { return to.data.data_threads; }, 0, 1024,
           "that decode images for a rank; 0: of its share of the cores a quarter, with a GPU all "
           "but one (0)"),
-      {"text-column", "NAME", "of text-nnlm's CSV file: the sentences (text)",
+      {"text-column", "NAME", "of text-nnlm's CSV or TSV file: the sentences (text)",
        [](To& to, const std::string& word) { to.data.text_column = word; },
        [](const To& from) { return from.data.text_column; }},
-      {"label-column", "NAME", "the labels, 0 or 1 (label)",
+      {"label-column", "NAME", "the labels, any two values (label)",
        [](To& to, const std::string& word) { to.data.label_column = word; },
        [](const To& from) { return from.data.label_column; }},
       whole(
