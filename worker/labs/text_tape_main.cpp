@@ -149,11 +149,10 @@ void run(const TapeOptions& options) {
     int steps = 0;
     while (const auto batch = data->train->next()) {
       const torch::Tensor mean = model->loss(model->forward(batch->inputs), batch->labels);
-      // What division leaves makes some ranks' parts one sentence longer: each sentence counts
+      // What division leaves makes some ranks' parts one sentence shorter: each sentence counts
       // alike.
-      const auto of_all = order.step(static_cast<std::size_t>(steps), of_rank, hvd::size()).size();
-      const torch::Tensor loss = mean * (static_cast<double>(batch->labels.size(0)) * hvd::size() /
-                                         static_cast<double>(of_all));
+      const torch::Tensor loss =
+          mean * order.share(static_cast<std::size_t>(steps), of_rank, hvd::rank(), hvd::size());
       // The gradients of the loss with regard to the variables, averaged over the ranks: of the
       // vectors only those rows travel that a rank has touched.
       const std::vector<torch::Tensor> own = torch::autograd::grad({loss}, variables);

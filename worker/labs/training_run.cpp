@@ -6,6 +6,8 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 #include <zlib.h>
@@ -24,6 +26,7 @@
 #include "worker/labs/option_rows.h"
 #include "worker/labs/run_data.h"
 #include "worker/labs/run_outputs.h"
+#include "worker/labs/sampler.h"
 #include "worker/labs/trainer.h"
 #include "worker/labs/word_options.h"
 
@@ -76,8 +79,9 @@ class TrainingRun {
     optimizer_ = make_optimizer(recipe_, trained_parameters(), lr_);
     const std::string resumed_from = resumed_.path;
     if (!options_.resume.empty()) resume();
-    make_schedules(static_cast<int>(train.size() / global_batch()));
-    if (progress_.epochs > 0) take_last_rate(static_cast<int>(train.size() / global_batch()));
+    const auto steps = static_cast<int>(steps_of(train.size(), batch_size(), hvd::size()));
+    make_schedules(steps);
+    if (progress_.epochs > 0) take_last_rate(steps);
     outputs_.open();
     print_header(train.size(), test.size(), resumed_from);
 
