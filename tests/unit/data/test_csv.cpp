@@ -10,7 +10,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-CsvTable table(const std::string& text) {
+CsvTable table_of(const std::string& text) {
   std::string error;
   const auto parsed = parse_csv("f.csv", text, error);
   INFO(error);
@@ -26,7 +26,7 @@ std::string csv_error(const std::string& text) {
 }
 
 TEST_CASE("fields may contain commas, line breaks and quotes when they are quoted", "[csv]") {
-  const CsvTable read = table(
+  const CsvTable read = table_of(
       "label,text\r\n"
       "1,plain\n"
       "\n"
@@ -47,14 +47,14 @@ TEST_CASE("fields may contain commas, line breaks and quotes when they are quote
 }
 
 TEST_CASE("a quote within a plain field stands for itself, as does a lone CR", "[csv]") {
-  const CsvTable read = table("a,b\nsay \"no\",x\ry\n");
+  const CsvTable read = table_of("a,b\nsay \"no\",x\ry\n");
   REQUIRE(read.rows.size() == 1);
   CHECK(read.rows[0] == Row{"say \"no\"", "x\ry"});
 }
 
 TEST_CASE("a byte order mark is no part of the first column", "[csv]") {
-  CHECK(table("\xef\xbb\xbf"
-              "a,b\n1,2\n")
+  CHECK(table_of("\xef\xbb\xbf"
+                 "a,b\n1,2\n")
             .column("a") == 0);
   // But bytes are counted with it, as an editor or dd counts them.
   CHECK(csv_error("\xef\xbb\xbf"
@@ -62,23 +62,23 @@ TEST_CASE("a byte order mark is no part of the first column", "[csv]") {
 }
 
 TEST_CASE("tabs or semicolons may stand for commas, as the first line tells", "[csv]") {
-  const CsvTable tabs = table("a, b\ttext\r\n1\tx, y; z\r\n2\t\"a\tb\nc\"\r\n");
+  const CsvTable tabs = table_of("a, b\ttext\r\n1\tx, y; z\r\n2\t\"a\tb\nc\"\r\n");
   CHECK(tabs.columns == Row{"a, b", "text"});
   CHECK(tabs.rows == std::vector<Row>{{"1", "x, y; z"}, {"2", "a\tb\nc"}});
   CHECK(tabs.skipped == 0);
   CHECK(std::string(tabs.separator) == "a tab");
-  const CsvTable semicolons = table("a;text\n1;x, y\n\"2;3\";z\n");
+  const CsvTable semicolons = table_of("a;text\n1;x, y\n\"2;3\";z\n");
   CHECK(semicolons.rows == std::vector<Row>{{"1", "x, y"}, {"2;3", "z"}});
   // What stands in quotes is no separator; one column has none.
-  CHECK(table("\"a;\"\";;b\",c\n1,2\n").columns == Row{"a;\";;b", "c"});
-  CHECK(table("text\nx;y\n").rows == std::vector<Row>{{"x;y"}});
-  CHECK(std::string(table("text\nx\n").separator) == "a comma");
+  CHECK(table_of("\"a;\"\";;b\",c\n1,2\n").columns == Row{"a;\";;b", "c"});
+  CHECK(table_of("text\nx;y\n").rows == std::vector<Row>{{"x;y"}});
+  CHECK(std::string(table_of("text\nx\n").separator) == "a comma");
   CHECK(csv_error("a\tb\n\"x\" y\t1\n") ==
         "f.csv:2: byte 7: after a closing quote a tab or the end of the line is expected");
 }
 
 TEST_CASE("columns may have no name, as that of the rows' numbers", "[csv]") {
-  const CsvTable read = table(",text,,label\n0,words,x,1\n");
+  const CsvTable read = table_of(",text,,label\n0,words,x,1\n");
   CHECK(read.columns == Row{"", "text", "", "label"});
   CHECK(read.rows == std::vector<Row>{{"0", "words", "x", "1"}});
   CHECK(read.column("label") == 3);
@@ -93,7 +93,7 @@ TEST_CASE("long words are cut in messages, between letters", "[csv]") {
 }
 
 TEST_CASE("every row knows its line and its byte", "[csv]") {
-  const CsvTable read = table("\r\na,b\n\n1,\"x\ny\"\r\n2\n3,4\n");
+  const CsvTable read = table_of("\r\na,b\n\n1,\"x\ny\"\r\n2\n3,4\n");
   CHECK(csv_place("f", read.header) == "f:2: byte 2");
   REQUIRE(read.places.size() == 2);
   CHECK(csv_place("f", read.places[0]) == "f:4: byte 7");
@@ -101,7 +101,7 @@ TEST_CASE("every row knows its line and its byte", "[csv]") {
 }
 
 TEST_CASE("rows with another number of fields are left out and counted", "[csv]") {
-  const CsvTable read = table("a,b\n1,2\n3\n4,\"x\ny\"\n5,6,7\n");
+  const CsvTable read = table_of("a,b\n1,2\n3\n4,\"x\ny\"\n5,6,7\n");
   CHECK(read.rows == std::vector<Row>{{"1", "2"}, {"4", "x\ny"}});
   CHECK(read.skipped == 2);
   CHECK(read.first_skipped == "f.csv:3: byte 8: 1 fields, 2 expected");
@@ -125,7 +125,7 @@ TEST_CASE("what is written as a field is read as it was", "[csv]") {
                                         "two\nlines", "cr\r",  " s ", "a\tb", "a;b;c"};
   std::string text = "value,end\n";
   for (const std::string& value : values) text += csv_field(value) + ",.\n";
-  const CsvTable read = table(text);
+  const CsvTable read = table_of(text);
   REQUIRE(read.rows.size() == values.size());
   for (std::size_t i = 0; i < values.size(); ++i) CHECK(read.rows[i][0] == values[i]);
 }

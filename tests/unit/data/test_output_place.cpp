@@ -73,7 +73,7 @@ TEST_CASE("what is no file is written to, and stays what it is", "[file]") {
   CHECK(error == folder / "pipe" + ": a pipe that nobody reads, or a socket");
   const UniqueFd reader(::open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   char bytes[16] = {};
-  for (const std::string name : {folder / "pipe", "/dev/fd/" + std::to_string(reader.get())}) {
+  for (const std::string& name : {folder / "pipe", "/dev/fd/" + std::to_string(reader.get())}) {
     CAPTURE(name);
     CHECK(can_write_file(name, error));
     CHECK(write_whole_file(name, "bytes", error));

@@ -78,7 +78,7 @@ TEST_CASE("the most frequent words have a number of their own", "[sentences]") {
   CHECK(Vocabulary({{"x", 1}}, kMaxVocabulary + 1).number("x") == 1);
 }
 
-std::string rows(int count) {
+std::string good_rows(int count) {
   std::string csv;
   for (int i = 0; i < count; ++i)
     csv += i % 2 == 0 ? "1,\"good, \"\"really\"\"\nso\"\n" : "0,bad\n";
@@ -95,7 +95,7 @@ std::string sentence_error(const std::string& csv, const SentenceOptions& option
 TEST_CASE("damaged rows are counted and the first of each kind named", "[sentences]") {
   std::string error;
   const auto read =
-      parse_sentences("f.csv", "label,text\n2,what\n0\n,none\n1,...\n" + rows(300), {}, error);
+      parse_sentences("f.csv", "label,text\n2,what\n0\n,none\n1,...\n" + good_rows(300), {}, error);
   INFO(error);
   REQUIRE(read);
   CHECK(read->size() == 300);
@@ -111,7 +111,7 @@ TEST_CASE("damaged rows are counted and the first of each kind named", "[sentenc
 
 TEST_CASE("more than a hundredth of damaged rows is an error, without a word they may be more",
           "[sentences]") {
-  const std::string good = "label,text\n" + rows(198);
+  const std::string good = "label,text\n" + good_rows(198);
   std::string error;
   CHECK(parse_sentences("f.csv", good + "1,a,b\n1,a,b\n", {}, error));
   CHECK(sentence_error(good + "1,a,b\n1,a,b\n1,c, d\n") ==
