@@ -78,10 +78,10 @@ TEST_CASE("ranks on three hosts train to the same bits as on one", "[cluster][tr
   struct Spread {
     const char* ranks;
     const char* hosts;
-    std::size_t steps;  // of 10 images for each rank
+    std::size_t steps;  // of 10 images at most for each rank
   };
   for (const Spread& spread :
-       {Spread{"3", "node1:1,node2:1,node3:1", 26}, Spread{"5", "node1:2,node2:1,node3:2", 16}}) {
+       {Spread{"3", "node1:1,node2:1,node3:1", 27}, Spread{"5", "node1:2,node2:1,node3:2", 16}}) {
     const TempFolder out;
     const std::string spread_log = out.path() + "/spread";
     const std::string local_log = out.path() + "/local";

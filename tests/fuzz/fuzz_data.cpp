@@ -1,7 +1,6 @@
-// Data files: an Example, a table, sentences of a table, vectors of words, the header of a record,
-// arrays of a MAT-file, a JPEG, a PNG.
-// What is read stays within the input, and what a reader accepts it accepts again as its writer
-// writes it.
+// Data files: an Example, a table, sentences of a table, packed or not, vectors of words, the
+// header of a record, arrays of a MAT-file, a JPEG, a PNG. What is read stays within the input, and
+// what a reader accepts it accepts again as its writer writes it.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -17,6 +16,7 @@
 #include "worker/data/mat_file.h"
 #include "worker/data/records.h"
 #include "worker/data/sentences.h"
+#include "worker/data/text_file.h"
 #include "worker/data/word_vectors.h"
 
 namespace {
@@ -58,12 +58,18 @@ bool are_words(const std::vector<std::uint32_t>& numbers) {
 }
 
 // Each sentence is in one part of the split.
-void check_sentences(std::string_view text) {
+void check_sentences(std::string_view bytes) {
   std::string error;
+  const auto decoded = decode_text("f", std::string(bytes), std::size_t{1} << 16U, error);
+  assert(decoded.has_value() == error.empty());
+  if (!decoded) return;
+  const std::string_view text = *decoded;
   const auto sentences = parse_sentences("f", text, {"t", "l", text.size() % 4}, error);
   assert(sentences.has_value() == error.empty());
   if (!sentences) return;
-  assert(sentences->size() > 0 && sentences->words.size() == sentences->size());
+  for (const std::uint8_t label : {std::uint8_t{0}, std::uint8_t{1}})
+    assert(std::count(sentences->labels.begin(), sentences->labels.end(), label) > 0);
+  assert(sentences->words.size() == sentences->size());
   assert(sentences->vocabulary.size() <= text.size() % 4);
   assert((sentences->skipped > 0) == !sentences->first_skipped.empty());
   for (const auto& words : sentences->words)

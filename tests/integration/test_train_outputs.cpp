@@ -28,7 +28,9 @@ const std::string& few_digits() {
 
 // Batches of 32, twenty steps an epoch of one rank, unless `args` say otherwise.
 std::vector<std::string> train_command(std::vector<std::string> args) {
-  std::vector<std::string> all = {build_path("train"), "--data-dir", few_digits()};
+  std::vector<std::string> all = {build_path("train")};
+  if (std::find(args.begin(), args.end(), "--data-dir") == args.end())
+    all.insert(all.end(), {"--data-dir", few_digits()});
   if (std::find(args.begin(), args.end(), "--batch-size") == args.end())
     all.insert(all.end(), {"--batch-size", "32"});
   all.insert(all.end(), args.begin(), args.end());
@@ -103,6 +105,26 @@ TEST_CASE("a folder of checkpoints is gone on from, past a damaged one", "[train
   const RunResult empty = train_on_few("2", {"--epochs", "1", "--resume", files.path()});
   CHECK(empty.exit_code == 66);
   CHECK_THAT(empty.err, Catch::Contains("no checkpoint in it"));
+}
+
+TEST_CASE("going on with other data is told once, and done", "[train]") {
+  const TempFolder files;
+  const TempFolder others;
+  const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "mnist",
+                                       others.path(), "--train", "320", "--test", "64"}});
+  REQUIRE(made.exit_code == 0);
+  const std::string state = files.path() + "/state";
+  REQUIRE(train_on_few("2", {"--epochs", "1", "--checkpoint", state}).exit_code == 0);
+  const RunResult same = train_on_few("1", {"--epochs", "2", "--resume", state});
+  CHECK(same.exit_code == 0);
+  CHECK_THAT(same.err, !Catch::Contains("other data"));
+  const RunResult other =
+      train_on_few("2", {"--epochs", "2", "--resume", state, "--data-dir", others.path()});
+  CHECK(other.exit_code == 0);
+  CHECK(other.err == "[0]<stderr>:train: " + state +
+                         " was trained on other data (640 training images) than that of " +
+                         others.path() +
+                         " (320); going on with the latter, --data-dir names another folder\n");
 }
 
 TEST_CASE("a job that is killed at any moment goes on from a whole checkpoint", "[train]") {

@@ -1,4 +1,5 @@
 // text-nnlm on made-up reviews.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -73,6 +74,15 @@ TEST_CASE("text-nnlm: four ranks compute what one does", "[train][text]") {
   // The same rows, added up in another order.
   const auto sparse = text_losses("4", data, "16", "0.001", {"--sparse-embedding"});
   CHECK(largest_difference(alone, sparse) < 1e-4);
+}
+
+TEST_CASE("text-nnlm: ranks without a sentence in a step add nothing to it", "[train][text]") {
+  const TempFolder folder;
+  const std::string data = reviews(folder, "100");
+  // 81 sentences in 21 steps: the first has three.
+  const auto alone = text_losses("1", data, "4", "0.004");
+  const auto together = text_losses("4", data, "1", "0.001");
+  CHECK(largest_difference(alone, together) < 1e-4);
 }
 
 TEST_CASE("a resumed run of text-nnlm stops where the unbroken one does", "[train][text]") {
@@ -161,14 +171,65 @@ TEST_CASE("what a file says reaches the terminal in printable characters", "[tra
   const TempFolder folder;
   std::ofstream(folder.path() + "/sentences.csv") << "te\x1b[31mxt,\"la\nbel\"\nwords,1\n";
   const std::string wrong =
-      folder.path() + "/sentences.csv:1: byte 0: no column 'text'; there is: 'te\\x1b[31mxt' " +
-      "'la\\nbel'; scripts/make-dataset text DIR makes a set\n";
+      folder.path() +
+      "/sentences.csv:1: byte 0: no column 'text', no column 'label'; there is: "
+      "'te\\x1b[31mxt' 'la\\nbel' (the first line names them); choose with --text-column and "
+      "--label-column\n";
   const RunResult result = train_text("2", folder.path(), {});
   CHECK(result.exit_code == 66);
   CHECK_THAT(result.err, Catch::Contains("[0]<stderr>:train: " + wrong));
   const RunResult tape = run({.args = {build_path("train-tape"), folder.path()}});
   CHECK(tape.exit_code == 66);
   CHECK(tape.err == "train-tape: " + wrong);
+}
+
+TEST_CASE("labels that are words, tabs and gzip: train and train-tape say which label is 1",
+          "[train][text]") {
+  const TempFolder folder;
+  {
+    std::ofstream out(folder.path() + "/sentences.tsv");
+    out << "\tkind\tmessage\r\n";
+    for (int i = 0; i < 400; ++i)
+      out << i << (i % 2 == 0 ? "\tham\tsee you, at home\r\n" : "\tSpam\tfree money\r\n");
+  }
+  const std::vector<std::string> columns = {"--text-column", "message", "--label-column", "kind"};
+  auto args = columns;
+  args.insert(args.end(), {"--epochs", "1", "--batch-size", "10", "--lr", "0.01"});
+  const RunResult plain = train_text("2", folder.path(), args);
+  INFO(plain.out << plain.err);
+  CHECK(plain.exit_code == 0);
+  CHECK(plain.err == "[0]<stderr>:train: labels: spam is 1, ham is 0\n");
+  CHECK(final_accuracy(plain) == 100);
+  const RunResult packed = run({.args = {"/bin/gzip", folder.path() + "/sentences.tsv"}});
+  REQUIRE(packed.exit_code == 0);
+  const RunResult tape = run({.args = {build_path("train-tape"), "--text-column", "message",
+                                       "--label-column=kind", folder.path(), "2"}});
+  CHECK(tape.exit_code == 0);
+  CHECK(tape.err == "train-tape: labels: spam is 1, ham is 0\n");
+  CHECK_THAT(tape.out, Catch::Contains("test accuracy 100.00 %"));
+  const RunResult none = run({.args = {build_path("train-tape"), folder.path()}});
+  CHECK(none.exit_code == 66);
+  CHECK_THAT(none.err, Catch::Contains("there is: '' 'kind' 'message' (the first line names them); "
+                                       "choose with --text-column and --label-column\n"));
+  const RunResult usage = run({.args = {build_path("train-tape"), "--text-column"}});
+  CHECK(usage.exit_code == 64);
+}
+
+TEST_CASE("labels of one class, or of many, train nothing", "[train][text]") {
+  for (const int values : {1, 5}) {
+    const TempFolder folder;
+    {
+      std::ofstream out(folder.path() + "/sentences.csv");
+      out << "text,label\n";
+      for (int i = 0; i < 400; ++i) out << "words," << i % values << "\n";
+    }
+    const RunResult result = train_text("2", folder.path(), {"--epochs", "1"});
+    CHECK(result.exit_code == 66);
+    CHECK_THAT(result.err,
+               Catch::Contains("sentences.csv: column 'label': two values are expected, "
+                               "there is: '0' "));
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') <= 3);
+  }
 }
 
 TEST_CASE("the text lab's own loop learns the same on one rank and on four", "[train][text]") {
@@ -195,7 +256,7 @@ TEST_CASE("the text lab's own loop learns the same on one rank and on four", "[t
              Catch::Contains("train-tape: /none/sentences.csv: No such file or directory"));
   const RunResult wrong = hvdrun({"-np", "2", build_path("train-tape"), data, "0"}, options);
   CHECK(wrong.exit_code == 64);
-  CHECK_THAT(wrong.err, Catch::Contains("train-tape: usage: train-tape [DIR [EPOCHS]]"));
+  CHECK_THAT(wrong.err, Catch::Contains("train-tape: usage: train-tape [--text-column NAME]"));
 }
 
 TEST_CASE("the loop of one's own learns the same on one rank and on four", "[train][text]") {

@@ -1,5 +1,6 @@
 // Comma-separated values with quoted fields (RFC 4180): a field in double quotes may contain
 // commas, line breaks and, doubled, quotes. Lines end with LF or CRLF; empty lines are passed over.
+// Tabs or semicolons may stand for the commas: the first line tells.
 //
 // C++17: the labs include this.
 #pragma once
@@ -23,9 +24,12 @@ struct CsvPlace {
 
 // "f.csv:3: byte 57", as messages begin.
 std::string csv_place(std::string_view name, const CsvPlace& place);
+// A name or a value in quotes, as messages have it: a long one is cut.
+std::string csv_word(std::string_view value);
 
 struct CsvTable {
-  std::vector<std::string> columns;  // the first row: their names
+  std::vector<std::string> columns;  // the first row: their names, which may be empty
+  const char* separator = "";        // "a comma"
   CsvPlace header;
   std::vector<std::vector<std::string>> rows;  // each with a field for every column
   std::vector<CsvPlace> places;                // where each of them begins
@@ -39,7 +43,7 @@ struct CsvTable {
 
 // None, and `error` names `name`, the line and the byte, when the text is no table: no first row, a
 // column's name twice, a quote that is never closed, something between a closing quote and the
-// comma, a field over the limit. A byte order mark is passed over.
+// separator, a field over the limit. A byte order mark is passed over.
 std::optional<CsvTable> parse_csv(std::string_view name, std::string_view text, std::string& error);
 
 // A field as it stands in such a file, in quotes where it needs them.

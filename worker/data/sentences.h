@@ -1,4 +1,4 @@
-// Sentences with a label of 0 or 1 from a CSV file, their words as numbers, and a split in three.
+// Sentences of two classes from a CSV file, their words as numbers, and a split in three.
 //
 // C++17: the labs include this.
 #pragma once
@@ -14,12 +14,13 @@
 
 namespace hvdrun {
 
-inline constexpr std::uint64_t kMaxSentenceFile = std::uint64_t{1} << 30;  // bytes
+inline constexpr std::size_t kMaxSentenceFile = std::size_t{1} << 30;  // bytes, unpacked
 
 struct Sentences {
   Vocabulary vocabulary;  // the words' numbers are its
   std::vector<std::vector<std::uint32_t>> words;
   std::vector<std::uint8_t> labels;  // 0 or 1
+  std::string note;  // which of the file's labels is 1; empty, where they are 0 and 1 themselves
   // Rows left out: another number of fields, a label that is neither, no word at all. Where one of
   // them is and why, in words.
   std::size_t skipped = 0;
@@ -38,7 +39,9 @@ struct SentenceOptions {
   std::uint32_t word_numbers = kWordNumbers;  // 0 included
 };
 
-// None, and `error` names `name` and says what is wrong: no table, no such column, no sentence.
+// None, and `error` names `name` and says what is wrong: no table, no such column, more than a
+// hundredth of the rows of another number of fields or without a label, labels that are not of two
+// classes (class_values.h).
 std::optional<Sentences> parse_sentences(std::string_view name, std::string_view csv,
                                          const SentenceOptions& options, std::string& error);
 std::optional<Sentences> read_sentences(const std::string& path, const SentenceOptions& options,

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <system_error>
 
-#include "worker/data/whole_file.h"
+#include "worker/data/text_file.h"
 
 namespace hvdrun {
 namespace {
@@ -94,7 +94,7 @@ std::optional<WordVectors> parse_word_vectors(std::string_view name, std::string
 
 std::optional<WordVectors> read_word_vectors(const std::string& path, std::size_t dimension,
                                              const Vocabulary& vocabulary, std::string& error) {
-  const std::optional<std::string> text = read_whole_file(path, kMaxVectorFile, error);
+  const std::optional<std::string> text = read_text_file(path, kMaxVectorFile, error);
   if (!text) return std::nullopt;
   return parse_word_vectors(path, *text, dimension, vocabulary, error);
 }

@@ -16,7 +16,7 @@
 
 namespace hvdrun {
 
-inline constexpr std::uint64_t kMaxVectorFile = std::uint64_t{8} << 30;  // bytes
+inline constexpr std::size_t kMaxVectorFile = std::size_t{8} << 30;  // bytes, unpacked
 
 struct WordVectors {
   std::size_t dimension = 0;

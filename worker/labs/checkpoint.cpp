@@ -85,6 +85,10 @@ std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Mod
   archive.write("best_loss", c10::IValue(progress.best_loss));
   archive.write("without_gain", c10::IValue(progress.without_gain));
   archive.write("seconds", c10::IValue(progress.seconds));
+  if (progress.data) {
+    archive.write("data_checksum", c10::IValue(std::int64_t{progress.data->checksum}));
+    archive.write("data_samples", c10::IValue(progress.data->samples));
+  }
   std::string layout;
   for (const std::string& line : layout_of(model)) layout += line + "\n";
   archive.write("layout", c10::IValue(layout));
@@ -189,6 +193,13 @@ CheckpointFault decode_checkpoint(std::string_view bytes, const CheckpointNames&
         archive.try_read("without_gain", without_gain) ? without_gain.toInt() : 0;
     c10::IValue seconds;
     progress.seconds = archive.try_read("seconds", seconds) ? seconds.toDouble() : 0;
+    c10::IValue data_checksum;
+    c10::IValue data_samples;
+    progress.data.reset();
+    if (archive.try_read("data_checksum", data_checksum) &&
+        archive.try_read("data_samples", data_samples))
+      progress.data =
+          TrainingSet{static_cast<std::uint32_t>(data_checksum.toInt()), data_samples.toInt()};
     torch::serialize::InputArchive model_archive;
     archive.read("model", model_archive);
     model.load(model_archive);

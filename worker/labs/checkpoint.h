@@ -12,6 +12,12 @@
 
 namespace hvdrun {
 
+// By what two of them are told apart.
+struct TrainingSet {
+  std::uint32_t checksum = 0;  // Dataset::checksum()
+  std::int64_t samples = 0;
+};
+
 struct Progress {
   std::int64_t epochs = 0;  // finished
   std::int64_t steps = 0;   // in all
@@ -20,6 +26,7 @@ struct Progress {
   double best_loss = std::numeric_limits<double>::infinity();  // on the validation set
   std::int64_t without_gain = 0;                               // epochs since
   double seconds = 0;  // that the epochs have taken, without evaluations
+  std::optional<TrainingSet> data = std::nullopt;  // none: made-up numbers, or not known
 };
 
 // What a checkpoint fits to.

@@ -98,7 +98,7 @@ DataFormat labelled_folders() {
 }
 
 DataFormat labelled_text() {
-  return {"sentences with a label of 0 or 1", "sentences", "data/text", open_sentences};
+  return {"sentences of two classes", "sentences", "data/text", open_sentences};
 }
 
 }  // namespace hvdrun

@@ -204,10 +204,10 @@ const std::vector<OptionRow>& option_rows() {
           "where "
           "the test meets them first; skip takes others in training and leaves them out of the "
           "test"),
-      {"text-column", "NAME", "of text-nnlm's CSV file: the sentences (text)",
+      {"text-column", "NAME", "of text-nnlm's CSV or TSV file: the sentences (text)",
        [](To& to, const std::string& word) { to.data.text_column = word; },
        [](const To& from) { return from.data.text_column; }},
-      {"label-column", "NAME", "the labels, 0 or 1 (label)",
+      {"label-column", "NAME", "the labels, any two values (label)",
        [](To& to, const std::string& word) { to.data.label_column = word; },
        [](const To& from) { return from.data.label_column; }},
       whole(

@@ -8,16 +8,17 @@
 
 namespace hvdrun {
 
+std::size_t steps_of(std::size_t samples, std::size_t batch_size, int size) {
+  const std::size_t global = batch_size * static_cast<std::size_t>(size);
+  return samples < global ? 0 : (samples + global - 1) / global;
+}
+
 // Fisher and Yates with our own generator: std::shuffle may differ from one library to the next.
 EpochSampler::EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch)
     : order_(samples), seed_(seed), epoch_(epoch) {
   std::iota(order_.begin(), order_.end(), 0U);
   SplitMix random(seed, epoch);
   for (std::size_t i = samples; i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
-}
-
-std::size_t EpochSampler::steps(std::size_t batch_size, int size) const {
-  return order_.size() / (batch_size * static_cast<std::size_t>(size));
 }
 
 IndexRange EpochSampler::step(std::size_t step, std::size_t batch_size, int size) const {
@@ -31,11 +32,18 @@ IndexRange EpochSampler::part(std::size_t step, std::size_t batch_size, int rank
   return {global.begin + mine.begin, global.begin + mine.end};
 }
 
+double EpochSampler::share(std::size_t step, std::size_t batch_size, int rank, int size) const {
+  return static_cast<double>(part(step, batch_size, rank, size).size()) * size /
+         static_cast<double>(this->step(step, batch_size, size).size());
+}
+
 Pass EpochSampler::pass(std::size_t batch_size, std::size_t max_steps, int rank, int size) const {
   Pass pass{{}, {}, true, seed_, epoch_};
   const std::size_t count = std::min(steps(batch_size, size), max_steps);
   for (std::size_t step = 0; step < count; ++step) {
-    const IndexRange mine = part(step, batch_size, rank, size);
+    IndexRange mine = part(step, batch_size, rank, size);
+    // An empty part ends before a sample of its step, since the last rank's part has one.
+    if (mine.size() == 0) ++mine.end;
     pass.batch_sizes.push_back(mine.size());
     for (std::size_t i = mine.begin; i < mine.end; ++i) pass.samples.push_back(order_[i]);
   }

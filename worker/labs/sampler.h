@@ -4,9 +4,10 @@
 // it, of which every rank takes its contiguous part. So the same global batch size gives the same
 // global batches, whatever the number of ranks.
 //
-// Every sample has its turn in every epoch. What is left when the samples are divided by the global
-// batch is spread over the steps: they grow by one sample here and there, and no rank ever has less
-// than it asked for, nor none.
+// Every sample has its turn in every epoch. Where the global batch does not divide them there is
+// one step more, and what is missing is spread over all of them: they are of nearly the same size,
+// and no rank ever has more than it asked for. With one sample for each rank some may have none in
+// a step; they take one all the same, which counts nothing, for every rank must take part.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +25,26 @@ struct IndexRange {
   std::size_t size() const { return end - begin; }
 };
 
+// Of an epoch with `batch_size` samples of each rank at most; 0 when there are fewer than one step
+// takes.
+std::size_t steps_of(std::size_t samples, std::size_t batch_size, int size);
+
 class EpochSampler {
  public:
   EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch);
 
-  // With `batch_size` samples of each rank; 0 when there are fewer than one step takes.
-  std::size_t steps(std::size_t batch_size, int size) const;
+  std::size_t steps(std::size_t batch_size, int size) const {
+    return steps_of(order_.size(), batch_size, size);
+  }
   // The samples of all ranks at one step, as positions in the order.
   IndexRange step(std::size_t step, std::size_t batch_size, int size) const;
   // What one rank has of them.
   IndexRange part(std::size_t step, std::size_t batch_size, int rank, int size) const;
-  // One rank's way through the first `max_steps` steps, augmented.
+  // What the mean over a rank's part counts, so that the average over the ranks is the mean over
+  // all samples of the step. 0: the part is empty, and the batch is a stand-in.
+  double share(std::size_t step, std::size_t batch_size, int rank, int size) const;
+  // One rank's way through the first `max_steps` steps, augmented. In the place of an empty part
+  // stands another rank's sample.
   Pass pass(std::size_t batch_size, std::size_t max_steps, int rank, int size) const;
 
  private:

@@ -2,10 +2,29 @@
 
 #include <algorithm>
 #include <string>
+#include <sys/stat.h>
 #include <utility>
 #include <zlib.h>
 
 namespace hvdrun {
+namespace {
+
+// Where the sentences are; what else could be meant, and is not read, goes to `notes`.
+std::string find_sentences(const std::string& directory, std::vector<std::string>& notes) {
+  std::string found;
+  for (const char* end : {".csv", ".tsv", ".csv.gz", ".tsv.gz"}) {
+    const std::string path = directory + "/sentences" + end;
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) continue;
+    if (found.empty())
+      found = path;
+    else
+      notes.push_back(path + " is not read, " + found + " is");
+  }
+  return found.empty() ? directory + "/sentences.csv" : found;
+}
+
+}  // namespace
 
 TextBatches::TextBatches(std::shared_ptr<const Sentences> sentences,
                          std::vector<std::uint32_t> members)
@@ -54,14 +73,16 @@ std::optional<Batch> TextBatches::next() {
 }
 
 std::optional<DataSets> open_sentences(const DataRequest& request, std::string& error) {
-  const std::string path = request.directory + "/sentences.csv";
+  DataSets sets;
+  const std::string path = find_sentences(request.directory, sets.notes);
   std::optional<Sentences> read = read_sentences(
       path,
       {request.text_column, request.label_column, static_cast<std::size_t>(request.vocabulary),
        request.seed, request.words > 0 ? static_cast<std::uint32_t>(request.words) : kWordNumbers},
       error);
   if (!read) {
-    error += "; scripts/make-dataset text DIR makes a set";
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) error += "; scripts/make-dataset text DIR makes a set";
     return std::nullopt;
   }
   const auto sentences = std::make_shared<const Sentences>(std::move(*read));
@@ -71,7 +92,7 @@ std::optional<DataSets> open_sentences(const DataRequest& request, std::string& 
             " sentences are too few to hold a tenth of each label back";
     return std::nullopt;
   }
-  DataSets sets;
+  if (!sentences->note.empty()) sets.notes.push_back(sentences->note);
   if (sentences->skipped > 0)
     sets.notes.push_back(std::to_string(sentences->skipped) + " rows left out; " +
                          sentences->first_skipped);

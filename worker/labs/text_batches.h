@@ -33,7 +33,7 @@ class TextBatches final : public Dataset {
   std::size_t sample_ = 0;  // of the pass
 };
 
-// DIR/sentences.csv, split in three by the seed.
+// DIR/sentences.csv, or .tsv, either packed by gzip (.gz), split in three by the seed.
 std::optional<DataSets> open_sentences(const DataRequest& request, std::string& error);
 
 }  // namespace hvdrun

@@ -1,10 +1,11 @@
 // train-tape: the text lab with a loop of one's own, in the way of a gradient tape. The model, the
 // data and their batches are those of `train --model text-nnlm`; what becomes of the gradients
 // stands here, in order, without a trainer and without a DistributedOptimizer.
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <string>
+#include <vector>
 
 #include <hvd/torch.h>
 #include <malloc.h>
@@ -25,21 +26,47 @@ constexpr double kRate = 0.004;     // of all ranks
 constexpr std::uint64_t kSeed = 1;
 
 constexpr const char* kUsage =
-    "usage: train-tape [DIR [EPOCHS]], with DIR/sentences.csv and 1 to 1000";
+    "usage: train-tape [--text-column NAME] [--label-column NAME] [DIR [EPOCHS]], with "
+    "DIR/sentences.csv and 1 to 1000";
 
 struct TapeOptions {
-  std::string directory = "data/text";
+  DataRequest data;
   int epochs = 4;
+
+  TapeOptions() {
+    data.directory = "data/text";
+    data.seed = kSeed;
+  }
 };
 
-// DIR and EPOCHS, as far as they are given.
-bool parse(int argc, char** argv, TapeOptions& options) {
-  if (argc > 1) options.directory = argv[1];
-  if (argc < 3) return argc < 2 || argv[1][0] != '-';
-  const char* const end = argv[2] + std::strlen(argv[2]);
-  const auto [stop, trouble] = std::from_chars(argv[2], end, options.epochs);
-  return argc == 3 && trouble == std::errc() && stop == end && options.epochs > 0 &&
-         options.epochs <= 1000;
+bool parse_epochs(const std::string& word, int& epochs) {
+  const char* const end = word.data() + word.size();
+  const auto [stop, trouble] = std::from_chars(word.data(), end, epochs);
+  return trouble == std::errc() && stop == end && epochs > 0 && epochs <= 1000;
+}
+
+// Names of columns, as "--text-column NAME" or "--text-column=NAME", and DIR and EPOCHS, as far as
+// they are given.
+bool parse(const std::vector<std::string>& words, TapeOptions& options) {
+  std::size_t places = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    if (name == "--text-column" || name == "--label-column") {
+      if (equals == std::string::npos && i + 1 == words.size()) return false;
+      const std::string value = equals == std::string::npos ? words[++i] : word.substr(equals + 1);
+      (name == "--text-column" ? options.data.text_column : options.data.label_column) = value;
+    } else if (places == 0 && word.rfind('-', 0) != 0) {
+      options.data.directory = word;
+      ++places;
+    } else if (places == 1 && parse_epochs(word, options.epochs)) {
+      ++places;
+    } else {
+      return false;
+    }
+  }
+  return true;
 }
 
 // The share of the sentences that the model understands, over all ranks.
@@ -89,11 +116,8 @@ void keep_memory() {
 }
 
 void run(const TapeOptions& options) {
-  DataRequest request;
-  request.directory = options.directory;
-  request.seed = kSeed;
   std::string error;
-  auto data = open_sentences(request, error);
+  auto data = open_sentences(options.data, error);
   agree(error, exit_no_input);
   if (hvd::rank() == 0)
     for (const std::string& note : data->notes)
@@ -101,8 +125,8 @@ void run(const TapeOptions& options) {
   const std::size_t of_rank = kStep / static_cast<std::size_t>(hvd::size());
   if (of_rank == 0) error = std::to_string(kStep) + " ranks at most, one sentence each";
   if (data->train->size() < kStep)
-    error = options.directory + "/sentences.csv: fewer sentences than the " +
-            std::to_string(kStep) + " of one step";
+    error = options.data.directory + ": fewer sentences than the " + std::to_string(kStep) +
+            " of one step";
   agree(error, exit_usage);
 
   // Every rank begins elsewhere; the broadcast below is what makes them one.
@@ -125,11 +149,10 @@ void run(const TapeOptions& options) {
     int steps = 0;
     while (const auto batch = data->train->next()) {
       const torch::Tensor mean = model->loss(model->forward(batch->inputs), batch->labels);
-      // What division leaves makes some ranks' parts one sentence longer: each sentence counts
+      // What division leaves makes some ranks' parts one sentence shorter: each sentence counts
       // alike.
-      const auto of_all = order.step(static_cast<std::size_t>(steps), of_rank, hvd::size()).size();
-      const torch::Tensor loss = mean * (static_cast<double>(batch->labels.size(0)) * hvd::size() /
-                                         static_cast<double>(of_all));
+      const torch::Tensor loss =
+          mean * order.share(static_cast<std::size_t>(steps), of_rank, hvd::rank(), hvd::size());
       // The gradients of the loss with regard to the variables, averaged over the ranks: of the
       // vectors only those rows travel that a rank has touched.
       const std::vector<torch::Tensor> own = torch::autograd::grad({loss}, variables);
@@ -172,11 +195,11 @@ int main(int argc, char** argv) {
   try {
     keep_memory();
     hvd::init();
-    const std::string word = argc > 1 ? argv[1] : "";
-    if (word == "--help" || word == "-h") {
+    const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
       if (hvd::rank() == 0) std::printf("%s; unless given data/text and 4\n", kUsage);
     } else {
-      agree(parse(argc, argv, options) ? "" : kUsage, exit_usage);
+      agree(parse(words, options) ? "" : kUsage, exit_usage);
       run(options);
     }
   } catch (const Quit& quit) {

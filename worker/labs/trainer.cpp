@@ -255,8 +255,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     const torch::Tensor output = forward(batch.inputs);
     const torch::Tensor loss = model_->loss(output, batch.labels, weights);
     const std::size_t of_all = order.step(step, batch_size, hvd::size()).size();
-    const double share =
-        static_cast<double>(batch.labels.size(0)) * hvd::size() / static_cast<double>(of_all);
+    const double share = order.share(step, batch_size, hvd::rank(), hvd::size());
     const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
     const bool stepped = backward_and_step(penalty.defined() ? shared + penalty : shared);
@@ -264,7 +263,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     // While the GPU is at this step, whose loss the host may wait for below.
     if (options_.device.is_cuda() && step + 1 < steps) ahead = next(data);
     const bool left_out = options_.leave_out_not_finite && !stepped;
-    if (!left_out) sums.add(loss, model_->predict(output.detach()), batch.labels);
+    if (!left_out && share > 0) sums.add(loss, model_->predict(output.detach()), batch.labels);
     if (callbacks.after) callbacks.after();
     if (!callbacks.report) continue;
     reports.add({step, share, of_all, left_out, trace_ ? trace_->found() : std::string()}, loss);

@@ -7,6 +7,8 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 #include <zlib.h>
@@ -29,6 +31,7 @@
 #include "worker/labs/run_health.h"
 #include "worker/labs/run_outputs.h"
 #include "worker/labs/run_speed.h"
+#include "worker/labs/sampler.h"
 #include "worker/labs/trainer.h"
 #include "worker/labs/word_options.h"
 
@@ -83,8 +86,10 @@ class TrainingRun {
     optimizer_ = make_optimizer(recipe_, trained_parameters(), lr_);
     const std::string resumed_from = resumed_.path;
     if (!options_.resume.empty()) resume();
-    make_schedules(static_cast<int>(train.size() / global_batch()));
-    if (progress_.epochs > 0) take_last_rate(static_cast<int>(train.size() / global_batch()));
+    take_data(train, resumed_from);
+    const auto steps = static_cast<int>(steps_of(train.size(), batch_size(), hvd::size()));
+    make_schedules(steps);
+    if (progress_.epochs > 0) take_last_rate(steps);
     outputs_.open();
     print_header(train.size(), test.size(), resumed_from);
     speed_->begin_run();
@@ -264,6 +269,20 @@ class TrainingRun {
     resumed_ = {};
     // The checkpoint holds the options of its own run, perhaps of another number of ranks.
     set_options(*optimizer_, recipe_, lr_);
+  }
+
+  // Other data than the checkpoint's may be meant; that nobody has said so may not.
+  void take_data(const Dataset& train, const std::string& resumed_from) {
+    if (options_.synthetic) return;  // as many as the ranks want, of no meaning
+    const TrainingSet now{train.checksum(), static_cast<std::int64_t>(train.size())};
+    const std::optional<TrainingSet> before = std::exchange(progress_.data, now);
+    if (!before || (before->checksum == now.checksum && before->samples == now.samples)) return;
+    const std::string had = std::to_string(before->samples);
+    const std::string has = std::to_string(now.samples);
+    console_.warn(resumed_from + " was trained on other data (" + had + " training " +
+                  info_.data.samples + ") than that of " + options_.data.directory + " (" + has +
+                  (had == has ? ", with other content" : "") +
+                  "); going on with the latter, --data-dir names another folder");
   }
 
   double rate() const { return optimizer_->param_groups().front().options().get_lr(); }

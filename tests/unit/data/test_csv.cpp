@@ -1,3 +1,6 @@
+#include <string>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 #include "worker/data/csv.h"
@@ -58,6 +61,37 @@ TEST_CASE("a byte order mark is no part of the first column", "[csv]") {
                   "a,b\n\"1\n") == "f.csv:2: byte 7: a quote that is never closed");
 }
 
+TEST_CASE("tabs or semicolons may stand for commas, as the first line tells", "[csv]") {
+  const CsvTable tabs = table_of("a, b\ttext\r\n1\tx, y; z\r\n2\t\"a\tb\nc\"\r\n");
+  CHECK(tabs.columns == Row{"a, b", "text"});
+  CHECK(tabs.rows == std::vector<Row>{{"1", "x, y; z"}, {"2", "a\tb\nc"}});
+  CHECK(tabs.skipped == 0);
+  CHECK(std::string(tabs.separator) == "a tab");
+  const CsvTable semicolons = table_of("a;text\n1;x, y\n\"2;3\";z\n");
+  CHECK(semicolons.rows == std::vector<Row>{{"1", "x, y"}, {"2;3", "z"}});
+  // What stands in quotes is no separator; one column has none.
+  CHECK(table_of("\"a;\"\";;b\",c\n1,2\n").columns == Row{"a;\";;b", "c"});
+  CHECK(table_of("text\nx;y\n").rows == std::vector<Row>{{"x;y"}});
+  CHECK(std::string(table_of("text\nx\n").separator) == "a comma");
+  CHECK(csv_error("a\tb\n\"x\" y\t1\n") ==
+        "f.csv:2: byte 7: after a closing quote a tab or the end of the line is expected");
+}
+
+TEST_CASE("columns may have no name, as that of the rows' numbers", "[csv]") {
+  const CsvTable read = table_of(",text,,label\n0,words,x,1\n");
+  CHECK(read.columns == Row{"", "text", "", "label"});
+  CHECK(read.rows == std::vector<Row>{{"0", "words", "x", "1"}});
+  CHECK(read.column("label") == 3);
+}
+
+TEST_CASE("long words are cut in messages, between letters", "[csv]") {
+  CHECK(csv_word("short") == "'short'");
+  CHECK(csv_word(std::string(40, 'x')) == "'" + std::string(40, 'x') + "'");
+  CHECK(csv_word(std::string(39, 'x') + "\xc3\xa9 and more") ==
+        "'" + std::string(39, 'x') + "'...");
+  CHECK(csv_error(std::string(90, 'a') + "," + std::string(90, 'a')).size() < 100);
+}
+
 TEST_CASE("every row knows its line and its byte", "[csv]") {
   const CsvTable read = table_of("\r\na,b\n\n1,\"x\ny\"\r\n2\n3,4\n");
   CHECK(csv_place("f", read.header) == "f:2: byte 2");
@@ -87,8 +121,8 @@ TEST_CASE("what is no table is one line with the place", "[csv]") {
 }
 
 TEST_CASE("what is written as a field is read as it was", "[csv]") {
-  const std::vector<std::string> values{"",       "plain",      "a,b",  "\"",
-                                        "x\"y\"", "two\nlines", "cr\r", " s "};
+  const std::vector<std::string> values{"",           "plain", "a,b", "\"",   "x\"y\"",
+                                        "two\nlines", "cr\r",  " s ", "a\tb", "a;b;c"};
   std::string text = "value,end\n";
   for (const std::string& value : values) text += csv_field(value) + ",.\n";
   const CsvTable read = table_of(text);

@@ -78,33 +78,108 @@ TEST_CASE("the most frequent words have a number of their own", "[sentences]") {
   CHECK(Vocabulary({{"x", 1}}, kMaxVocabulary + 1).number("x") == 1);
 }
 
+std::string good_rows(int count) {
+  std::string csv;
+  for (int i = 0; i < count; ++i)
+    csv += i % 2 == 0 ? "1,\"good, \"\"really\"\"\nso\"\n" : "0,bad\n";
+  return csv;
+}
+
+std::string sentence_error(const std::string& csv, const SentenceOptions& options = {}) {
+  std::string error;
+  CHECK_FALSE(parse_sentences("f.csv", csv, options, error));
+  CHECK(error.find('\n') == std::string::npos);
+  return error;
+}
+
 TEST_CASE("damaged rows are counted and the first of each kind named", "[sentences]") {
   std::string error;
-  const auto read = parse_sentences("f.csv",
-                                    "label,text\n1,\"good, \"\"really\"\"\nso\"\n2,what\n0\n0,bad\n"
-                                    ",none\n1,...\n",
-                                    {}, error);
+  const auto read =
+      parse_sentences("f.csv", "label,text\n2,what\n0\n,none\n1,...\n" + good_rows(300), {}, error);
+  INFO(error);
   REQUIRE(read);
-  CHECK(read->labels == std::vector<std::uint8_t>{1, 0});
+  CHECK(read->size() == 300);
+  CHECK(read->labels[0] == 1);
+  CHECK(read->labels[1] == 0);
   CHECK(read->words[0] == word_numbers("good really so"));
   CHECK(read->skipped == 4);
+  CHECK(read->note.empty());
   CHECK(read->first_skipped ==
-        "f.csv:5: byte 42: 1 fields, 2 expected; f.csv:4: byte 35: a label of 0 or 1 is expected");
+        "f.csv:3: byte 18: 1 fields, 2 expected; f.csv:2: byte 11: the label '2' is neither of the "
+        "two");
+}
+
+TEST_CASE("more than a hundredth of damaged rows is an error, without a word they may be more",
+          "[sentences]") {
+  const std::string good = "label,text\n" + good_rows(198);
+  std::string error;
+  CHECK(parse_sentences("f.csv", good + "1,a,b\n1,a,b\n", {}, error));
+  CHECK(sentence_error(good + "1,a,b\n1,a,b\n1,c, d\n") ==
+        "f.csv:299: byte 2981: 3 fields, 2 expected, and so in 3 of 201 rows; a text with a comma "
+        "or a line break in it must be in quotes");
+  CHECK(sentence_error(good + ",a\n,a\n,a\n") ==
+        "f.csv: column 'label': 3 of 201 rows have no value; there is: '1' 99 times, '0' 99 times, "
+        "'' "
+        "3 times; leave them out; --label-column names another column");
+  std::string empty;
+  for (int i = 0; i < 100; ++i) empty += "1,\n";
+  const auto read = parse_sentences("f.csv", good + empty, {}, error);
+  REQUIRE(read);
+  CHECK(read->skipped == 100);
+  CHECK(sentence_error("label,text\n0,\n1,word\n") ==
+        "f.csv: column 'text': no word in all rows of a label (f.csv:2: byte 11: no word in it); "
+        "--text-column names another column");
+}
+
+TEST_CASE("labels may be any two values, and a note says which is 1", "[sentences]") {
+  std::string error;
+  const auto of = [&](const std::string& csv) {
+    const auto read = parse_sentences("f.csv", csv, {}, error);
+    INFO(error);
+    REQUIRE(read);
+    CHECK(read->skipped == 0);
+    return read->note + (read->note.empty() ? "" : ": ") + std::to_string(read->labels[0]) +
+           std::to_string(read->labels[1]);
+  };
+  CHECK(of("text,label\na,0\nb,1\n") == "01");
+  CHECK(of("text,label\na,-1\nb,1\n") == "labels: 1 is 1, -1 is 0: 01");
+  CHECK(of("label\ttext\r\nSpam\ta, b\r\nham\tc\r\n") == "labels: spam is 1, ham is 0: 10");
+  CHECK(of("\xef\xbb\xbf"
+           ",text,label\n0,a,yes\n1,b,no\n") == "labels: yes is 1, no is 0: 10");
+  CHECK(sentence_error("text,label\na,5\nb,5\nc,1\nd,3\ne,3\nf,1\n") ==
+        "f.csv: column 'label': two values are expected, there is: '5' 2 times, '1' 2 times, '3' 2 "
+        "times; leave rows out, or make two values of them (of stars, 0 for 1 and 2, 1 for 4 and "
+        "5); --label-column names another column");
+  CHECK(sentence_error("text,label\na,1\nb,1\n") ==
+        "f.csv: column 'label': two values are expected, there is: '1' 2 times; --label-column "
+        "names another column");
+  std::string many = "text,label\n";
+  for (int i = 0; i < 1001; ++i) many += "a," + std::to_string(i) + "\n";
+  CHECK(
+      sentence_error(many) ==
+      "f.csv: column 'label': more than 1000 values, two are expected; there is: '0' 1 times, '1' "
+      "1 times, '2' 1 times, '3' 1 times, '4' 1 times and 995 more; --label-column names another "
+      "column");
 }
 
 TEST_CASE("a file without sentences is an error that says why", "[sentences]") {
-  const auto error_of = [](const std::string& csv) {
-    std::string error;
-    CHECK_FALSE(parse_sentences("f.csv", csv, {"text", "label"}, error));
-    return error;
-  };
-  CHECK(error_of("words,label\na,1\n") ==
-        "f.csv:1: byte 0: no column 'text'; there is: 'words' 'label'");
-  CHECK(error_of("text,label\na,yes\n") ==
-        "f.csv: no sentence with a label of 0 or 1 (f.csv:2: byte 11: a label of 0 or 1 is "
-        "expected)");
-  CHECK(error_of("text,label\n\"a,1\n") == "f.csv:2: byte 11: a quote that is never closed");
-  CHECK(error_of("") == "f.csv:1: byte 0: no row with the names of the columns");
+  CHECK(sentence_error("words,label\na,1\n") ==
+        "f.csv:1: byte 0: no column 'text'; there is: 'words' 'label' (the first line names them); "
+        "choose with --text-column");
+  CHECK(
+      sentence_error("words;class\na;1\n") ==
+      "f.csv:1: byte 0: no column 'text', no column 'label'; there is: 'words' 'class' (the first "
+      "line names them); choose with --text-column and --label-column");
+  CHECK(sentence_error("text,label\n", {"text", "stars"}) ==
+        "f.csv:1: byte 0: no column 'stars'; there is: 'text' 'label' (the first line names them); "
+        "choose with --label-column");
+  // A file without names has texts in their place.
+  std::string texts = "0";
+  for (int i = 0; i < 20; ++i) texts += "," + std::string(5000, static_cast<char>('a' + i));
+  CHECK(sentence_error(texts + "\n").size() < 900);
+  CHECK(sentence_error("text,label\n") == "f.csv: no rows below the names of the columns");
+  CHECK(sentence_error("text,label\n\"a,1\n") == "f.csv:2: byte 11: a quote that is never closed");
+  CHECK(sentence_error("") == "f.csv:1: byte 0: no row with the names of the columns");
 }
 
 TEST_CASE("a vocabulary has the words of the training sentences only", "[sentences]") {

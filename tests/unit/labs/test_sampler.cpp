@@ -35,42 +35,87 @@ TEST_CASE("an epoch is a permutation that follows from seed and epoch", "[sample
 
 TEST_CASE("equal global batch sizes give equal global batches", "[sampler]") {
   const EpochSampler sampler(1000, 1, 0);
-  CHECK(sampler.steps(64, 1) == 15);
-  CHECK(sampler.steps(16, 4) == 15);
-  for (std::size_t step = 0; step < 15; ++step) {
+  CHECK(sampler.steps(64, 1) == 16);
+  CHECK(sampler.steps(16, 4) == 16);
+  for (std::size_t step = 0; step < 16; ++step) {
     const auto alone = global_batch(sampler, step, 64, 1);
     CHECK(global_batch(sampler, step, 16, 4) == alone);
     CHECK(global_batch(sampler, step, 32, 2) == alone);
   }
   CHECK(sampler.steps(1000, 1) == 1);
+  CHECK(sampler.steps(999, 1) == 2);
   CHECK(sampler.steps(251, 4) == 0);
   CHECK(sampler.pass(251, 9, 0, 4).batch_sizes.empty());
 }
 
-TEST_CASE("an epoch has every sample once, whatever the division leaves", "[sampler]") {
+TEST_CASE("an epoch has every sample once, and no step more than was asked for", "[sampler]") {
   for (const std::size_t samples : {64U, 100U, 127U, 1000U, 1003U}) {
     for (const int size : {1, 2, 3, 4, 7}) {
-      const EpochSampler sampler(samples, 1, 5);
-      const std::size_t batch_size = 3;
-      std::vector<int> seen(samples);
-      for (int rank = 0; rank < size; ++rank) {
-        const Pass pass = sampler.pass(batch_size, 1'000'000, rank, size);
-        CHECK(pass.augment);
-        CHECK(pass.epoch == 5);
-        CHECK(pass.batch_sizes.size() == sampler.steps(batch_size, size));
-        std::size_t sum = 0;
-        for (std::size_t step = 0; step < pass.batch_sizes.size(); ++step) {
-          CHECK(pass.batch_sizes[step] >= batch_size);
-          CHECK(pass.batch_sizes[step] == sampler.part(step, batch_size, rank, size).size());
-          sum += pass.batch_sizes[step];
+      for (const std::size_t batch_size : {2U, 3U, 9U}) {
+        CAPTURE(samples, size, batch_size);
+        const EpochSampler sampler(samples, 1, 5);
+        std::vector<int> seen(samples);
+        for (int rank = 0; rank < size; ++rank) {
+          const Pass pass = sampler.pass(batch_size, 1'000'000, rank, size);
+          CHECK(pass.augment);
+          CHECK(pass.epoch == 5);
+          CHECK(pass.batch_sizes.size() == sampler.steps(batch_size, size));
+          CHECK(sampler.steps(batch_size, size) == steps_of(samples, batch_size, size));
+          std::size_t sum = 0;
+          for (std::size_t step = 0; step < pass.batch_sizes.size(); ++step) {
+            CHECK(pass.batch_sizes[step] >= 1);
+            CHECK(pass.batch_sizes[step] <= batch_size);
+            CHECK(pass.batch_sizes[step] == sampler.part(step, batch_size, rank, size).size());
+            sum += pass.batch_sizes[step];
+          }
+          CHECK(sum == pass.samples.size());
+          for (const std::uint32_t sample : pass.samples) ++seen.at(sample);
         }
-        CHECK(sum == pass.samples.size());
-        for (const std::uint32_t sample : pass.samples) ++seen.at(sample);
+        CHECK(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+      }
+    }
+  }
+  CHECK(EpochSampler(100, 1, 0).pass(10, 3, 0, 2).batch_sizes.size() == 3);
+  // One sample less than two steps take: not one step of nearly twice as many.
+  CHECK(EpochSampler(99, 1, 0).pass(50, 9, 0, 1).batch_sizes == std::vector<std::size_t>{49, 50});
+}
+
+TEST_CASE("the global batch divides the samples: every step has as many as were asked for",
+          "[sampler]") {
+  for (const int size : {1, 4}) {
+    const EpochSampler sampler(960, 1, 0);
+    CHECK(sampler.steps(16, size) == 960U / 16 / static_cast<std::size_t>(size));
+    for (const std::size_t of_step : sampler.pass(16, 99, 0, size).batch_sizes)
+      CHECK(of_step == 16);
+  }
+}
+
+TEST_CASE("a rank without a sample in a step takes one that counts nothing", "[sampler]") {
+  for (const std::size_t samples : {4U, 5U, 6U, 9U, 100U}) {
+    for (const int size : {2, 3, 4}) {
+      CAPTURE(samples, size);
+      const EpochSampler sampler(samples, 1, 0);
+      std::vector<int> seen(samples);
+      std::vector<Pass> passes;
+      for (int rank = 0; rank < size; ++rank) {
+        passes.push_back(sampler.pass(1, 1'000'000, rank, size));
+        CHECK(passes.back().batch_sizes == std::vector<std::size_t>(sampler.steps(1, size), 1));
+      }
+      for (std::size_t step = 0; step < sampler.steps(1, size); ++step) {
+        double shares = 0;
+        for (int rank = 0; rank < size; ++rank) {
+          const double share = sampler.share(step, 1, rank, size);
+          shares += share;
+          CHECK((share > 0) == (sampler.part(step, 1, rank, size).size() == 1));
+          if (share > 0) ++seen.at(passes[static_cast<std::size_t>(rank)].samples.at(step));
+        }
+        CHECK(shares == Approx(size));
       }
       CHECK(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
     }
   }
-  CHECK(EpochSampler(100, 1, 0).pass(10, 3, 0, 2).batch_sizes.size() == 3);
+  const EpochSampler two_of_three(2 + 3, 1, 0);
+  CHECK(two_of_three.share(0, 1, 0, 3) == 0);
 }
 
 TEST_CASE("a share of a test is in order and as it is", "[sampler]") {

@@ -167,7 +167,7 @@ TEST_CASE("steps are told one by one or some together, with the same losses", "[
   hvd::shutdown();
 }
 
-TEST_CASE("a checkpoint without the count of epochs on target is one with 0", "[checkpoint]") {
+TEST_CASE("a checkpoint of before has no epochs on target and knows no data", "[checkpoint]") {
   const auto model = make_model("mnist-linear");
   SGD sgd(model->parameters(), SGDOptions(0.1));
   torch::serialize::OutputArchive archive;
@@ -186,11 +186,13 @@ TEST_CASE("a checkpoint without the count of epochs on target is one with 0", "[
   archive.save_to(stream);
   Progress progress;
   progress.on_target = 7;
+  progress.data = TrainingSet{1, 2};
   std::string error;
   CHECK(decode_checkpoint(add_checksum(stream.str()), {"mnist-linear"}, *model, sgd, progress,
                           error) == CheckpointFault::none);
   CHECK(error == "");
   CHECK(progress.on_target == 0);
+  CHECK_FALSE(progress.data);
 }
 
 TEST_CASE("a run that goes on from a checkpoint is the run that was not broken", "[checkpoint]") {
@@ -202,7 +204,8 @@ TEST_CASE("a run that goes on from a checkpoint is the run that was not broken",
   SGD sgd(model->parameters(), options);
   train(model, sgd, digits, 0, 0);
   const std::string bytes =
-      encode_checkpoint({"mnist-cnn"}, *model, sgd, {1, 12, 99, 3, 0.75, 2, 1.5});
+      encode_checkpoint({"mnist-cnn"}, *model, sgd,
+                        {1, 12, 99, 3, 0.75, 2, 1.5, TrainingSet{digits.checksum(), 400}});
   const Score unbroken = train(model, sgd, digits, 1, 1);
 
   const auto other = make_model("mnist-cnn");
@@ -218,6 +221,9 @@ TEST_CASE("a run that goes on from a checkpoint is the run that was not broken",
   CHECK(progress.best_loss == 0.75);
   CHECK(progress.without_gain == 2);
   CHECK(progress.seconds == 1.5);
+  REQUIRE(progress.data);
+  CHECK(progress.data->checksum == digits.checksum());
+  CHECK(progress.data->samples == 400);
   const Score resumed = train(other, other_sgd, digits, 1, 1);
   CHECK(resumed.loss == unbroken.loss);
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
