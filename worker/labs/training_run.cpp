@@ -24,6 +24,7 @@
 #include "worker/labs/describe.h"
 #include "worker/labs/device.h"
 #include "worker/labs/exit_codes.h"
+#include "worker/labs/learning_rates.h"
 #include "worker/labs/optimizers.h"
 #include "worker/labs/option_rows.h"
 #include "worker/labs/parameter_count.h"
@@ -88,8 +89,8 @@ class TrainingRun {
     if (!options_.resume.empty()) resume();
     take_data(train, resumed_from);
     const auto steps = static_cast<int>(steps_of(train.size(), batch_size(), hvd::size()));
-    make_schedules(steps);
-    if (progress_.epochs > 0) take_last_rate(steps);
+    rates_.emplace(recipe_, *optimizer_, lr_, steps);
+    if (progress_.epochs > 0) rates_->go_on_after(progress_.epochs - 1);
     outputs_.open();
     print_header(train.size(), test.size(), resumed_from);
     speed_->begin_run();
@@ -210,37 +211,12 @@ class TrainingRun {
     return device;
   }
 
-  // After a resumed checkpoint has been read: the first batch of an epoch sets the rate.
-  void make_schedules(int steps_per_epoch) {
-    const auto warmup = static_cast<int>(recipe_.warmup_epochs);
-    if (warmup > 0)
-      schedules_.push_back(hvd::warmup_schedule(*optimizer_, lr_, warmup, steps_per_epoch));
-    if (recipe_.drops.empty()) return;
-    hvd::LearningRateOptions after_warmup;
-    after_warmup.start_epoch = warmup;
-    schedules_.emplace_back(
-        *optimizer_, lr_, [this](double epoch) { return recipe_.factor(epoch); }, after_warmup);
-  }
-
   // A vocabulary gives rows of the same shape to other words.
   CheckpointNames checkpoint_names() const {
     std::string model = options_.model;
     if (options_.data.vocabulary > 0)
       model += " --vocabulary " + std::to_string(options_.data.vocabulary);
     return {model, recipe_.optimizer, options_.freeze_embedding};
-  }
-
-  // The rate of the last step before the checkpoint, as this number of ranks has it: momentum is
-  // corrected by how the next one differs from it.
-  void take_last_rate(int steps_per_epoch) {
-    for (hvd::LearningRateSchedule& schedule : schedules_)
-      schedule.on_epoch_begin(static_cast<int>(progress_.epochs - 1));
-    for (const int step : {0, steps_per_epoch - 1}) {
-      for (hvd::LearningRateSchedule& schedule : schedules_) {
-        schedule.on_batch_begin(step);
-        schedule.on_batch_end();
-      }
-    }
   }
 
   // Rank 0 reads; the bytes go to everybody. Its seed counts from here: the samples that the first
@@ -285,8 +261,6 @@ class TrainingRun {
                   "); going on with the latter, --data-dir names another folder");
   }
 
-  double rate() const { return optimizer_->param_groups().front().options().get_lr(); }
-
   void print_header(std::size_t train_samples, std::size_t test_samples,
                     const std::string& resumed_from) {
     RunFacts facts;
@@ -306,8 +280,7 @@ class TrainingRun {
     torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | rank).next());
     const EpochSampler order(train.size(), progress_.seed, epoch);
     const std::size_t whole = order.steps(batch_size(), hvd::size());
-    for (hvd::LearningRateSchedule& schedule : schedules_)
-      schedule.on_epoch_begin(static_cast<int>(epoch));
+    rates_->begin_epoch(progress_.epochs);
     const auto before = progress_.steps;
     epoch_ = {progress_.epochs + 1, std::min(whole, steps_left()), train.size(), {}};
     console_.begin_epoch(epoch_.number, epoch_.steps);
@@ -323,7 +296,7 @@ class TrainingRun {
     progress_.seconds += seconds.count();
     health_.end_epoch(epoch_.number, progress_.steps - before, *model_);
     console_.end_epoch(score, speed, seconds.count(), progress_.seconds,
-                       schedules_.empty() ? std::nullopt : std::optional<double>(rate()),
+                       rates_->change() ? std::optional<double>(rates_->now()) : std::nullopt,
                        longest_wait(train));
     tell_bad(score.bad, "epoch " + std::to_string(progress_.epochs + 1), "replaced by others");
     // --max-steps cut it short: it is told of, but a resumed run would begin it anew.
@@ -334,7 +307,7 @@ class TrainingRun {
                        score,
                        seconds.count(),
                        speed.per_second,
-                       rate(),
+                       rates_->now(),
                        std::nullopt};
     if (recipe_.target_accuracy > 0 || recipe_.stops_on_loss || outputs_.wants_validation())
       result.validation = validate(trainer, validation);
@@ -377,14 +350,13 @@ class TrainingRun {
   }
 
   void before_step(std::size_t step) {
-    for (hvd::LearningRateSchedule& schedule : schedules_)
-      schedule.on_batch_begin(static_cast<int>(step));
-    epoch_.rates.push_back(rate());
+    rates_->begin_step(step);
+    epoch_.rates.push_back(rates_->now());
     speed_->before_step(step);
   }
 
   void after_step() {
-    for (hvd::LearningRateSchedule& schedule : schedules_) schedule.on_batch_end();
+    rates_->end_step();
     ++progress_.steps;
   }
 
@@ -436,7 +408,7 @@ class TrainingRun {
   FoundCheckpoint resumed_;   // until it is decoded; its path on rank 0 only
   double lr_ = 0;             // of all ranks
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  std::vector<hvd::LearningRateSchedule> schedules_;
+  std::optional<LearningRates> rates_;
 };
 
 // Words of a damaged file may be in it.
