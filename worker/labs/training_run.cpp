@@ -17,8 +17,6 @@
 #include "worker/data/split_mix.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/bad_data.h"
-#include "worker/labs/checkpoint.h"
-#include "worker/labs/checkpoint_folder.h"
 #include "worker/labs/console.h"
 #include "worker/labs/dataset.h"
 #include "worker/labs/describe.h"
@@ -28,6 +26,7 @@
 #include "worker/labs/optimizers.h"
 #include "worker/labs/option_rows.h"
 #include "worker/labs/parameter_count.h"
+#include "worker/labs/run_checkpoints.h"
 #include "worker/labs/run_data.h"
 #include "worker/labs/run_health.h"
 #include "worker/labs/run_outputs.h"
@@ -49,6 +48,7 @@ class TrainingRun {
         recipe_(options.recipe),
         info_(*find_model(options.model)),
         console_(options, hvd::rank() != 0),
+        checkpoints_(options, console_, progress_),
         outputs_(options),
         health_(options, console_) {
     progress_.seed = recipe_.seed;
@@ -58,7 +58,7 @@ class TrainingRun {
     require_same_options();
     device_ = agreed_device();
     speed_.emplace(options_.cudnn_search, device_.is_cuda(), gpu_reports(), console_);
-    if (!options_.resume.empty()) find_resumed();
+    checkpoints_.find();
     const DataSets data = open_run_data(options_, info_, device_, global_batch(), progress_.seed);
     for (const std::string& note : data.notes) console_.warn(note);
     Dataset& train = *data.train;
@@ -85,14 +85,14 @@ class TrainingRun {
     model_->to(device_);
     lr_ = recipe_.lr * lr_factor();
     optimizer_ = make_optimizer(recipe_, trained_parameters(), lr_);
-    const std::string resumed_from = resumed_.path;
-    if (!options_.resume.empty()) resume();
-    take_data(train, resumed_from);
+    // The checkpoint holds the options of its own run, perhaps of another number of ranks.
+    if (checkpoints_.restore(*model_, *optimizer_)) set_options(*optimizer_, recipe_, lr_);
+    checkpoints_.compare_data(train);
     const auto steps = static_cast<int>(steps_of(train.size(), batch_size(), hvd::size()));
     rates_.emplace(recipe_, *optimizer_, lr_, steps);
     if (progress_.epochs > 0) rates_->go_on_after(progress_.epochs - 1);
     outputs_.open();
-    print_header(train.size(), test.size(), resumed_from);
+    print_header(train.size(), test.size());
     speed_->begin_run();
 
     Trainer trainer(model_, *optimizer_, trainer_options());
@@ -211,58 +211,7 @@ class TrainingRun {
     return device;
   }
 
-  // A vocabulary gives rows of the same shape to other words.
-  CheckpointNames checkpoint_names() const {
-    std::string model = options_.model;
-    if (options_.data.vocabulary > 0)
-      model += " --vocabulary " + std::to_string(options_.data.vocabulary);
-    return {model, recipe_.optimizer, options_.freeze_embedding};
-  }
-
-  // Rank 0 reads; the bytes go to everybody. Its seed counts from here: the samples that the first
-  // run has held back are not trained on by the second.
-  void find_resumed() {
-    std::string error;
-    if (hvd::rank() == 0) {
-      resumed_ =
-          find_checkpoint(options_.resume, is_finite_checkpoint, error).value_or(FoundCheckpoint{});
-      if (!resumed_.path.empty())
-        for (const std::string& damage : resumed_.damaged)
-          console_.warn(damage + "; going on from " + resumed_.path);
-    }
-    agree(resumed_.path.empty() ? error : "", exit_no_input);
-    broadcast_bytes(resumed_.bytes);
-    progress_.seed = checkpoint_seed(resumed_.bytes).value_or(progress_.seed);
-  }
-
-  // Model, momentum and all that is kept besides.
-  void resume() {
-    std::string error;
-    const CheckpointFault fault = decode_checkpoint(resumed_.bytes, checkpoint_names(), *model_,
-                                                    *optimizer_, progress_, error);
-    if (fault != CheckpointFault::none) error.insert(0, resumed_.path + ": ");
-    agree(error, fault == CheckpointFault::other_options ? exit_usage : exit_no_input);
-    resumed_ = {};
-    // The checkpoint holds the options of its own run, perhaps of another number of ranks.
-    set_options(*optimizer_, recipe_, lr_);
-  }
-
-  // Other data than the checkpoint's may be meant; that nobody has said so may not.
-  void take_data(const Dataset& train, const std::string& resumed_from) {
-    if (options_.synthetic) return;  // as many as the ranks want, of no meaning
-    const TrainingSet now{train.checksum(), static_cast<std::int64_t>(train.size())};
-    const std::optional<TrainingSet> before = std::exchange(progress_.data, now);
-    if (!before || (before->checksum == now.checksum && before->samples == now.samples)) return;
-    const std::string had = std::to_string(before->samples);
-    const std::string has = std::to_string(now.samples);
-    console_.warn(resumed_from + " was trained on other data (" + had + " training " +
-                  info_.data.samples + ") than that of " + options_.data.directory + " (" + has +
-                  (had == has ? ", with other content" : "") +
-                  "); going on with the latter, --data-dir names another folder");
-  }
-
-  void print_header(std::size_t train_samples, std::size_t test_samples,
-                    const std::string& resumed_from) {
+  void print_header(std::size_t train_samples, std::size_t test_samples) {
     RunFacts facts;
     facts.ranks = hvd::size();
     facts.parameters = count_parameters(*model_);
@@ -270,7 +219,7 @@ class TrainingRun {
     facts.test_samples = test_samples;
     facts.lr_factor = lr_factor();
     facts.on_gpu = device_.is_cuda();
-    console_.header(facts, progress_, resumed_from);
+    console_.header(facts, progress_, checkpoints_.path());
   }
 
   void train_epoch(Trainer& trainer, Dataset& train, Dataset& validation) {
@@ -313,17 +262,7 @@ class TrainingRun {
       result.validation = validate(trainer, validation);
     outputs_.add_epoch(result);
     if (cut || !health_.is_sound()) return;
-    outputs_.save(progress_.epochs, [this] { return sound_checkpoint(); });
-  }
-
-  // Empty where the optimizer's state is no number: the weights may still be for a while.
-  std::string sound_checkpoint() {
-    std::string bytes = encode_checkpoint(checkpoint_names(), *model_, *optimizer_, progress_);
-    std::string fault;
-    if (is_finite_checkpoint(bytes, fault)) return bytes;
-    console_.warn("epoch " + std::to_string(progress_.epochs) + ": no checkpoint is written, " +
-                  fault);
-    return {};
+    outputs_.save(progress_.epochs, [this] { return checkpoints_.encode(*model_, *optimizer_); });
   }
 
   // The rank with the least of it holds up the others.
@@ -397,15 +336,15 @@ class TrainingRun {
   const Recipe& recipe_;
   const ModelInfo& info_;
   Console console_;
+  Progress progress_;
+  RunCheckpoints checkpoints_;
   RunOutputs outputs_;
   RunHealth health_;
   std::optional<RunSpeed> speed_;
   Epoch epoch_;
   at::Device device_ = at::kCPU;
   std::shared_ptr<LabModel> model_;
-  Progress progress_;
   bool misses_data_ = false;  // and nobody has wished that
-  FoundCheckpoint resumed_;   // until it is decoded; its path on rank 0 only
   double lr_ = 0;             // of all ranks
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<LearningRates> rates_;
