@@ -82,7 +82,8 @@ Told train_once(SmallNet& net, OneBadBatch& data, const TrainerOptions& options,
 
 TEST_CASE("a step that is not finite changes nothing when it is left out", "[nan]") {
   hvd::init();
-  const double bad = GENERATE(kNan, std::numeric_limits<double>::infinity());
+  const double bad =
+      GENERATE(std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity());
   CAPTURE(bad);
   TrainerOptions options;
   for (const bool leaves_out : {false, true}) {
@@ -142,7 +143,7 @@ TEST_CASE("where NaN begins is said with the layer and the operation", "[nan]") 
   }
   SECTION("in the update of the step before") {
     OneBadBatch data(100, 0);
-    const Told told = train_once(net, data, options, 1e39);
+    const Told told = train_once(net, data, options, 1e38);
     CHECK(std::isfinite(told.steps[0].loss));
     CHECK_FALSE(std::isfinite(told.steps[1].loss));
     CHECK_THAT(told.steps[1].origin, StartsWith("in the step before, in the layer "));
@@ -204,6 +205,7 @@ TEST_CASE("a checkpoint that is not finite is never gone on from", "[nan][checkp
   CAPTURE(name);
   CHECK_FALSE(is_finite_checkpoint(bytes, error));
   CHECK_THAT(error, Contains(name + " is not finite"));
+  error.clear();
   REQUIRE(checkpoints.write(2, bytes, error));
   const auto found = find_checkpoint(folder.path(), is_finite_checkpoint, error);
   REQUIRE(found);
