@@ -3,7 +3,9 @@
 // stands here, in order, without a trainer and without a DistributedOptimizer.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "common/printable.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/exit_codes.h"
+#include "worker/labs/loss_watch.h"
 #include "worker/labs/models/model.h"
 #include "worker/labs/sampler.h"
 #include "worker/labs/text_batches.h"
@@ -115,6 +118,12 @@ void keep_memory() {
   // NOLINTEND(concurrency-mt-unsafe)
 }
 
+// On all ranks.
+[[noreturn]] void stop_on(const std::optional<BadStep>& bad) {
+  const std::string text = bad ? describe(*bad) : "the sum of the losses is not finite";
+  throw Quit(exit_diverged, hvd::rank() == 0 ? text + ": stopped" : std::string());
+}
+
 void run(const TapeOptions& options) {
   std::string error;
   auto data = open_sentences(options.data, error);
@@ -140,6 +149,7 @@ void run(const TapeOptions& options) {
     if (!parameter.is_same(vectors)) variables.push_back(parameter);
   WordGradient word_gradient(vectors);
   torch::optim::Adam adam(variables, kRate);
+  LossWatch watch;
   bool first = true;
   for (int epoch = 0; epoch < options.epochs; ++epoch) {
     const EpochSampler order(data->train->size(), kSeed, static_cast<std::uint64_t>(epoch));
@@ -168,10 +178,13 @@ void run(const TapeOptions& options) {
         hvd::broadcast_optimizer_state(adam, 0);
         first = false;
       }
-      loss_sum += loss.item<double>();
+      const double value = loss.item<double>();
+      loss_sum += value;
       ++steps;
+      watch.saw({steps, epoch + 1, hvd::rank(), value, kRate, {}});
     }
     const double mean = hvd::metric_average(loss_sum / steps);
+    if (!std::isfinite(mean)) stop_on(watch.first());
     const double understood = accuracy(*model, *data->validation);
     if (hvd::rank() != 0) continue;
     std::printf("epoch %d/%d  loss %.4f  validation accuracy %.2f %%\n", epoch + 1, options.epochs,
