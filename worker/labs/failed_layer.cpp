@@ -6,11 +6,14 @@
 
 #include <exception>
 #include <sstream>
+#include <stdexcept>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <hvd/hvd.h>
 #include <torch/library.h>
 
 namespace hvdrun {
@@ -127,8 +130,14 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&Watch::call>());
 }
 
-}  // namespace
+// Without the lines behind the first, which are a backtrace.
+std::string words_of(const std::exception& error) {
+  const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
+  return first_of(of_torch != nullptr ? of_torch->what_without_backtrace() : error.what());
+}
 
+// Sends the batch through once more; in evaluation mode, where no rank waits in a normalisation for
+// another. `said` alone where it passes now.
 std::string failed_layer(LabModel& model, const torch::Tensor& batch, const std::string& said) {
   model.eval();
   const torch::NoGradGuard no_grad;
@@ -142,9 +151,16 @@ std::string failed_layer(LabModel& model, const torch::Tensor& batch, const std:
   return said;
 }
 
-std::string words_of(const std::exception& error) {
-  const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
-  return first_of(of_torch != nullptr ? of_torch->what_without_backtrace() : error.what());
+}  // namespace
+
+torch::Tensor checked_forward(LabModel& model, const torch::Tensor& batch) {
+  try {
+    return model.forward(batch);
+  } catch (const hvd::Error&) {
+    throw;  // of a collective: no layer's fault
+  } catch (const std::exception& error) {
+    throw std::runtime_error(failed_layer(model, batch, words_of(error)));
+  }
 }
 
 }  // namespace hvdrun

@@ -4,7 +4,6 @@
 #include "worker/labs/layer_walk.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -92,12 +91,7 @@ std::vector<Layer> layers_of(LabModel& model, const torch::Tensor& batch) {
   // Batch normalisation could not learn from a batch of one.
   model.eval();
   const torch::AutoGradMode keep_graph(true);
-  torch::Tensor output;
-  try {
-    output = model.forward(batch);
-  } catch (const std::exception& error) {
-    throw std::runtime_error(failed_layer(model, batch, words_of(error)));
-  }
+  const torch::Tensor output = checked_forward(model, batch);
   ParameterOwners owners(model);
   std::vector<Layer> layers;
   for (const Node* node : operations_before(output)) {

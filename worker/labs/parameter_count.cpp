@@ -1,5 +1,9 @@
 #include "worker/labs/parameter_count.h"
 
+#include <exception>
+
+#include "worker/labs/failed_layer.h"
+
 namespace hvdrun {
 namespace {
 
@@ -17,9 +21,18 @@ std::int64_t count_parameters(const LabModel& model) {
   return count;
 }
 
-std::string wrong_count(const ModelInfo& info, const ModelShape& shape, const LabModel& model) {
+std::string wrong_count(const ModelInfo& info, const ModelShape& shape, LabModel& model) {
   const std::int64_t count = count_parameters(model);
   if (count == info.parameters || !has_own_shape(info, shape)) return "";
+  try {
+    const torch::NoGradGuard no_grad;
+    const bool was_training = model.is_training();
+    model.eval();
+    checked_forward(model, model.example(1));
+    model.train(was_training);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
   return std::string(info.name) + ": its ModelInfo says " + std::to_string(info.parameters) +
          " parameters, its layers have " + std::to_string(count) + "; mend whichever is wrong";
 }

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "worker/labs/failed_layer.h"
+
 namespace hvdrun {
 namespace {
 
@@ -13,7 +15,7 @@ std::int64_t classes_of(LabModel& model) {
   const torch::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();
-  const std::int64_t outputs = model.forward(model.example(1)).size(1);
+  const std::int64_t outputs = checked_forward(model, model.example(1)).size(1);
   model.train(was_training);
   return outputs == 1 ? 2 : outputs;  // one logit: yes or no
 }

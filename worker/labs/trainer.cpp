@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -168,12 +167,8 @@ torch::Tensor Trainer::forward(const torch::Tensor& inputs) {
                              : inputs;
   if (options_.type == at::kDouble && images.is_floating_point()) images = images.to(at::kDouble);
   const Autocast autocast(options_.type == at::kDouble ? at::kFloat : options_.type);
-  try {
-    const torch::Tensor output = model_->forward(images);
-    return options_.type == at::kDouble ? output : output.to(at::kFloat);
-  } catch (const c10::Error& error) {
-    throw std::runtime_error(failed_layer(*model_, images, words_of(error)));
-  }
+  const torch::Tensor output = checked_forward(*model_, images);
+  return options_.type == at::kDouble ? output : output.to(at::kFloat);
 }
 
 bool Trainer::backward_and_step(const torch::Tensor& loss) {

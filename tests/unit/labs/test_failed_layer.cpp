@@ -3,10 +3,10 @@
 
 #include "tests/unit/torch/catch_with_torch.h"
 #include "worker/labs/describe.h"
-#include "worker/labs/failed_layer.h"
 #include "worker/labs/layer_walk.h"
 #include "worker/labs/models/batch_norm.h"
 #include "worker/labs/parameter_count.h"
+#include "worker/labs/synthetic_batches.h"
 
 namespace hvdrun {
 namespace {
@@ -83,19 +83,24 @@ TEST_CASE("what has no parameters is named with the layer before", "[describe]")
     CHECK_THAT(words_about(wrong), !Contains("\n"));
 }
 
-TEST_CASE("what fails no more is told as it was", "[describe]") {
-  Misfit model("nothing");
-  CHECK(failed_layer(model, model.example(1), "out of memory") == "out of memory");
+TEST_CASE("random numbers are made for a model whose layers fit", "[describe]") {
+  Misfit model("inner");
+  CHECK_THROWS_WITH(SyntheticBatches(model, 4, 2, 0),
+                    StartsWith("layer inner.2, ") && Contains(" is given [1, 9]: "));
 }
 
 // Of one, so that it can be told of without the list of models.
-ModelInfo misfit(std::int64_t parameters) {
+ModelInfo misfit(std::int64_t parameters, bool fits = true) {
   ModelInfo info = *find_model("mnist-cnn");
   info.name = "misfit";
   info.parameters = parameters;
   info.make = [](const ModelShape&) -> std::shared_ptr<LabModel> {
     return std::make_shared<Misfit>("nothing");
   };
+  if (!fits)
+    info.make = [](const ModelShape&) -> std::shared_ptr<LabModel> {
+      return std::make_shared<Misfit>("fc");
+    };
   return info;
 }
 
@@ -106,6 +111,9 @@ TEST_CASE("a number of parameters that is not true is refused with the true one"
                         " parameters, its layers have " + std::to_string(right) +
                         "; mend whichever is wrong");
   CHECK_THAT(describe_model(misfit(right), misfit(0).shape, {}), Contains("layer "));
+  // A layer that does not fit is why the number is another.
+  CHECK_THROWS_WITH(describe_model(misfit(right + 1, false), misfit(0).shape, {}),
+                    StartsWith("layer fc, "));
   // Another dropout changes nothing, other layers have another number.
   ModelShape shape = misfit(0).shape;
   shape.dropout = 0.1;
