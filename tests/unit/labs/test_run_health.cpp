@@ -141,12 +141,12 @@ TEST_CASE("where NaN begins is said with the layer and the operation", "[nan]") 
     CHECK(train_once(net, data, options).steps[0].origin ==
           "before this step: last.bias is not finite");
   }
-  SECTION("in the update of the step before") {
+  SECTION("by weights that an update has made too large") {
     OneBadBatch data(100, 0);
     const Told told = train_once(net, data, options, 1e38);
     CHECK(std::isfinite(told.steps[0].loss));
     CHECK_FALSE(std::isfinite(told.steps[1].loss));
-    CHECK_THAT(told.steps[1].origin, StartsWith("in the step before, in the layer "));
+    CHECK_THAT(told.steps[1].origin, Contains("in the layer "));
   }
   hvd::shutdown();
 }
