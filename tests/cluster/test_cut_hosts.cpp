@@ -144,12 +144,12 @@ TEST_CASE("a host that is cut off with output of ranks that have ended",
   if (left_out(true)) return;
   const Cluster cluster(2);
   // It waits for the console, which nobody reads: lines that have ended, since of others it holds a
-  // MiB. More than the 64 KiB of hvdrun's stdout and the 256 that a rank may be ahead, less than
-  // that and the 64 of the rank's own pipe.
+  // MiB. More than hvdrun and its stdout take (up to 390,000 bytes), less than with the 64 KiB of
+  // the rank's own pipe, so that the rank ends.
   HostJob ending(
       cluster,
       {"-np", "2", "-H", "node1:1,node2:1", "--lease", "4", "sh", "-c",
-       "echo ready; sleep 2; [ $HVD_RANK = 0 ] || head -c 360000 /dev/zero | tr '\\0' x | "
+       "echo ready; sleep 2; [ $HVD_RANK = 0 ] || head -c 420000 /dev/zero | tr '\\0' x | "
        "fold -w 1000"},
       2);
   sleep_for(4000ms);
