@@ -17,6 +17,7 @@ FILES = {
     "common/frame.h": '#pragma once\n#include "common/limits.h"\n',
     "common/frame.cpp": '#include "common/frame.h"\n',
     "common/alone.cpp": "#include <vector>\n",
+    "common/below/deep.cpp": "",
     "cli/main.cpp": '#include "common/frame.h"\n',
     "worker/hvd.cpp": "#include <hvd/hvd.h>\n",
 }
@@ -75,7 +76,8 @@ class AffectedSources(unittest.TestCase):
 
     def test_flags_of_a_folder(self):
         self.write("common/meson.build", "# others\n")
-        self.assertEqual(self.affected(), {"common/frame.cpp", "common/alone.cpp"})
+        self.assertEqual(self.affected(), {"common/frame.cpp", "common/alone.cpp",
+                                           "common/below/deep.cpp"})
 
     def test_all_where_checks_or_flags_are_others_or_the_commit_is_unknown(self):
         self.assertEqual(self.affected(base="0" * 40), SOURCES)
