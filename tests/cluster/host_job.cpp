@@ -36,12 +36,12 @@ std::string verdict_in(const std::string& said) {
 }  // namespace
 
 HostJob::HostJob(const Cluster& cluster, std::vector<std::string> words, std::size_t ranks,
-                 std::vector<std::string> within)
+                 std::vector<std::string> within, std::chrono::seconds patience)
     : cluster_(cluster),
       process_({.args = command(cluster, marker_.first + "=" + marker_.second, std::move(words),
                                 within)}) {
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    process_.wait_for_output("[" + std::to_string(rank) + "]<stdout>:ready\n", 20s);
+    process_.wait_for_output("[" + std::to_string(rank) + "]<stdout>:ready\n", patience);
   begin();
 }
 

@@ -23,10 +23,11 @@ class HostJob {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Starts build/hvdrun on node1 with these words, and waits until each rank has said "ready".
-  // `within`: the words of what runs it there, env with more variables say.
+  // Starts build/hvdrun on node1 with these words, and waits for `patience` until each rank has
+  // said "ready". `within`: the words of what runs it there, env with more variables say.
   HostJob(const Cluster& cluster, std::vector<std::string> words, std::size_t ranks,
-          std::vector<std::string> within = {});
+          std::vector<std::string> within = {},
+          std::chrono::seconds patience = std::chrono::seconds(20));
 
   // A job that has not ended is killed: what runs it on node1 would leave hvdrun there, to be found
   // by the next job.

@@ -137,13 +137,22 @@ TEST_CASE("long cuts", "[cluster][failure][long]") {
   CHECK(headless_end.exit_code == 70);
   CHECK(headless_end.left.empty());
   heal(cluster, "node2");
+}
 
-  // A host that is cut off once its ranks have ended, with output that waits for the console.
-  HostJob ending(cluster,
-                 {"-np", "2", "-H", "node1:1,node2:1", "--lease", "4", "sh", "-c",
-                  "echo ready; [ $HVD_RANK = 0 ] || head -c 480000 /dev/zero"},
-                 2);
-  sleep_for(1000ms);
+TEST_CASE("a host that is cut off with output of ranks that have ended",
+          "[cluster][failure][long]") {
+  if (left_out(true)) return;
+  const Cluster cluster(2);
+  // It waits for the console, which nobody reads: lines that have ended, since of others it holds a
+  // MiB. More than hvdrun and its stdout take (up to 390,000 bytes), less than with the 64 KiB of
+  // the rank's own pipe, so that the rank ends.
+  HostJob ending(
+      cluster,
+      {"-np", "2", "-H", "node1:1,node2:1", "--lease", "4", "sh", "-c",
+       "echo ready; sleep 2; [ $HVD_RANK = 0 ] || head -c 420000 /dev/zero | tr '\\0' x | "
+       "fold -w 1000"},
+      2);
+  sleep_for(4000ms);
   cluster.act("cut", "node2");
   ending.begin();
   const HostJobEnd ended = ending.end({"node1", "node2"}, 30s);
@@ -180,7 +189,8 @@ TEST_CASE("hosts with a bad network run jobs all the same", "[cluster][failure][
     HostJob job(cluster,
                 {"-np", "2", "-H", "node1:1,node2:1", "--start-timeout", "120", "sh", "-c",
                  "echo ready; sleep 5; echo done"},
-                2);
+                // An agent with sanitizers in it has 40 MB.
+                2, {}, 100s);
     const auto started = HostJob::Clock::now() - begin;
     const HostJobEnd end = job.end({"node1", "node2"}, 60s);
     print_row(std::string(link.what) + ", up after " +

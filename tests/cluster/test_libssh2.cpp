@@ -286,8 +286,9 @@ TEST_CASE("an sshd that turns some of many away is tried again", "[cluster][libs
   }
   write_file(home.ssh + "config", config);
   for (const char* const transport : {"libssh2", "openssh"}) {
-    const RunResult result = cluster.hvdrun_on(
-        "node1", {"--env-compat", "torch", "--ssh", transport, "-H", hosts, "echo", "here"});
+    const RunResult result =
+        cluster.hvdrun_on("node1", {"--env-compat", "torch", "--ssh", transport, "--start-timeout",
+                                    "120", "-H", hosts, "echo", "here"});
     CAPTURE(transport, result.err);
     CHECK(result.exit_code == 0);
     std::size_t count = 0;

@@ -25,13 +25,14 @@ void check(const std::optional<std::vector<hvdrun::HostEntry>>& hosts,
   assert((may_be_empty || !hosts->empty()) && hosts->size() <= limits::kMaxHosts);
   constexpr std::string_view kSafe =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:%";
+  const std::string safe_in_login = std::string(kSafe) + "+@";
   std::set<std::string> names;
   for (const HostEntry& host : *hosts) {
     assert(!host.name.empty() && host.name.size() <= limits::kMaxHostName);
     assert(host.name.front() != '-' && host.name.find_first_not_of(kSafe) == host.name.npos);
     const std::string& user = host.login.user;
     assert(user.empty() || user.front() != '-');
-    assert(user.find_first_not_of(std::string(kSafe) + "+@") == user.npos);
+    assert(user.find_first_not_of(safe_in_login) == user.npos);
     assert(host.slots <= limits::kMaxSlotsPerHost);
     assert(names.insert(spell_host(host.name, host.login)).second);
   }

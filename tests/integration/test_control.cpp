@@ -17,6 +17,7 @@
 #include "common/unique_fd.h"
 #include "tests/integration/run_program.h"
 #include "tests/openssl_server.h"
+#include "tests/soak.h"
 
 namespace hvdrun::test {
 namespace {
@@ -145,6 +146,33 @@ TEST_CASE("an agent names who answers and does not hold the job's key", "[contro
   CHECK(stranger.wait_for({"ERROR", "0123"}));
   CAPTURE(stranger.heard());
   CHECK(stranger.heard() == "ClientHello Alert");
+}
+
+TEST_CASE("an agent waits for its job as long as somebody may tell it", "[control]") {
+  const std::string no_job = "hvd-agent: no job came on stdin";
+  const std::string agent = build_path("hvd-agent");
+  // By hand: at a terminal where nobody types (the pipe is held open), and without input.
+  const TempFolder folder;
+  const std::string fifo = folder.path() + "/keys";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const UniqueFd keys(::open(fifo.c_str(), O_RDWR | O_CLOEXEC));
+  const RunResult seen =
+      run({.args = {"sh", "-c", "exec script -qec \"$0 guard\" /dev/null <\"$1\"", agent, fifo},
+           .limit = 5s});
+  CHECK(seen.exit_code == 1);
+  CHECK(seen.out.find(no_job) != std::string::npos);
+  const RunResult none = run({.args = {"sh", "-c", "\"$0\" guard </dev/null", agent}, .limit = 5s});
+  CHECK(none.exit_code == 1);
+  CHECK(none.err.find(no_job) != std::string::npos);
+  // A launcher that is busy with other hosts.
+  if (soak_count(100) < 100) {
+    WARN("left out below HVD_TEST_PERCENT=100: a launcher that says nothing for 12 s");
+    return;
+  }
+  const RunResult busy =
+      run({.args = {"sh", "-c", "sleep 15 | timeout 12 \"$0\" guard", agent}, .limit = 30s});
+  CHECK(busy.exit_code == 124);
+  CHECK(busy.err.find(no_job) == std::string::npos);
 }
 
 TEST_CASE("over Unix sockets nothing listens on the network", "[control]") {

@@ -23,7 +23,6 @@
 #include "common/fault_text.h"
 #include "common/frame.h"
 #include "common/kernel_check.h"
-#include "common/limits.h"
 #include "common/messages.h"
 #include "common/process_tree.h"
 #include "common/relay_mux.h"
@@ -37,10 +36,14 @@
 namespace hvdrun {
 namespace {
 
-// The first frame on the lease. The driver writes it at once; whoever starts this program by hand
-// gets an answer within the handshake's time.
+// Until it is told its job: who tells it may be sending this program to a hundred other hosts.
+constexpr std::chrono::seconds kJobPatience{120};
+
+// The first frame on the lease, which the driver writes as soon as it gets to it. Who starts this
+// program by hand, at a terminal or without input, is answered at once.
 std::optional<Bootstrap> read_bootstrap(int lease) {
-  const auto deadline = std::chrono::steady_clock::now() + limits::kHandshakeTimeout;
+  if (::isatty(lease) != 0) return std::nullopt;
+  const auto deadline = std::chrono::steady_clock::now() + kJobPatience;
   FrameDecoder decoder;
   char buffer[4096];
   for (;;) {

@@ -1,0 +1,92 @@
+"""scripts/affected-sources finds what has changed and what includes it, or gives all."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "affected-sources"
+FILES = {
+    ".clang-tidy": "Checks: -*\n",
+    "meson.build": "project('x', 'cpp')\n",
+    "common/meson.build": "# flags\n",
+    "worker/include/hvd/hvd.h": "#pragma once\n",
+    "common/limits.h": "#pragma once\n",
+    "common/frame.h": '#pragma once\n#include "common/limits.h"\n',
+    "common/frame.cpp": '#include "common/frame.h"\n',
+    "common/alone.cpp": "#include <vector>\n",
+    "common/below/deep.cpp": "",
+    "cli/main.cpp": '#include "common/frame.h"\n',
+    "worker/hvd.cpp": "#include <hvd/hvd.h>\n",
+}
+SOURCES = {name for name in FILES if name.endswith(".cpp")}
+
+
+class AffectedSources(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.git("init", "-q")
+        for name, text in FILES.items():
+            self.write(name, text)
+        self.git("add", "-A")
+        self.git("-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "all")
+        self.base = self.git("rev-parse", "HEAD").strip()
+
+    def git(self, *words):
+        return subprocess.run(["git", "-C", self.folder.name, *words], check=True,
+                              capture_output=True, text=True).stdout
+
+    def write(self, name, text):
+        path = os.path.join(self.folder.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+
+    def affected(self, base=None, more=()):
+        names = sorted(SOURCES | set(more))
+        out = subprocess.run([sys.executable, SCRIPT, base or self.base], cwd=self.folder.name,
+                             input="".join(name + "\0" for name in names), check=True,
+                             capture_output=True, text=True).stdout
+        return {name for name in out.split("\0") if name}
+
+    def test_nothing_has_changed(self):
+        self.assertEqual(self.affected(), set())
+
+    def test_a_source_and_whoever_includes_a_header_through_others(self):
+        self.write("common/limits.h", "#pragma once\n// new\n")
+        self.assertEqual(self.affected(), {"common/frame.cpp", "cli/main.cpp"})
+        self.write("common/alone.cpp", "#include <map>\n")
+        self.assertEqual(self.affected(), {"common/frame.cpp", "cli/main.cpp", "common/alone.cpp"})
+
+    def test_a_public_header(self):
+        self.write("worker/include/hvd/hvd.h", "#pragma once\n// new\n")
+        self.assertEqual(self.affected(), {"worker/hvd.cpp"})
+
+    def test_a_new_file_that_git_does_not_know_yet(self):
+        self.write("cli/new.cpp", "")
+        self.assertEqual(self.affected(more=["cli/new.cpp"]), {"cli/new.cpp"})
+
+    def test_what_is_committed_since(self):
+        self.write("common/alone.cpp", "#include <map>\n")
+        self.git("-c", "user.name=n", "-c", "user.email=e", "commit", "-qam", "more")
+        self.assertEqual(self.affected(), {"common/alone.cpp"})
+
+    def test_flags_of_a_folder(self):
+        self.write("common/meson.build", "# others\n")
+        self.assertEqual(self.affected(), {"common/frame.cpp", "common/alone.cpp",
+                                           "common/below/deep.cpp"})
+
+    def test_all_where_checks_or_flags_are_others_or_the_commit_is_unknown(self):
+        self.assertEqual(self.affected(base="0" * 40), SOURCES)
+        for name in (".clang-tidy", "meson.build"):
+            before = FILES[name]
+            self.write(name, before + "# new\n")
+            self.assertEqual(self.affected(), SOURCES)
+            self.write(name, before)
+
+
+if __name__ == "__main__":
+    unittest.main()
