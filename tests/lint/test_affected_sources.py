@@ -10,8 +10,8 @@ import unittest
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "affected-sources"
 FILES = {
     ".clang-tidy": "Checks: -*\n",
-    "meson.build": "project('x', 'cpp')\n",
-    "common/meson.build": "# flags\n",
+    "meson.build": "project('x', 'cpp',\n  version: '0.1.0',\n  license: 'MIT')\n",
+    "common/meson.build": "common = static_library('common', 'frame.cpp',\n  cpp_args: '-O1')\n",
     "worker/include/hvd/hvd.h": "#pragma once\n",
     "common/limits.h": "#pragma once\n",
     "common/frame.h": '#pragma once\n#include "common/limits.h"\n',
@@ -75,9 +75,17 @@ class AffectedSources(unittest.TestCase):
         self.assertEqual(self.affected(), {"common/alone.cpp"})
 
     def test_flags_of_a_folder(self):
-        self.write("common/meson.build", "# others\n")
+        self.write("common/meson.build", FILES["common/meson.build"].replace("-O1", "-O2"))
         self.assertEqual(self.affected(), {"common/frame.cpp", "common/alone.cpp",
                                            "common/below/deep.cpp"})
+
+    def test_lists_of_sources_and_the_version_are_no_flags(self):
+        self.write("common/meson.build", FILES["common/meson.build"].replace(
+            "'frame.cpp',\n", "'alone.cpp', 'frame.cpp',\n  'more.cpp',\n"))
+        self.write("meson.build", FILES["meson.build"].replace("0.1.0", "0.2.0"))
+        self.assertEqual(self.affected(), set())
+        self.write("meson.build", FILES["meson.build"].replace("MIT", "GPL"))
+        self.assertEqual(self.affected(), SOURCES)
 
     def test_all_where_checks_or_flags_are_others_or_the_commit_is_unknown(self):
         self.assertEqual(self.affected(base="0" * 40), SOURCES)
