@@ -64,7 +64,8 @@ class ShardSource final : public ImageSource {
     }
     if (label == nullptr || label->integers.size() != 1 || label->integers[0] < 1 ||
         label->integers[0] > classes_) {
-      error = place + ": \"image/class/label\" is no class from 1 to " + std::to_string(classes_);
+      error = place + ": \"image/class/label\" is no class from 1 to " + std::to_string(classes_) +
+              " (--classes)";
       return std::nullopt;
     }
     return EncodedImage{std::string(encoded->bytes[0]), label->integers[0] - 1, place};

@@ -163,4 +163,18 @@ torch::Tensor checked_forward(LabModel& model, const torch::Tensor& batch) {
   }
 }
 
+torch::Tensor checked_loss(const LabModel& model, const torch::Tensor& output,
+                           const torch::Tensor& labels, const torch::Tensor& class_weights,
+                           std::int64_t classes) {
+  try {
+    return model.loss(output, labels, class_weights);
+  } catch (const hvd::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error("the model gives " + shape_of(output) + " for " +
+                             std::to_string(labels.size(0)) + " samples of " +
+                             std::to_string(classes) + " classes: " + words_of(error));
+  }
+}
+
 }  // namespace hvdrun

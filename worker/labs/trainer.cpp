@@ -248,7 +248,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     const BuffersBefore before(options_.leave_out_not_finite ? running_buffers()
                                                              : std::vector<at::Tensor>());
     const torch::Tensor output = forward(batch.inputs);
-    const torch::Tensor loss = model_->loss(output, batch.labels, weights);
+    const torch::Tensor loss = checked_loss(*model_, output, batch.labels, weights, data.classes());
     const std::size_t of_all = order.step(step, batch_size, hvd::size()).size();
     const double share = order.share(step, batch_size, hvd::rank(), hvd::size());
     const torch::Tensor shared = share == 1 ? loss : loss * share;
@@ -293,8 +293,8 @@ Score Trainer::evaluate(Dataset& data, int passes) {
     begin_test(data, (hvd::rank() + pass) % hvd::size());
     while (const std::optional<Batch> batch = next(data)) {
       const torch::Tensor output = forward(batch->inputs);
-      sums.add(model_->loss(output, batch->labels, weights), model_->predict(output),
-               batch->labels);
+      sums.add(checked_loss(*model_, output, batch->labels, weights, data.classes()),
+               model_->predict(output), batch->labels);
     }
     // All ranks together have had all samples: further passes meet the same ones again.
     if (pass == 0) bad = data.bad();

@@ -3,6 +3,7 @@
 
 #include "tests/unit/torch/catch_with_torch.h"
 #include "worker/labs/describe.h"
+#include "worker/labs/failed_layer.h"
 #include "worker/labs/layer_walk.h"
 #include "worker/labs/models/batch_norm.h"
 #include "worker/labs/parameter_count.h"
@@ -81,6 +82,17 @@ TEST_CASE("what has no parameters is named with the layer before", "[describe]")
   CHECK_THAT(words_about("cat"), StartsWith("cat behind layer conv, "));
   for (const char* wrong : {"fc", "inner", "conv2", "norm", "pool", "view", "cat"})
     CHECK_THAT(words_about(wrong), !Contains("\n"));
+}
+
+TEST_CASE("a last layer that has too few outputs is told with the classes of the data",
+          "[describe]") {
+  const Misfit model("nothing");
+  const torch::Tensor labels = torch::tensor({1, 7});
+  const torch::Tensor five = torch::log_softmax(torch::zeros({2, 5}), 1);
+  CHECK_THROWS_WITH(checked_loss(model, five, labels, {}, 10),
+                    StartsWith("the model gives [2, 5] for 2 samples of 10 classes: ") &&
+                        Contains("Target 7 is out of bounds") && !Contains("\n"));
+  CHECK(checked_loss(model, torch::zeros({2, 10}), labels, {}, 10).item<double>() == 0);
 }
 
 TEST_CASE("random numbers are made for a model whose layers fit", "[describe]") {
