@@ -228,7 +228,8 @@ TEST_CASE("labels of one class, or of many, train nothing", "[train][text]") {
     CHECK_THAT(result.err,
                Catch::Contains("sentences.csv: column 'label': two values are expected, "
                                "there is: '0' "));
-    CHECK(std::count(result.err.begin(), result.err.end(), '\n') <= 3);
+    // One rank says it, in one line; hvdrun's report repeats that.
+    CHECK(result.err.find(">:train: ") == result.err.rfind(">:train: "));
   }
 }
 

@@ -13,7 +13,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::size_t kPngMagic = 8;
+constexpr std::size_t kMagicSize = 8;
 constexpr png_uint_32 kLibpngsMost = 0x7fff'ffff;  // of rows and of columns
 
 std::uint32_t big_endian(std::string_view bytes) {
@@ -26,8 +26,8 @@ std::uint32_t big_endian(std::string_view bytes) {
 // wrong; where all are whole, that of the pixels, in which the fault then is.
 std::string fault_in_png(std::string_view bytes) {
   const std::string of = " of " + std::to_string(bytes.size());
-  std::size_t pixels = kPngMagic;
-  std::size_t at = kPngMagic;
+  std::size_t pixels = kMagicSize;
+  std::size_t at = kMagicSize;
   while (at < bytes.size()) {
     const std::string_view chunk = bytes.substr(at);
     const std::size_t length = chunk.size() < 4 ? chunk.size() : big_endian(chunk);
@@ -35,7 +35,7 @@ std::string fault_in_png(std::string_view bytes) {
     const std::string_view checked = chunk.substr(4, 4 + length);
     const auto sum = crc32_z(0, reinterpret_cast<const Bytef*>(checked.data()), checked.size());
     if (sum != big_endian(chunk.substr(8 + length))) break;
-    if (checked.substr(0, 4) == "IDAT" && pixels == kPngMagic) pixels = at;
+    if (checked.substr(0, 4) == "IDAT" && pixels == kMagicSize) pixels = at;
     at += 12 + length;
   }
   return "in the chunk at byte " + std::to_string(at < bytes.size() ? at : pixels) + of + ": ";

@@ -53,7 +53,8 @@ std::string not_finite_in(torch::serialize::InputArchive& archive, const std::st
   for (const std::string& key : archive.keys()) {
     c10::IValue value;
     if (!archive.try_read(key, value)) continue;
-    const std::string name = path.empty() ? key : path + "." + key;
+    std::string name = path;
+    name.append(path.empty() ? "" : ".").append(key);
     if (value.isTensor()) {
       const at::Tensor& tensor = value.toTensor();
       if (tensor.defined() && tensor.is_floating_point() &&
@@ -62,7 +63,7 @@ std::string not_finite_in(torch::serialize::InputArchive& archive, const std::st
     } else if (value.isObject()) {
       torch::serialize::InputArchive inner;
       if (!archive.try_read(key, inner)) continue;
-      const std::string found = not_finite_in(inner, name);
+      std::string found = not_finite_in(inner, name);
       if (!found.empty()) return found;
     }
   }

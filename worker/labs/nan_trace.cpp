@@ -52,7 +52,7 @@ class NanTrace::State {
   explicit State(const torch::nn::Module& model) : model_(model) {
     for (const auto& item : model.named_parameters())
       owners_.emplace(memory_of(item.value()), layer_of(item.key()));
-    active_ = this;
+    active = this;
     handle_ = at::addThreadLocalCallback(
         at::RecordFunctionCallback(&State::started, &State::ended)
             .needsInputs(true)
@@ -63,7 +63,7 @@ class NanTrace::State {
   State& operator=(const State&) = delete;
   ~State() {
     at::removeCallback(handle_);
-    active_ = nullptr;
+    active = nullptr;
   }
 
   void begin_step(const at::Tensor& inputs) {
@@ -98,11 +98,11 @@ class NanTrace::State {
   };
 
   static std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& operation) {
-    return active_ == nullptr ? nullptr : active_->start(operation);
+    return active == nullptr ? nullptr : active->start(operation);
   }
   static void ended(const at::RecordFunction& operation, at::ObserverContext* context) {
-    if (active_ != nullptr && context != nullptr)
-      active_->end(operation, *static_cast<Given*>(context));
+    if (active != nullptr && context != nullptr)
+      active->end(operation, *static_cast<Given*>(context));
   }
 
   std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& operation) {
@@ -148,7 +148,7 @@ class NanTrace::State {
     }
   }
 
-  static inline State* active_ = nullptr;
+  static inline State* active = nullptr;
   const torch::nn::Module& model_;
   std::unordered_map<const void*, std::string> owners_;
   at::CallbackHandle handle_ = 0;

@@ -61,8 +61,9 @@ std::string ProgressBar::line_of(const std::string& label, const std::string& co
   if (used + kShortestBar <= room) {
     const std::size_t length = std::min(kLongestBar, room - used);
     const auto filled = static_cast<std::size_t>(static_cast<double>(length) * part);
-    return label + " [" + std::string(filled, '#') + std::string(length - filled, '.') + "] " +
-           count + all;
+    std::string line = label + " [";
+    line.append(filled, '#').append(length - filled, '.').append("] ").append(count).append(all);
+    return line;
   }
   for (const std::string& line :
        {label + " " + count + all, label + " " + count + "  " + left, count + "  " + left})

@@ -13,7 +13,7 @@ namespace {
 std::string find_sentences(const std::string& directory, std::vector<std::string>& notes) {
   std::string found;
   for (const char* end : {".csv", ".tsv", ".csv.gz", ".tsv.gz"}) {
-    const std::string path = directory + "/sentences" + end;
+    const std::string path = std::string(directory).append("/sentences").append(end);
     struct stat info {};
     if (::stat(path.c_str(), &info) != 0) continue;
     if (found.empty())

@@ -274,7 +274,7 @@ class TrainingRun {
 
   // All ranks have the same score, so all end in the same epoch.
   Score validate(Trainer& trainer, Dataset& validation) {
-    const Score score = trainer.evaluate(validation, static_cast<int>(recipe_.validation_passes));
+    Score score = trainer.evaluate(validation, static_cast<int>(recipe_.validation_passes));
     console_.validation(score);
     health_.judge("validation loss of epoch " + std::to_string(epoch_.number), score);
     tell_bad(score.bad, "validation", "left out");
