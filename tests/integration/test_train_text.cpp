@@ -1,5 +1,4 @@
 // text-nnlm on made-up reviews.
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
