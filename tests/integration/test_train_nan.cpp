@@ -42,8 +42,8 @@ TEST_CASE("a loss that becomes NaN ends the run with its own code, and is named"
   const std::string states = files.path() + "/states";
   const std::string losses = files.path() + "/losses";
   const bool logged = GENERATE(false, true);
-  std::vector<std::string> args = {"--lr", "1e30", "--epochs", "5", "--checkpoint-dir", states,
-                                   "--log-interval", "0"};
+  std::vector<std::string> args = {"--lr", "1e30",           "--epochs", "5", "--checkpoint-dir",
+                                   states, "--log-interval", "0"};
   if (logged) args.insert(args.end(), {"--loss-log", losses});
   const RunResult result = train_two(args);
   INFO(result.out << result.err);

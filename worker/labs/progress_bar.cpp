@@ -1,6 +1,7 @@
 #include "worker/labs/progress_bar.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -65,9 +66,12 @@ std::string ProgressBar::line_of(const std::string& label, const std::string& co
     line.append(filled, '#').append(length - filled, '.').append("] ").append(count).append(all);
     return line;
   }
-  for (const std::string& line :
-       {label + " " + count + all, label + " " + count + "  " + left, count + "  " + left})
-    if (line.size() <= room) return line;
+  const std::string counted = label + " " + count;
+  const std::array<std::string, 3> shorter = {counted + all, counted + "  " + left,
+                                              count + "  " + left};
+  const auto* fitting = std::find_if(shorter.begin(), shorter.end(),
+                                     [&](const auto& line) { return line.size() <= room; });
+  if (fitting != shorter.end()) return *fitting;
   if (count.size() <= room) return count;
   const std::string percent = std::to_string(static_cast<int>(100 * part)) + " %";
   return percent.size() <= room ? percent : "";
