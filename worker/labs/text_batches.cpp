@@ -19,7 +19,7 @@ std::string find_sentences(const std::string& directory, std::vector<std::string
     if (found.empty())
       found = path;
     else
-      notes.push_back(path + " is not read, " + found + " is");
+      notes.push_back(std::string(path).append(" is not read, ").append(found).append(" is"));
   }
   return found.empty() ? directory + "/sentences.csv" : found;
 }
