@@ -10,11 +10,11 @@
 #include <vector>
 
 #include <hvd/torch.h>
-#include <malloc.h>
 
 #include "common/printable.h"
 #include "worker/labs/agreement.h"
 #include "worker/labs/exit_codes.h"
+#include "worker/labs/kept_memory.h"
 #include "worker/labs/loss_watch.h"
 #include "worker/labs/models/model.h"
 #include "worker/labs/sampler.h"
@@ -109,15 +109,6 @@ class WordGradient {
   torch::Tensor set_;  // numbers of the rows that are not zero
 };
 
-// The optimizer's intermediate results are as large as the vectors. glibc maps memory of that size
-// anew for each of them; so it keeps what has been freed.
-void keep_memory() {
-  // NOLINTBEGIN(concurrency-mt-unsafe): called while there is one thread
-  ::mallopt(M_MMAP_MAX, 0);  // M_MMAP_THRESHOLD goes to 32 MiB only
-  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  // NOLINTEND(concurrency-mt-unsafe)
-}
-
 // On all ranks.
 [[noreturn]] void stop_on(const std::optional<BadStep>& bad) {
   const std::string text = bad ? describe(*bad) : "the sum of the losses is not finite";
@@ -206,7 +197,7 @@ int main(int argc, char** argv) {
   TapeOptions options;
   int code = exit_ok;
   try {
-    keep_memory();
+    keep_freed_memory();
     hvd::init();
     const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
