@@ -11,15 +11,15 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "cli/options.h"
-#include "cli/own_output.h"
-#include "cli/status_text.h"
-#include "common/exit_code.h"
-#include "common/frame.h"
-#include "common/messages.h"
-#include "common/printable.h"
-#include "common/status_socket.h"
-#include "common/unique_fd.h"
+#include "cli/output/own_output.h"
+#include "cli/output/status_text.h"
+#include "cli/text/user_errors.h"
+#include "common/base/exit_code.h"
+#include "common/base/printable.h"
+#include "common/base/unique_fd.h"
+#include "common/net/status_socket.h"
+#include "common/wire/frame.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 namespace {

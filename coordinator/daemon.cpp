@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "common/descriptor_limit.h"
-#include "common/exit_code.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/exit_code.h"
 
 namespace hvdrun {
 namespace {

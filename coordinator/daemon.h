@@ -1,7 +1,7 @@
 // Runs the coordinator as a process and session of its own.
 #pragma once
 
-#include "common/process.h"
+#include "common/process/process.h"
 #include "coordinator/server.h"
 
 namespace hvdrun {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

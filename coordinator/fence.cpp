@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 

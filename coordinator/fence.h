@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
-#include "common/messages.h"
+#include "common/base/error.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

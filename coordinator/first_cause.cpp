@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "common/exit_code.h"
-#include "common/limits.h"
-#include "common/rank_ranges.h"
+#include "common/base/exit_code.h"
+#include "common/base/limits.h"
+#include "common/base/rank_ranges.h"
 
 namespace hvdrun {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/job_messages.h"
+#include "common/wire/job_messages.h"
 #include "coordinator/init_watch.h"
 #include "coordinator/membership.h"
 #include "coordinator/store.h"

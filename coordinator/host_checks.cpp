@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/exit_code.h"
-#include "common/limits.h"
-#include "common/printable.h"
+#include "common/base/exit_code.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/limits.h"
-#include "common/rank_ranges.h"
+#include "common/base/limits.h"
+#include "common/base/rank_ranges.h"
 #include "coordinator/stall_text.h"
 
 namespace hvdrun {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/time_point.h"
+#include "common/base/time_point.h"
 
 namespace hvdrun {
 

@@ -4,8 +4,8 @@
 #include <cassert>
 #include <utility>
 
-#include "common/limits.h"
-#include "common/rank_ranges.h"
+#include "common/base/limits.h"
+#include "common/base/rank_ranges.h"
 
 namespace hvdrun {
 namespace {

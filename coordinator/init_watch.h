@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/time_point.h"
+#include "common/base/time_point.h"
 
 namespace hvdrun {
 

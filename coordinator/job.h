@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/messages.h"
+#include "common/wire/messages.h"
 #include "coordinator/fence.h"
 #include "coordinator/first_cause.h"
 #include "coordinator/host_checks.h"

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/limits.h"
-#include "common/rank_ranges.h"
+#include "common/base/limits.h"
+#include "common/base/rank_ranges.h"
 #include "coordinator/init_hang.h"
 #include "coordinator/job.h"
 #include "coordinator/stall_text.h"

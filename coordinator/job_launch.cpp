@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/host_addresses.h"
+#include "common/net/host_addresses.h"
 #include "coordinator/job.h"
 #include "coordinator/launch_messages.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "common/environment.h"
-#include "common/messages.h"
-#include "common/topology.h"
+#include "common/base/environment.h"
+#include "common/host/topology.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "common/exit_code.h"
+#include "common/base/exit_code.h"
 #include "coordinator/job.h"
 #include "coordinator/stall_text.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/messages.h"
+#include "common/wire/messages.h"
 #include "coordinator/job_spec.h"
 #include "coordinator/membership.h"
 

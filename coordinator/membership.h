@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/topology.h"
+#include "common/host/topology.h"
 
 namespace hvdrun {
 

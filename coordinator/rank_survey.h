@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "common/stall_messages.h"
-#include "common/time_point.h"
+#include "common/base/time_point.h"
+#include "common/wire/stall_messages.h"
 
 namespace hvdrun {
 

@@ -6,11 +6,11 @@
 
 #include <boost/asio/post.hpp>
 
-#include "common/clock_offset.h"
-#include "common/hello.h"
-#include "common/host_addresses.h"
-#include "common/limits.h"
-#include "common/unix_stream.h"
+#include "common/base/limits.h"
+#include "common/net/clock_offset.h"
+#include "common/net/host_addresses.h"
+#include "common/net/unix_stream.h"
+#include "common/wire/hello.h"
 
 namespace hvdrun {
 namespace {

@@ -11,13 +11,13 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/frame_channel.h"
-#include "common/lease.h"
-#include "common/tls_listener.h"
-#include "common/unique_fd.h"
+#include "common/base/lease.h"
+#include "common/base/unique_fd.h"
+#include "common/net/tls_listener.h"
+#include "common/wire/frame_channel.h"
 #include "coordinator/driver_backlog.h"
-#include "coordinator/horovod_desk.h"
-#include "coordinator/horovod_hub.h"
+#include "coordinator/horovod/horovod_desk.h"
+#include "coordinator/horovod/horovod_hub.h"
 #include "coordinator/job.h"
 #include "coordinator/status_board.h"
 #include "coordinator/status_server.h"

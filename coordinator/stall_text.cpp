@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "common/printable.h"
-#include "common/process_words.h"
-#include "common/rank_ranges.h"
+#include "common/base/printable.h"
+#include "common/base/rank_ranges.h"
+#include "common/process/process_words.h"
 
 namespace hvdrun {
 namespace {

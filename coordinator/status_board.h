@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "common/status_messages.h"
+#include "common/wire/status_messages.h"
 #include "coordinator/store.h"
 
 namespace hvdrun {

@@ -3,9 +3,9 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/hello.h"
-#include "common/limits.h"
-#include "common/status_socket.h"
+#include "common/base/limits.h"
+#include "common/net/status_socket.h"
+#include "common/wire/hello.h"
 
 namespace hvdrun {
 

@@ -10,9 +10,9 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/frame_channel.h"
-#include "common/status_messages.h"
-#include "common/unix_listener.h"
+#include "common/net/unix_listener.h"
+#include "common/wire/frame_channel.h"
+#include "common/wire/status_messages.h"
 
 namespace hvdrun {
 

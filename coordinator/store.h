@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/error.h"
-#include "common/time_point.h"
+#include "common/base/error.h"
+#include "common/base/time_point.h"
 
 namespace hvdrun {
 

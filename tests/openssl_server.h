@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun::test {
 

@@ -1,4 +1,4 @@
-#include "common/host_item.h"
+#include "cli/hosts/host_item.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -6,8 +6,8 @@
 #include <netinet/in.h>
 #include <utility>
 
-#include "common/limits.h"
-#include "common/printable.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

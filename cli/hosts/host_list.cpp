@@ -1,11 +1,11 @@
-#include "common/host_list.h"
+#include "cli/hosts/host_list.h"
 
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
-#include "common/limits.h"
-#include "common/printable.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -1,5 +1,5 @@
 // Lists of hosts: -H "host:slots,host:slots" and the lines of a hostfile. What an item may be:
-// common/host_item.h; one without a number of slots has one. Sans-I/O: names are not looked up
+// cli/hosts/host_item.h; one without a number of slots has one. Sans-I/O: names are not looked up
 // here.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/host_item.h"
+#include "cli/hosts/host_item.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/name_resolver.h"
+#include "cli/hosts/name_resolver.h"
 
 #include <cerrno>
 #include <cstring>
@@ -13,8 +13,8 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <netdb.h>
 
-#include "common/mutex.h"
-#include "common/unique_fd.h"
+#include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

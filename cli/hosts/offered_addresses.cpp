@@ -1,9 +1,9 @@
-#include "cli/offered_addresses.h"
+#include "cli/hosts/offered_addresses.h"
 
 #include <algorithm>
 
-#include "cli/launch_plan.h"
-#include "common/printable.h"
+#include "cli/text/user_errors.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

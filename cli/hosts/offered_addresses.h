@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "common/host_addresses.h"
-#include "common/port_range.h"
+#include "common/net/host_addresses.h"
+#include "common/net/port_range.h"
 
 namespace hvdrun {
 

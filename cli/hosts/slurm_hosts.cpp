@@ -1,12 +1,12 @@
-#include "cli/slurm_hosts.h"
+#include "cli/hosts/slurm_hosts.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
-#include "common/host_list.h"
-#include "common/limits.h"
-#include "common/printable.h"
+#include "cli/hosts/host_list.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

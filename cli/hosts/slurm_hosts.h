@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 

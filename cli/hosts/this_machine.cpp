@@ -1,4 +1,4 @@
-#include "cli/this_machine.h"
+#include "cli/hosts/this_machine.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@
 #include <netdb.h>
 #include <strings.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/client_host.h"
+#include "cli/openers/client_host.h"
 
 #include <cerrno>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
-#include "common/fault_text.h"
+#include "common/base/fault_text.h"
 
 namespace hvdrun {
 namespace {

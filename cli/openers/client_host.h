@@ -11,9 +11,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "cli/client_process.h"
-#include "cli/remote_host.h"
-#include "common/process.h"
+#include "cli/openers/client_process.h"
+#include "cli/openers/remote_host.h"
+#include "common/process/process.h"
 
 namespace hvdrun {
 

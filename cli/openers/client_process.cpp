@@ -1,4 +1,4 @@
-#include "cli/client_process.h"
+#include "cli/openers/client_process.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "common/process_tree.h"
+#include "common/process/process_tree.h"
 
 namespace hvdrun {
 namespace {

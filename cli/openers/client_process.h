@@ -7,9 +7,9 @@
 #include <system_error>
 #include <vector>
 
-#include "common/environment.h"
-#include "common/process.h"
-#include "common/unique_fd.h"
+#include "common/base/environment.h"
+#include "common/base/unique_fd.h"
+#include "common/process/process.h"
 
 namespace hvdrun {
 

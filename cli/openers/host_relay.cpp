@@ -1,4 +1,4 @@
-#include "cli/host_relay.h"
+#include "cli/openers/host_relay.h"
 
 #include <array>
 #include <utility>

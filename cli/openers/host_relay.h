@@ -10,7 +10,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/relay.h"
+#include "common/wire/relay.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/opening_retry.h"
+#include "cli/openers/opening_retry.h"
 
 #include <algorithm>
 

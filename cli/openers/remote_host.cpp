@@ -1,8 +1,8 @@
-#include "cli/remote_host.h"
+#include "cli/openers/remote_host.h"
 
 #include <utility>
 
-#include "common/printable.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <sys/types.h>
 
-#include "cli/remote_start.h"
+#include "cli/openers/remote_start.h"
 
 namespace hvdrun {
 

@@ -1,11 +1,11 @@
-#include "cli/remote_start.h"
+#include "cli/openers/remote_start.h"
 
 #include <fstream>
 
 #include <openssl/evp.h>
 
-#include "cli/launch_plan.h"
-#include "common/random.h"
+#include "cli/text/user_errors.h"
+#include "common/base/random.h"
 
 namespace hvdrun {
 namespace {

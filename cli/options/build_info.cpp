@@ -1,4 +1,4 @@
-#include "cli/build_info.h"
+#include "cli/options/build_info.h"
 
 #include "hvdrun_config.h"
 

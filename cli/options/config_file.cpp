@@ -1,4 +1,4 @@
-#include "cli/config_file.h"
+#include "cli/options/config_file.h"
 
 #include <array>
 #include <cassert>
@@ -6,8 +6,8 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include "cli/option_values.h"
-#include "common/printable.h"
+#include "cli/options/option_values.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/exit_codes.h"
+#include "cli/options/exit_codes.h"
 
 #include <array>
 #include <charconv>
@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "cli/options.h"
-#include "common/exit_code.h"
-#include "common/printable.h"
+#include "cli/text/user_errors.h"
+#include "common/base/exit_code.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -1,12 +1,12 @@
-#include "cli/exports.h"
+#include "cli/options/exports.h"
 
 #include <algorithm>
 
 #include <fnmatch.h>
 
-#include "cli/options.h"
-#include "cli/text_file.h"
-#include "common/printable.h"
+#include "cli/options/options.h"
+#include "cli/text/text_file.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 

@@ -1,11 +1,11 @@
-#include "cli/gpu_option.h"
+#include "cli/options/gpu_option.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "cli/option_values.h"
-#include "common/host_item.h"
-#include "common/printable.h"
+#include "cli/hosts/host_item.h"
+#include "cli/options/option_values.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -1,12 +1,12 @@
 // What horovodrun, mpirun, srun and torchrun take besides: settings of Horovod's engine, which
 // become the variables that horovodrun sets; words that ask for what is so anyway, are done or told
 // (mpirun_words.h); and options that something else replaces. Each row has its expectation in
-// tests/unit/cli/test_habits.cpp.
+// tests/unit/cli/options/test_habits.cpp.
 #include <array>
 
-#include "cli/mpirun_words.h"
-#include "cli/option_table.h"
-#include "cli/option_values.h"
+#include "cli/options/mpirun_words.h"
+#include "cli/options/option_table.h"
+#include "cli/options/option_values.h"
 
 namespace hvdrun {
 namespace {

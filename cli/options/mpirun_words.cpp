@@ -1,4 +1,4 @@
-#include "cli/mpirun_words.h"
+#include "cli/options/mpirun_words.h"
 
 #include <algorithm>
 #include <array>
@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/option_values.h"
-#include "common/limits.h"
-#include "common/printable.h"
+#include "cli/options/option_values.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

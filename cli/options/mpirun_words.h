@@ -4,7 +4,7 @@
 // order is refused, and a wish that is not met is told in a line. All throw UsageError.
 #pragma once
 
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 
 namespace hvdrun {
 

@@ -1,13 +1,13 @@
-#include "cli/option_documents.h"
+#include "cli/options/option_documents.h"
 
 #include <algorithm>
 #include <cassert>
 #include <string_view>
 #include <vector>
 
-#include "cli/build_info.h"
-#include "cli/exit_codes.h"
-#include "cli/option_table.h"
+#include "cli/options/build_info.h"
+#include "cli/options/exit_codes.h"
+#include "cli/options/option_table.h"
 
 namespace hvdrun {
 namespace {

@@ -1,8 +1,8 @@
-#include "cli/option_help.h"
+#include "cli/options/option_help.h"
 
 #include <string_view>
 
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 
 namespace hvdrun {
 namespace {

@@ -1,10 +1,10 @@
-#include "cli/option_suggestion.h"
+#include "cli/options/option_suggestion.h"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 
 namespace hvdrun {
 namespace {

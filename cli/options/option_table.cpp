@@ -1,11 +1,11 @@
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 
 #include <algorithm>
 #include <array>
 
-#include "cli/mpirun_words.h"
-#include "cli/option_values.h"
-#include "common/limits.h"
+#include "cli/options/mpirun_words.h"
+#include "cli/options/option_values.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/option_values.h"
+#include "cli/options/option_values.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "common/printable.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

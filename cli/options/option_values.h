@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
 
 namespace hvdrun {
 

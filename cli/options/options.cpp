@@ -1,15 +1,15 @@
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
-#include "cli/config_file.h"
-#include "cli/option_suggestion.h"
-#include "cli/option_table.h"
-#include "cli/option_values.h"
-#include "cli/text_file.h"
-#include "common/printable.h"
+#include "cli/options/config_file.h"
+#include "cli/options/option_suggestion.h"
+#include "cli/options/option_table.h"
+#include "cli/options/option_values.h"
+#include "cli/text/text_file.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

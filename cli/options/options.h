@@ -1,29 +1,23 @@
 // What the user asks for: the command line, HVDRUN_* variables and a configuration file, merged.
-// The options themselves are rows of cli/option_table.cpp.
+// The options themselves are rows of cli/options/option_table.cpp.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/gpu_option.h"
-#include "cli/offered_addresses.h"
-#include "cli/ssh_command.h"
-#include "common/base_messages.h"
-#include "common/environment.h"
-#include "common/limits.h"
+#include "cli/hosts/offered_addresses.h"
+#include "cli/options/gpu_option.h"
+#include "cli/options/ssh_options.h"
+#include "cli/text/user_errors.h"
+#include "common/base/environment.h"
+#include "common/base/limits.h"
+#include "common/wire/base_messages.h"
 
 namespace hvdrun {
-
-// Bad input: what() is one or two lines for the user; the exit code is 64.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 enum class ControlTransport { unix_socket, tcp };
 enum class ColorMode { automatic, always, never };

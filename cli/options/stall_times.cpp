@@ -1,12 +1,12 @@
-#include "cli/stall_times.h"
+#include "cli/options/stall_times.h"
 
 #include <optional>
 #include <string>
 
-#include "cli/option_values.h"
-#include "cli/options.h"
-#include "common/printable.h"
-#include "common/seconds.h"
+#include "cli/options/option_values.h"
+#include "cli/options/options.h"
+#include "common/base/printable.h"
+#include "common/base/seconds.h"
 
 namespace hvdrun {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <chrono>
 
-#include "common/environment.h"
-#include "common/limits.h"
+#include "common/base/environment.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 

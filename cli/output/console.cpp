@@ -1,4 +1,4 @@
-#include "cli/console.h"
+#include "cli/output/console.h"
 
 #include <cerrno>
 #include <limits>

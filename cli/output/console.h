@@ -12,7 +12,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "cli/shared_fd.h"
+#include "cli/text/shared_fd.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/input_source.h"
+#include "cli/output/input_source.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -13,8 +13,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "cli/shared_fd.h"
-#include "common/messages.h"
+#include "cli/text/shared_fd.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/line_holder.h"
+#include "cli/output/line_holder.h"
 
 #include <algorithm>
 #include <string>

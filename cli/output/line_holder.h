@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/limits.h"
-#include "common/messages.h"
+#include "common/base/limits.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/output_columns.h"
+#include "cli/output/output_columns.h"
 
 #include <algorithm>
 #include <cstdlib>

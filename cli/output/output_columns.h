@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "cli/options.h"
-#include "cli/output_tag.h"
+#include "cli/options/options.h"
+#include "cli/output/output_tag.h"
 
 namespace hvdrun {
 

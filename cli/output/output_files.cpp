@@ -1,4 +1,4 @@
-#include "cli/output_files.h"
+#include "cli/output/output_files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "cli/options.h"
-#include "common/fault_text.h"
+#include "cli/text/user_errors.h"
+#include "common/base/fault_text.h"
 
 namespace hvdrun {
 namespace {

@@ -10,8 +10,8 @@
 #include <system_error>
 #include <vector>
 
-#include "common/messages.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/output_fold.h"
+#include "cli/output/output_fold.h"
 
 #include <algorithm>
 #include <functional>

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/messages.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/output_formatter.h"
+#include "cli/output/output_formatter.h"
 
 #include <algorithm>
 

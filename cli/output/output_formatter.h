@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/output_tag.h"
-#include "common/messages.h"
+#include "cli/output/output_tag.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/output_queue.h"
+#include "cli/output/output_queue.h"
 
 #include <algorithm>
 #include <utility>

@@ -9,7 +9,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "common/messages.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

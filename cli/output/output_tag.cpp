@@ -1,11 +1,11 @@
-#include "cli/output_tag.h"
+#include "cli/output/output_tag.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
 #include <utility>
 
-#include "cli/options.h"
+#include "cli/text/user_errors.h"
 
 namespace hvdrun {
 namespace {

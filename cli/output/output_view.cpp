@@ -1,4 +1,4 @@
-#include "cli/output_view.h"
+#include "cli/output/output_view.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

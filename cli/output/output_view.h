@@ -14,13 +14,13 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "cli/console.h"
-#include "cli/line_holder.h"
-#include "cli/options.h"
-#include "cli/output_fold.h"
-#include "cli/output_formatter.h"
-#include "cli/output_queue.h"
-#include "cli/own_lines.h"
+#include "cli/options/options.h"
+#include "cli/output/console.h"
+#include "cli/output/line_holder.h"
+#include "cli/output/output_fold.h"
+#include "cli/output/output_formatter.h"
+#include "cli/output/output_queue.h"
+#include "cli/output/own_lines.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/own_lines.h"
+#include "cli/output/own_lines.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "cli/own_output.h"
+#include "cli/output/own_output.h"
 
 #include <cerrno>
 #include <fcntl.h>

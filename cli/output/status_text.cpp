@@ -1,10 +1,10 @@
-#include "cli/status_text.h"
+#include "cli/output/status_text.h"
 
 #include <algorithm>
 
-#include "common/limits.h"
-#include "common/printable.h"
-#include "common/process_words.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
+#include "common/process/process_words.h"
 
 namespace hvdrun {
 namespace {

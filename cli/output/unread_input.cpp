@@ -1,4 +1,4 @@
-#include "cli/unread_input.h"
+#include "cli/output/unread_input.h"
 
 #include <sys/ioctl.h>
 #include <sys/stat.h>

@@ -1,15 +1,15 @@
-#include "cli/viewer.h"
+#include "cli/output/viewer.h"
 
 #include <cerrno>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
 
-#include "cli/unread_input.h"
-#include "common/fault_text.h"
-#include "common/hello.h"
-#include "common/limits.h"
-#include "common/unix_stream.h"
+#include "cli/output/unread_input.h"
+#include "common/base/fault_text.h"
+#include "common/base/limits.h"
+#include "common/net/unix_stream.h"
+#include "common/wire/hello.h"
 
 namespace hvdrun {
 

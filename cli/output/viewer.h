@@ -13,14 +13,14 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "cli/input_source.h"
-#include "cli/options.h"
-#include "cli/output_files.h"
-#include "cli/output_view.h"
-#include "common/frame_channel.h"
-#include "common/messages.h"
-#include "common/tls_listener.h"
-#include "common/unique_fd.h"
+#include "cli/options/options.h"
+#include "cli/output/input_source.h"
+#include "cli/output/output_files.h"
+#include "cli/output/output_view.h"
+#include "common/base/unique_fd.h"
+#include "common/net/tls_listener.h"
+#include "common/wire/frame_channel.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

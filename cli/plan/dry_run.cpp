@@ -1,11 +1,11 @@
-#include "cli/dry_run.h"
+#include "cli/plan/dry_run.h"
 
 #include <algorithm>
 #include <map>
 
-#include "cli/json_text.h"
-#include "common/launch_record.h"
-#include "common/topology.h"
+#include "cli/text/json_text.h"
+#include "common/base/launch_record.h"
+#include "common/host/topology.h"
 
 namespace hvdrun {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/launch_plan.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 

@@ -1,10 +1,10 @@
-#include "cli/gpu_plan.h"
+#include "cli/plan/gpu_plan.h"
 
 #include <algorithm>
 
-#include "common/printable.h"
-#include "common/topology.h"
-#include "common/usable_cores.h"
+#include "common/base/printable.h"
+#include "common/host/topology.h"
+#include "common/host/usable_cores.h"
 
 namespace hvdrun {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "cli/gpu_option.h"
-#include "cli/launch_plan.h"
+#include "cli/options/gpu_option.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 

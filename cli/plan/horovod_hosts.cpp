@@ -1,4 +1,4 @@
-#include "cli/horovod_hosts.h"
+#include "cli/plan/horovod_hosts.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "common/host_item.h"
-#include "common/topology.h"
+#include "cli/hosts/host_item.h"
+#include "common/host/topology.h"
 
 namespace hvdrun {
 

@@ -1,14 +1,14 @@
-#include "cli/host_plan.h"
+#include "cli/plan/host_plan.h"
 
 #include <optional>
 #include <utility>
 
-#include "cli/ranks_per_host.h"
-#include "cli/slurm_hosts.h"
-#include "cli/text_file.h"
-#include "cli/this_machine.h"
-#include "common/host_list.h"
-#include "common/printable.h"
+#include "cli/hosts/host_list.h"
+#include "cli/hosts/slurm_hosts.h"
+#include "cli/hosts/this_machine.h"
+#include "cli/plan/ranks_per_host.h"
+#include "cli/text/text_file.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,7 @@
 // The hosts that the options name, and which of them are this machine.
 #pragma once
 
-#include "cli/launch_plan.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 

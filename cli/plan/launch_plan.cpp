@@ -1,4 +1,4 @@
-#include "cli/launch_plan.h"
+#include "cli/plan/launch_plan.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,22 +6,22 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "cli/exports.h"
-#include "cli/gpu_plan.h"
-#include "cli/horovod_hosts.h"
-#include "cli/host_plan.h"
-#include "cli/opening_plan.h"
-#include "cli/output_columns.h"
-#include "cli/output_tag.h"
-#include "cli/ranks_per_host.h"
-#include "cli/stall_times.h"
-#include "cli/text_file.h"
-#include "cli/working_folder.h"
-#include "common/launch_record.h"
-#include "common/printable.h"
-#include "common/random.h"
-#include "common/slurm_devices.h"
-#include "common/usable_cores.h"
+#include "cli/options/exports.h"
+#include "cli/options/stall_times.h"
+#include "cli/output/output_columns.h"
+#include "cli/output/output_tag.h"
+#include "cli/plan/gpu_plan.h"
+#include "cli/plan/horovod_hosts.h"
+#include "cli/plan/host_plan.h"
+#include "cli/plan/opening_plan.h"
+#include "cli/plan/ranks_per_host.h"
+#include "cli/plan/working_folder.h"
+#include "cli/text/text_file.h"
+#include "common/base/launch_record.h"
+#include "common/base/printable.h"
+#include "common/base/random.h"
+#include "common/host/slurm_devices.h"
+#include "common/host/usable_cores.h"
 
 namespace hvdrun {
 namespace {

@@ -5,18 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
-#include "cli/timeline_sink.h"
-#include "common/host_item.h"
+#include "cli/hosts/host_item.h"
+#include "cli/options/options.h"
+#include "cli/text/user_errors.h"
+#include "cli/timeline/timeline_sink.h"
 #include "coordinator/job.h"
 
 namespace hvdrun {
-
-// A host cannot be used; the exit code is 69.
-class HostError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct LaunchPlan {
   JobSpec spec;

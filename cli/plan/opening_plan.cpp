@@ -1,11 +1,11 @@
-#include "cli/opening_plan.h"
+#include "cli/plan/opening_plan.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "cli/slurm_hosts.h"
-#include "common/printable.h"
+#include "cli/hosts/slurm_hosts.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

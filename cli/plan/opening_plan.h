@@ -3,7 +3,7 @@
 // hosts says of logins fits it.
 #pragma once
 
-#include "cli/launch_plan.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 

@@ -1,8 +1,8 @@
-#include "cli/ranks_per_host.h"
+#include "cli/plan/ranks_per_host.h"
 
 #include <string>
 
-#include "common/host_item.h"
+#include "cli/hosts/host_item.h"
 
 namespace hvdrun {
 namespace {

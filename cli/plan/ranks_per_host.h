@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cli/launch_plan.h"
-#include "common/host_list.h"
+#include "cli/hosts/host_list.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 

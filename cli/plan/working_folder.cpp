@@ -1,4 +1,4 @@
-#include "cli/working_folder.h"
+#include "cli/plan/working_folder.h"
 
 #include <cstdlib>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 namespace hvdrun {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 

@@ -1,10 +1,10 @@
-#include "cli/coordinator_watch.h"
+#include "cli/run/coordinator_watch.h"
 
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
-#include "common/stopped_children.h"
+#include "common/process/stopped_children.h"
 
 namespace hvdrun {
 namespace {

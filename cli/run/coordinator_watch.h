@@ -10,7 +10,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/stop_clock.h"
+#include "common/base/stop_clock.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/driver.h"
+#include "cli/run/driver.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,23 +11,23 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "cli/coordinator_watch.h"
-#include "cli/event_log.h"
-#include "cli/guard_words.h"
-#include "cli/host_opener.h"
-#include "cli/job_report.h"
-#include "cli/last_lines.h"
-#include "cli/log.h"
-#include "cli/opened_job.h"
-#include "cli/signal_table.h"
-#include "cli/status_text.h"
-#include "cli/stderr_tail.h"
-#include "cli/viewer.h"
-#include "common/descriptor_limit.h"
-#include "common/exit_code.h"
-#include "common/fault_text.h"
-#include "common/process_tree.h"
-#include "common/unix_stream.h"
+#include "cli/output/status_text.h"
+#include "cli/output/viewer.h"
+#include "cli/run/coordinator_watch.h"
+#include "cli/run/event_log.h"
+#include "cli/run/guard_words.h"
+#include "cli/run/host_opener.h"
+#include "cli/run/job_report.h"
+#include "cli/run/opened_job.h"
+#include "cli/run/signal_table.h"
+#include "cli/text/last_lines.h"
+#include "cli/text/log.h"
+#include "cli/text/stderr_tail.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/exit_code.h"
+#include "common/base/fault_text.h"
+#include "common/net/unix_stream.h"
+#include "common/process/process_tree.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,7 @@
 // The driver: starts the coordinator, opens the hosts, shows the output and returns the verdict.
 #pragma once
 
-#include "cli/launch_plan.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 

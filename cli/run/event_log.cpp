@@ -1,4 +1,4 @@
-#include "cli/event_log.h"
+#include "cli/run/event_log.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -7,12 +7,12 @@
 
 #include <time.h>
 
-#include "cli/job_report.h"
-#include "cli/json_text.h"
-#include "cli/options.h"
-#include "common/limits.h"
-#include "common/output_place.h"
-#include "common/rank_ranges.h"
+#include "cli/options/options.h"
+#include "cli/run/job_report.h"
+#include "cli/text/json_text.h"
+#include "common/base/limits.h"
+#include "common/base/output_place.h"
+#include "common/base/rank_ranges.h"
 
 namespace hvdrun {
 namespace {

@@ -13,11 +13,11 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "cli/console.h"
-#include "cli/own_lines.h"
-#include "common/messages.h"
-#include "common/topology.h"
-#include "common/unique_fd.h"
+#include "cli/output/console.h"
+#include "cli/output/own_lines.h"
+#include "common/base/unique_fd.h"
+#include "common/host/topology.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

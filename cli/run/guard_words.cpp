@@ -1,10 +1,10 @@
-#include "cli/guard_words.h"
+#include "cli/run/guard_words.h"
 
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
 
-#include "common/printable.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -1,17 +1,17 @@
-#include "cli/host_opener.h"
+#include "cli/run/host_opener.h"
 
 #include <algorithm>
 #include <poll.h>
 #include <utility>
 
-#include "cli/libssh2_host.h"
-#include "cli/log.h"
-#include "cli/srun_command.h"
-#include "cli/srun_host.h"
-#include "cli/ssh_host.h"
-#include "cli/ssh_surroundings.h"
-#include "cli/ssh_words.h"
-#include "common/fault_text.h"
+#include "cli/openers/srun/srun_command.h"
+#include "cli/openers/srun/srun_host.h"
+#include "cli/openers/ssh/libssh2_host.h"
+#include "cli/openers/ssh/ssh_host.h"
+#include "cli/openers/ssh/ssh_surroundings.h"
+#include "cli/openers/ssh/ssh_words.h"
+#include "cli/text/log.h"
+#include "common/base/fault_text.h"
 
 namespace hvdrun {
 namespace {

@@ -17,13 +17,13 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "cli/host_relay.h"
-#include "cli/name_resolver.h"
-#include "cli/opening_retry.h"
-#include "cli/remote_host.h"
-#include "cli/ssh_command.h"
-#include "cli/ssh_query.h"
-#include "cli/transport_choice.h"
+#include "cli/hosts/name_resolver.h"
+#include "cli/openers/host_relay.h"
+#include "cli/openers/opening_retry.h"
+#include "cli/openers/remote_host.h"
+#include "cli/openers/ssh/ssh_choice.h"
+#include "cli/openers/ssh/ssh_command.h"
+#include "cli/openers/ssh/ssh_query.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/job_report.h"
+#include "cli/run/job_report.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "common/exit_code.h"
-#include "common/rank_ranges.h"
+#include "common/base/exit_code.h"
+#include "common/base/rank_ranges.h"
 
 namespace hvdrun {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/messages.h"
-#include "common/topology.h"
+#include "common/host/topology.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

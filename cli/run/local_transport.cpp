@@ -1,4 +1,4 @@
-#include "cli/local_transport.h"
+#include "cli/run/local_transport.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <vector>
 
-#include "common/fault_text.h"
-#include "common/process_tree.h"
-#include "common/stand_in.h"
+#include "common/base/fault_text.h"
+#include "common/process/process_tree.h"
+#include "common/process/stand_in.h"
 #include "worker/agent/guard.h"
 
 extern char** environ;

@@ -4,9 +4,9 @@
 #include <string>
 #include <system_error>
 
-#include "common/messages.h"
-#include "common/process.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/process/process.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

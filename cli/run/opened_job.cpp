@@ -1,4 +1,4 @@
-#include "cli/opened_job.h"
+#include "cli/run/opened_job.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,13 +8,13 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "cli/log.h"
-#include "common/horovod_server.h"
-#include "common/host_addresses.h"
-#include "common/open_port.h"
-#include "common/process_tree.h"
-#include "common/random.h"
-#include "common/unix_stream.h"
+#include "cli/text/log.h"
+#include "common/base/random.h"
+#include "common/horovod/horovod_server.h"
+#include "common/net/host_addresses.h"
+#include "common/net/open_port.h"
+#include "common/net/unix_stream.h"
+#include "common/process/process_tree.h"
 #include "coordinator/daemon.h"
 #include "hvdrun_config.h"
 

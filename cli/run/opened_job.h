@@ -9,13 +9,13 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/event_log.h"
-#include "cli/host_relay.h"
-#include "cli/launch_plan.h"
-#include "cli/local_transport.h"
-#include "cli/output_files.h"
-#include "cli/remote_start.h"
-#include "cli/timeline_sink.h"
+#include "cli/openers/host_relay.h"
+#include "cli/openers/remote_start.h"
+#include "cli/output/output_files.h"
+#include "cli/plan/launch_plan.h"
+#include "cli/run/event_log.h"
+#include "cli/run/local_transport.h"
+#include "cli/timeline/timeline_sink.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/preflight.h"
+#include "cli/run/preflight.h"
 
 #include <string>
 #include <vector>

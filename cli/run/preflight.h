@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "common/program_check.h"
+#include "common/process/program_check.h"
 #include "coordinator/job_spec.h"
 
 namespace hvdrun {

@@ -1,4 +1,4 @@
-#include "cli/json_text.h"
+#include "cli/text/json_text.h"
 
 #include <algorithm>
 #include <cstdint>

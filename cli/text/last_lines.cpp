@@ -1,4 +1,4 @@
-#include "cli/last_lines.h"
+#include "cli/text/last_lines.h"
 
 #include <cstddef>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "cli/log.h"
+#include "cli/text/log.h"
 
 #include <cassert>
 #include <memory>

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/messages.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

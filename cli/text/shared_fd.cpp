@@ -1,4 +1,4 @@
-#include "cli/shared_fd.h"
+#include "cli/text/shared_fd.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "cli/stderr_tail.h"
+#include "cli/text/stderr_tail.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "cli/text_file.h"
+#include "cli/text/text_file.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,9 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "common/limits.h"
-#include "common/printable.h"
-#include "common/unique_fd.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/options.h"
+#include "cli/text/user_errors.h"
 
 namespace hvdrun {
 

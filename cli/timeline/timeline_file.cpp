@@ -1,4 +1,4 @@
-#include "cli/timeline_file.h"
+#include "cli/timeline/timeline_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/options.h"
+#include "cli/text/user_errors.h"
 
 namespace hvdrun {
 namespace {

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/timeline_format.h"
-#include "common/unique_fd.h"
+#include "cli/timeline/timeline_format.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

@@ -1,10 +1,10 @@
-#include "cli/timeline_format.h"
+#include "cli/timeline/timeline_format.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "cli/json_text.h"
-#include "common/limits.h"
+#include "cli/text/json_text.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

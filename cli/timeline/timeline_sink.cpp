@@ -1,14 +1,14 @@
-#include "cli/timeline_sink.h"
+#include "cli/timeline/timeline_sink.h"
 
 #include <iterator>
 #include <utility>
 
-#include "cli/options.h"
-#include "common/clock_offset.h"
-#include "common/launch_record.h"
-#include "common/limits.h"
-#include "common/printable.h"
-#include "common/timeline_name.h"
+#include "cli/options/options.h"
+#include "common/base/launch_record.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
+#include "common/net/clock_offset.h"
+#include "common/wire/timeline_name.h"
 
 namespace hvdrun {
 namespace {

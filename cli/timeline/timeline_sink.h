@@ -11,11 +11,11 @@
 #include <variant>
 #include <vector>
 
-#include "cli/output_tag.h"
-#include "cli/timeline_file.h"
-#include "cli/timeline_format.h"
-#include "common/environment.h"
-#include "common/messages.h"
+#include "cli/output/output_tag.h"
+#include "cli/timeline/timeline_file.h"
+#include "cli/timeline/timeline_format.h"
+#include "common/base/environment.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 
@@ -29,7 +29,7 @@ TimelineOptions timeline_options(const Environment& env);
 // Whether NAME=VALUE is one that hvdrun and libhvd read for the timeline.
 bool is_timeline_variable(std::string_view entry);
 // Of an hvdrun that is itself a rank's: the outer one is writing to that file. One that keeps a
-// record of what it has set (common/launch_record.h) has written them down there.
+// record of what it has set (common/base/launch_record.h) has written them down there.
 void drop_outer_timeline(Environment& env);
 
 class TimelineSink {

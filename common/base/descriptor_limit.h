@@ -5,7 +5,7 @@
 #include <string>
 #include <system_error>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

@@ -1,10 +1,10 @@
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
 
-#include "common/launch_record.h"
+#include "common/base/launch_record.h"
 
 extern char** environ;
 

@@ -22,7 +22,7 @@ void set_variable(Environment& env, std::string_view name, std::string_view valu
 // Removes every variable that holds a rank, size or wire-up of a job: of this launcher, torchrun,
 // Open MPI, PMIx, PMI, MVAPICH, Horovod or a Slurm step. A launcher that itself runs inside such
 // a job would else hand its own rank to every worker. So are all those that a launch of hvdrun has
-// set and nobody has changed since (common/launch_record.h).
+// set and nobody has changed since (common/base/launch_record.h).
 void drop_stale_variables(Environment& env);
 
 // Which variables of other launchers a worker finds besides HVD_* (--env-compat).

@@ -1,8 +1,8 @@
-#include "common/fault_text.h"
+#include "common/base/fault_text.h"
 
 #include <boost/system/system_error.hpp>
 
-#include "common/descriptor_limit.h"
+#include "common/base/descriptor_limit.h"
 
 namespace hvdrun {
 std::string fault_text(const std::error_code& ec) { return ec.message() + descriptor_cure(ec); }

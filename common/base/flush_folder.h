@@ -7,7 +7,7 @@
 #include <string>
 #include <unistd.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/launch_record.h"
+#include "common/base/launch_record.h"
 
 #include <algorithm>
 #include <cstdint>

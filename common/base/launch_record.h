@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 

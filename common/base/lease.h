@@ -6,8 +6,8 @@
 #include <chrono>
 #include <optional>
 
-#include "common/limits.h"
-#include "common/time_point.h"
+#include "common/base/limits.h"
+#include "common/base/time_point.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/output_place.h"
+#include "common/base/output_place.h"
 
 #include <array>
 #include <cerrno>
@@ -10,7 +10,7 @@
 
 #include <limits.h>
 
-#include "common/descriptor_limit.h"
+#include "common/base/descriptor_limit.h"
 
 namespace hvdrun {
 namespace {

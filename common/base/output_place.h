@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

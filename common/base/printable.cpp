@@ -1,4 +1,4 @@
-#include "common/printable.h"
+#include "common/base/printable.h"
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-#include "common/rank_ranges.h"
+#include "common/base/rank_ranges.h"
 
 namespace hvdrun {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/lease.h"
+#include "common/base/lease.h"
 
 namespace hvdrun {
 

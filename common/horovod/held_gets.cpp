@@ -1,4 +1,4 @@
-#include "common/held_gets.h"
+#include "common/horovod/held_gets.h"
 
 namespace hvdrun {
 namespace {

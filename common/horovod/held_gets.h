@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/horovod_dialect.h"
+#include "common/horovod/horovod_dialect.h"
 
 namespace hvdrun {
 

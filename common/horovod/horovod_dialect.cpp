@@ -1,4 +1,4 @@
-#include "common/horovod_dialect.h"
+#include "common/horovod/horovod_dialect.h"
 
 #include <utility>
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/horovod_messages.h"
-#include "common/http_parser.h"
+#include "common/horovod/http_parser.h"
+#include "common/wire/horovod_messages.h"
 
 namespace hvdrun {
 

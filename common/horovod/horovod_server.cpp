@@ -1,4 +1,4 @@
-#include "common/horovod_server.h"
+#include "common/horovod/horovod_server.h"
 
 #include <array>
 #include <cerrno>
@@ -16,10 +16,10 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/environment.h"
-#include "common/fault_text.h"
-#include "common/http_parser.h"
-#include "common/open_port.h"
+#include "common/base/environment.h"
+#include "common/base/fault_text.h"
+#include "common/horovod/http_parser.h"
+#include "common/net/open_port.h"
 
 namespace hvdrun {
 namespace {

@@ -17,13 +17,13 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/horovod_dialect.h"
-#include "common/limits.h"
-#include "common/unique_fd.h"
+#include "common/base/limits.h"
+#include "common/base/unique_fd.h"
+#include "common/horovod/horovod_dialect.h"
 
 namespace hvdrun {
 
-// A socket that listens at kHorovodAddress (common/environment.h), and its port. Throws
+// A socket that listens at kHorovodAddress (common/base/environment.h), and its port. Throws
 // std::system_error.
 UniqueFd open_horovod_listener(std::uint16_t& port);
 

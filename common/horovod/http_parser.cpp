@@ -1,4 +1,4 @@
-#include "common/http_parser.h"
+#include "common/horovod/http_parser.h"
 
 #include <algorithm>
 #include <charconv>

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/cpu_quota.h"
+#include "common/host/cpu_quota.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "common/slurm_devices.h"
+#include "common/host/slurm_devices.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 // Sans-I/O.
 #pragma once
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 

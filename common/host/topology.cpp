@@ -1,4 +1,4 @@
-#include "common/topology.h"
+#include "common/host/topology.h"
 
 #include <algorithm>
 

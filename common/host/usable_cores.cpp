@@ -1,4 +1,4 @@
-#include "common/usable_cores.h"
+#include "common/host/usable_cores.h"
 
 #include <algorithm>
 #include <fstream>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "common/cpu_quota.h"
+#include "common/host/cpu_quota.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/clock_offset.h"
+#include "common/net/clock_offset.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "common/hmac_sha256.h"
+#include "common/net/hmac_sha256.h"
 
 #include <bit>
 #include <cstring>

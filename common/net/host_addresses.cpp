@@ -1,4 +1,4 @@
-#include "common/host_addresses.h"
+#include "common/net/host_addresses.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/open_port.h"
+#include "common/net/open_port.h"
 
 #include <cerrno>
 #include <netinet/in.h>

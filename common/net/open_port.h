@@ -6,8 +6,8 @@
 
 #include <boost/asio/ip/address.hpp>
 
-#include "common/port_range.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/net/port_range.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/port_range.h"
+#include "common/net/port_range.h"
 
 #include <charconv>
 #include <system_error>

@@ -1,4 +1,4 @@
-#include "common/strangers.h"
+#include "common/net/strangers.h"
 
 #include <algorithm>
 

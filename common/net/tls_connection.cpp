@@ -1,4 +1,4 @@
-#include "common/tls_connection.h"
+#include "common/net/tls_connection.h"
 
 #include <cerrno>
 #include <new>

@@ -12,8 +12,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <openssl/types.h>
 
-#include "common/byte_stream.h"
-#include "common/tls_settings.h"
+#include "common/net/byte_stream.h"
+#include "common/net/tls_settings.h"
 
 namespace hvdrun {
 

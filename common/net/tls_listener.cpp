@@ -1,4 +1,4 @@
-#include "common/tls_listener.h"
+#include "common/net/tls_listener.h"
 
 #include <chrono>
 #include <cstddef>
@@ -7,11 +7,11 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/descriptor_limit.h"
-#include "common/error.h"
-#include "common/fault_text.h"
-#include "common/limits.h"
-#include "common/strangers.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/error.h"
+#include "common/base/fault_text.h"
+#include "common/base/limits.h"
+#include "common/net/strangers.h"
 
 namespace hvdrun {
 namespace {

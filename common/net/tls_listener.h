@@ -9,9 +9,9 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/byte_stream.h"
-#include "common/tls_psk.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/net/byte_stream.h"
+#include "common/net/tls_psk.h"
 
 namespace hvdrun {
 

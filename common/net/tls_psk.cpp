@@ -1,4 +1,4 @@
-#include "common/tls_psk.h"
+#include "common/net/tls_psk.h"
 
 #include <charconv>
 #include <netinet/tcp.h>
@@ -10,9 +10,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <openssl/ssl.h>
 
-#include "common/error.h"
-#include "common/limits.h"
-#include "common/tls_connection.h"
+#include "common/base/error.h"
+#include "common/base/limits.h"
+#include "common/net/tls_connection.h"
 
 namespace hvdrun {
 

@@ -13,9 +13,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "common/byte_stream.h"
-#include "common/tls_settings.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/net/byte_stream.h"
+#include "common/net/tls_settings.h"
 
 namespace hvdrun {
 

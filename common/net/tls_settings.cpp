@@ -1,4 +1,4 @@
-#include "common/tls_settings.h"
+#include "common/net/tls_settings.h"
 
 #include <string_view>
 

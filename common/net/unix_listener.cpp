@@ -1,4 +1,4 @@
-#include "common/unix_listener.h"
+#include "common/net/unix_listener.h"
 
 #include <chrono>
 #include <optional>
@@ -10,8 +10,8 @@
 
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/fault_text.h"
-#include "common/unix_stream.h"
+#include "common/base/fault_text.h"
+#include "common/net/unix_stream.h"
 
 namespace hvdrun {
 namespace {

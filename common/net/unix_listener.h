@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 
-#include "common/byte_stream.h"
+#include "common/net/byte_stream.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/unix_stream.h"
+#include "common/net/unix_stream.h"
 
 #include <cerrno>
 #include <cstring>

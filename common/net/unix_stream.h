@@ -5,8 +5,8 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/byte_stream.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/net/byte_stream.h"
 
 namespace hvdrun {
 

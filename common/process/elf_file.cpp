@@ -1,4 +1,4 @@
-#include "common/elf_file.h"
+#include "common/process/elf_file.h"
 
 #include <cstdint>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include <elf.h>
 #include <link.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

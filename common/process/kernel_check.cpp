@@ -1,10 +1,10 @@
-#include "common/kernel_check.h"
+#include "common/process/kernel_check.h"
 
 #include <cerrno>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

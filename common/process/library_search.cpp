@@ -1,4 +1,4 @@
-#include "common/library_search.h"
+#include "common/process/library_search.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

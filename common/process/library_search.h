@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "common/elf_file.h"
-#include "common/environment.h"
+#include "common/base/environment.h"
+#include "common/process/elf_file.h"
 
 namespace hvdrun {
 

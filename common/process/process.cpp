@@ -1,4 +1,4 @@
-#include "common/process.h"
+#include "common/process/process.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/script_check.h"
+#include "common/process/script_check.h"
 
 namespace hvdrun {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

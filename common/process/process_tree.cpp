@@ -1,4 +1,4 @@
-#include "common/process_tree.h"
+#include "common/process/process_tree.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +15,7 @@
 #include <dirent.h>
 #include <time.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/program_check.h"
+#include "common/process/program_check.h"
 
 #include <algorithm>
 #include <array>
@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/elf_file.h"
-#include "common/exit_code.h"
-#include "common/fault_text.h"
-#include "common/library_search.h"
-#include "common/printable.h"
-#include "common/process.h"
-#include "common/script_check.h"
+#include "common/base/exit_code.h"
+#include "common/base/fault_text.h"
+#include "common/base/printable.h"
+#include "common/process/elf_file.h"
+#include "common/process/library_search.h"
+#include "common/process/process.h"
+#include "common/process/script_check.h"
 
 namespace hvdrun {
 namespace {

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/script_check.h"
+#include "common/process/script_check.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,9 +12,9 @@
 
 #include <elf.h>
 
-#include "common/printable.h"
-#include "common/process.h"
-#include "common/unique_fd.h"
+#include "common/base/printable.h"
+#include "common/base/unique_fd.h"
+#include "common/process/process.h"
 
 namespace hvdrun {
 namespace {

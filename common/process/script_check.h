@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/stand_in.h"
+#include "common/process/stand_in.h"
 
 #include <cerrno>
 #include <signal.h>

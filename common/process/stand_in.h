@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

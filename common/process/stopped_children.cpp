@@ -1,4 +1,4 @@
-#include "common/stopped_children.h"
+#include "common/process/stopped_children.h"
 
 #include <cerrno>
 #include <signal.h>

@@ -4,7 +4,7 @@
 #include <optional>
 #include <sys/types.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

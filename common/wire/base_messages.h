@@ -1,7 +1,7 @@
 // The types of all messages of the hvdrun protocol, and the messages that every connection has.
 // docs/protocol.md tells the same for readers; a test compares the numbers. Numbers are never
-// reused. The other messages: common/job_messages.h, common/rendezvous_messages.h and
-// common/output_messages.h, all of which common/messages.h includes.
+// reused. The other messages: common/wire/job_messages.h, common/wire/rendezvous_messages.h and
+// common/wire/output_messages.h, all of which common/wire/messages.h includes.
 //
 // Three kinds of connection speak it: agent <-> coordinator and driver <-> coordinator (control),
 // agent <-> viewer (output), worker <-> agent (private Unix socket of one host).
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/frame.h"
+#include "common/wire/frame.h"
 
 namespace hvdrun {
 

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <system_error>
 
-#include "common/wire.h"
+#include "common/wire/wire.h"
 
 namespace hvdrun {
 
-enum class MessageType : std::uint16_t;  // common/messages.h
+enum class MessageType : std::uint16_t;  // common/wire/messages.h
 
 struct Frame {
   MessageType type{};

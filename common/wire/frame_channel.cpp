@@ -1,4 +1,4 @@
-#include "common/frame_channel.h"
+#include "common/wire/frame_channel.h"
 
 #include <utility>
 

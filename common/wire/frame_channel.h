@@ -12,9 +12,9 @@
 #include <system_error>
 #include <vector>
 
-#include "common/byte_stream.h"
-#include "common/frame.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/net/byte_stream.h"
+#include "common/wire/frame.h"
 
 namespace hvdrun {
 

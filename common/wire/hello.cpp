@@ -1,4 +1,4 @@
-#include "common/hello.h"
+#include "common/wire/hello.h"
 
 namespace hvdrun {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "common/messages.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

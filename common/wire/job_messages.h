@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base_messages.h"
-#include "common/kill_steps.h"
+#include "common/process/kill_steps.h"
+#include "common/wire/base_messages.h"
 
 namespace hvdrun {
 

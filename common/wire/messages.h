@@ -1,11 +1,11 @@
 // Every message of the hvdrun protocol.
 #pragma once
 
-#include "common/base_messages.h"
-#include "common/horovod_messages.h"
-#include "common/job_messages.h"
-#include "common/output_messages.h"
-#include "common/rendezvous_messages.h"
-#include "common/stall_messages.h"
-#include "common/status_messages.h"
-#include "common/timeline_messages.h"
+#include "common/wire/base_messages.h"
+#include "common/wire/horovod_messages.h"
+#include "common/wire/job_messages.h"
+#include "common/wire/output_messages.h"
+#include "common/wire/rendezvous_messages.h"
+#include "common/wire/stall_messages.h"
+#include "common/wire/status_messages.h"
+#include "common/wire/timeline_messages.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base_messages.h"
+#include "common/wire/base_messages.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/relay.h"
+#include "common/wire/relay.h"
 
 #include <array>
 #include <optional>
@@ -9,8 +9,8 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/write.hpp>
 
-#include "common/relay_mux.h"
-#include "common/unix_stream.h"
+#include "common/net/unix_stream.h"
+#include "common/wire/relay_mux.h"
 
 namespace hvdrun {
 

@@ -11,8 +11,8 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/relay_messages.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/relay_messages.h"
 
 namespace hvdrun {
 

@@ -1,12 +1,12 @@
 // The messages of a relay: connections of an agent that are carried by the ssh channel, because the
-// agent reaches none of the driver's addresses (common/relay_mux.h).
+// agent reaches none of the driver's addresses (common/wire/relay_mux.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "common/base_messages.h"
+#include "common/wire/base_messages.h"
 
 namespace hvdrun {
 

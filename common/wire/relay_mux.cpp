@@ -1,9 +1,9 @@
-#include "common/relay_mux.h"
+#include "common/wire/relay_mux.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace hvdrun {
 

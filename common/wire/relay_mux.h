@@ -11,8 +11,8 @@
 #include <system_error>
 #include <vector>
 
-#include "common/frame.h"
-#include "common/relay_messages.h"
+#include "common/wire/frame.h"
+#include "common/wire/relay_messages.h"
 
 namespace hvdrun {
 

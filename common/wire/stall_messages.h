@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base_messages.h"
-#include "common/limits.h"
-#include "common/status_messages.h"
+#include "common/base/limits.h"
+#include "common/wire/base_messages.h"
+#include "common/wire/status_messages.h"
 
 namespace hvdrun {
 

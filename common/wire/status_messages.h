@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base_messages.h"
-#include "common/job_messages.h"
+#include "common/wire/base_messages.h"
+#include "common/wire/job_messages.h"
 
 namespace hvdrun {
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
-#include "common/limits.h"
+#include "common/base/error.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 

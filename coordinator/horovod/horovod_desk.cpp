@@ -1,4 +1,4 @@
-#include "coordinator/horovod_desk.h"
+#include "coordinator/horovod/horovod_desk.h"
 
 #include <utility>
 

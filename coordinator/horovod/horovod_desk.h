@@ -7,12 +7,12 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/held_gets.h"
-#include "common/horovod_server.h"
-#include "common/limits.h"
-#include "common/topology.h"
-#include "common/unique_fd.h"
-#include "coordinator/horovod_store.h"
+#include "common/base/limits.h"
+#include "common/base/unique_fd.h"
+#include "common/horovod/held_gets.h"
+#include "common/horovod/horovod_server.h"
+#include "common/host/topology.h"
+#include "coordinator/horovod/horovod_store.h"
 
 namespace hvdrun {
 

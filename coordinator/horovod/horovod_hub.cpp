@@ -1,4 +1,4 @@
-#include "coordinator/horovod_hub.h"
+#include "coordinator/horovod/horovod_hub.h"
 
 namespace hvdrun {
 namespace {

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
-#include "common/frame.h"
-#include "common/horovod_messages.h"
-#include "coordinator/horovod_store.h"
+#include "common/base/error.h"
+#include "common/wire/frame.h"
+#include "common/wire/horovod_messages.h"
+#include "coordinator/horovod/horovod_store.h"
 
 namespace hvdrun {
 

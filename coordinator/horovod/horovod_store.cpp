@@ -1,4 +1,4 @@
-#include "coordinator/horovod_store.h"
+#include "coordinator/horovod/horovod_store.h"
 
 #include <charconv>
 #include <initializer_list>

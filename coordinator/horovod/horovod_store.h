@@ -3,7 +3,7 @@
 // wait are known by what the caller calls them.
 //
 // A get of a missing key is answered at once; whoever serves members may hold those that they poll
-// for (common/held_gets.h). Only rank_and_size waits, which a
+// for (common/horovod/held_gets.h). Only rank_and_size waits, which a
 // member asks for after a reset and which is answered once there is an assignment of ranks.
 //
 // Values have stamps in the order in which they came, so that whoever has a copy of a scope knows
@@ -18,9 +18,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/horovod_dialect.h"
-#include "common/limits.h"
-#include "common/topology.h"
+#include "common/base/limits.h"
+#include "common/horovod/horovod_dialect.h"
+#include "common/host/topology.h"
 
 namespace hvdrun {
 

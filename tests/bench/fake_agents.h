@@ -10,9 +10,9 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/frame_channel.h"
-#include "common/messages.h"
-#include "common/tls_psk.h"
+#include "common/net/tls_psk.h"
+#include "common/wire/frame_channel.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun::bench {
 

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tests/integration/many_requests.h"
+#include "tests/integration/programs/many_requests.h"
 
 namespace {
 

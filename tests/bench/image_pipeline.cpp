@@ -24,12 +24,12 @@
 
 #include <jpeglib.h>
 
-#include "worker/data/example.h"
-#include "worker/data/image_source.h"
-#include "worker/data/input_pipeline.h"
-#include "worker/data/records.h"
-#include "worker/data/synthetic_patterns.h"
-#include "worker/data/whole_file.h"
+#include "worker/labs/data/files/example.h"
+#include "worker/labs/data/files/records.h"
+#include "worker/labs/data/files/whole_file.h"
+#include "worker/labs/data/images/image_source.h"
+#include "worker/labs/data/images/input_pipeline.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
 
 namespace {
 

@@ -29,9 +29,9 @@
 #include <boost/asio/write.hpp>
 #include <time.h>
 
-#include "common/descriptor_limit.h"
-#include "common/random.h"
-#include "common/unix_stream.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/random.h"
+#include "common/net/unix_stream.h"
 #include "coordinator/daemon.h"
 #include "tests/bench/fake_agents.h"
 

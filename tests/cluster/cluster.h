@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 

@@ -249,7 +249,8 @@ TEST_CASE("programs of Horovod meet across hosts, and nobody else at their store
                  {"--tag-output", "off", "-np", "4", "-H", "node1:1,node2:2,node3:1"});
     return cluster.hvdrun_on("node1", words);
   };
-  const RunResult result = with({build_path("tests/integration/horovod_client"), "member", "3"});
+  const RunResult result =
+      with({build_path("tests/integration/programs/horovod_client"), "member", "3"});
   CAPTURE(result.err, result.out);
   CHECK(result.exit_code == 0);
   for (int rank = 0; rank < 4; ++rank)
@@ -265,9 +266,9 @@ TEST_CASE("programs of Horovod meet across hosts, and nobody else at their store
             "port}'"});
   CHECK(where.out == "1\n1\n1\n1\n");
   // A single host that is another one.
-  const RunResult one =
-      cluster.hvdrun_on("node1", {"--tag-output", "off", "-H", "node2:2",
-                                  build_path("tests/integration/horovod_client"), "member", "2"});
+  const RunResult one = cluster.hvdrun_on(
+      "node1", {"--tag-output", "off", "-H", "node2:2",
+                build_path("tests/integration/programs/horovod_client"), "member", "2"});
   CHECK(one.exit_code == 0);
   CHECK(has(one.out, "member 1 of 2: 2 rounds, 0 retries\n"));
   // Hosts whose agents reach nobody but through ssh; the members themselves reach each other.
@@ -276,8 +277,9 @@ TEST_CASE("programs of Horovod meet across hosts, and nobody else at their store
                                 "iptables -A INPUT -i eth0 -p tcp --syn --dport 6000:6009 -j "
                                 "REJECT --reject-with tcp-reset"})
               .exit_code == 0);
-  const RunResult relayed = with(
-      {"--port-range", "6000-6009", build_path("tests/integration/horovod_client"), "member", "3"});
+  const RunResult relayed =
+      with({"--port-range", "6000-6009", build_path("tests/integration/programs/horovod_client"),
+            "member", "3"});
   CHECK(relayed.exit_code == 0);
   CHECK(has(relayed.err, "node2 cannot reach this machine"));
   CHECK(has(relayed.err, "node3 cannot reach this machine"));

@@ -6,7 +6,7 @@
 
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/host_job.h"
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

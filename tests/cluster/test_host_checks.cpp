@@ -52,7 +52,7 @@ TEST_CASE("a program or library that a host lacks is told before anything starts
   CHECK(says(missing.err, "hvdrun: nothing was started\n"));
   CHECK_FALSE(says(missing.err, "node3"));
 
-  hide("node3", build_path("worker/api"));
+  hide("node3", build_path("worker/hvd/api"));
   const RunResult both = cluster.hvdrun_on(
       "node1", {"-np", "2", "-H", hosts, script, ":", "-np", "2", worker_probe(), "topology"});
   CAPTURE(both.err);

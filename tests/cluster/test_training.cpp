@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/cluster/host_job.h"
-#include "tests/integration/train_output.h"
+#include "tests/integration/helpers/train_output.h"
 
 namespace hvdrun::test {
 namespace {
@@ -25,7 +25,7 @@ std::string no_training() {
 // Hosts share this machine's files.
 std::string made_up(const TempFolder& folder, const std::string& kind, const std::string& train,
                     const std::string& test) {
-  const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), kind,
+  const RunResult made = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), kind,
                                        folder.path(), "--train", train, "--test", test}});
   INFO(made.err);
   REQUIRE(made.exit_code == 0);

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "cli/config_file.h"
+#include "cli/options/config_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace hvdrun;

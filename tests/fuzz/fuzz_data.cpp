@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/data/csv.h"
-#include "worker/data/example.h"
-#include "worker/data/image.h"
-#include "worker/data/mat_file.h"
-#include "worker/data/records.h"
-#include "worker/data/sentences.h"
-#include "worker/data/text_file.h"
-#include "worker/data/word_vectors.h"
+#include "worker/labs/data/files/csv.h"
+#include "worker/labs/data/files/example.h"
+#include "worker/labs/data/files/mat_file.h"
+#include "worker/labs/data/files/records.h"
+#include "worker/labs/data/files/text_file.h"
+#include "worker/labs/data/images/image.h"
+#include "worker/labs/data/text/sentences.h"
+#include "worker/labs/data/text/word_vectors.h"
 
 namespace {
 

@@ -14,14 +14,14 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/data/example.h"
-#include "worker/data/gzip.h"
-#include "worker/data/idx.h"
-#include "worker/data/image_source.h"
-#include "worker/data/mat_file.h"
-#include "worker/data/mnist_files.h"
-#include "worker/data/records.h"
-#include "worker/data/svhn_files.h"
+#include "worker/labs/data/files/example.h"
+#include "worker/labs/data/files/gzip.h"
+#include "worker/labs/data/files/idx.h"
+#include "worker/labs/data/files/mat_file.h"
+#include "worker/labs/data/files/records.h"
+#include "worker/labs/data/images/image_source.h"
+#include "worker/labs/data/images/mnist_files.h"
+#include "worker/labs/data/images/svhn_files.h"
 
 namespace {
 

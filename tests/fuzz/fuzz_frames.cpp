@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/messages.h"
-#include "common/relay_mux.h"
+#include "common/wire/messages.h"
+#include "common/wire/relay_mux.h"
 
 namespace {
 

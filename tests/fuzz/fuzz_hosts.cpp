@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/host_list.h"
-#include "common/limits.h"
+#include "cli/hosts/host_list.h"
+#include "common/base/limits.h"
 
 namespace {
 

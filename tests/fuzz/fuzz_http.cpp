@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/http_parser.h"
-#include "coordinator/horovod_store.h"
+#include "common/horovod/http_parser.h"
+#include "coordinator/horovod/horovod_store.h"
 
 namespace {
 

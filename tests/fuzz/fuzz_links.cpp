@@ -10,9 +10,9 @@
 
 #include <hvd/hvd.h>
 
-#include "common/unique_fd.h"
-#include "worker/comm/link.h"
-#include "worker/comm/link_handshake.h"
+#include "common/base/unique_fd.h"
+#include "worker/hvd/comm/link/link.h"
+#include "worker/hvd/comm/link/link_handshake.h"
 
 namespace {
 

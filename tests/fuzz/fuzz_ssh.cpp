@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "cli/key_file.h"
-#include "cli/known_hosts.h"
-#include "cli/ssh_agent.h"
-#include "cli/ssh_config.h"
+#include "cli/openers/ssh/key_file.h"
+#include "cli/openers/ssh/known_hosts.h"
+#include "cli/openers/ssh/ssh_agent.h"
+#include "cli/openers/ssh/ssh_config.h"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/timeline_file.h"
-#include "cli/timeline_format.h"
+#include "cli/timeline/timeline_file.h"
+#include "cli/timeline/timeline_format.h"
 
 namespace {
 

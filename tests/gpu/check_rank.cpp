@@ -12,7 +12,7 @@
 #include "tests/gpu/conformance.h"
 #include "tests/gpu/public_api.h"
 #include "tests/gpu/sudden_end.h"
-#include "worker/gpu/watch.h"
+#include "worker/hvd/gpu/watch.h"
 
 namespace hvdrun::test {
 namespace {

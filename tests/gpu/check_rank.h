@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "worker/gpu/loader.h"
+#include "worker/hvd/gpu/loader.h"
 
 namespace hvdrun::test {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/unit/comm/adasum_reference.h"
-#include "worker/comm/communicator.h"
+#include "tests/unit/worker/hvd/comm/adasum_reference.h"
+#include "worker/hvd/comm/communicator.h"
 
 namespace hvdrun::test {
 namespace {

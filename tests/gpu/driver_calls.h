@@ -7,7 +7,7 @@
 
 #include <dlfcn.h>
 
-#include "worker/gpu/cuda_api.h"
+#include "worker/hvd/gpu/cuda_api.h"
 
 namespace hvdrun::test {
 

@@ -20,8 +20,8 @@
 #include "tests/gpu/public_api.h"
 #include "tests/gpu/shared_gpu.h"
 #include "tests/gpu/sudden_end.h"
-#include "worker/gpu/device.h"
-#include "worker/gpu/kernels.h"
+#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/kernels.h"
 
 extern char** environ;
 

@@ -1,5 +1,5 @@
 // One rank with memory on a GPU, for the conformance tests: real ones (tests/gpu) and the fake one
-// of tests/unit/gpu, which is why all goes through the same interface.
+// of tests/unit/worker/hvd/gpu, which is why all goes through the same interface.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/gpu/gpu_error.h"
-#include "worker/gpu/nccl_communicator.h"
+#include "worker/hvd/gpu/gpu_error.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
 
 namespace hvdrun::test {
 

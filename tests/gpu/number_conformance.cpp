@@ -1,10 +1,10 @@
 // NaN, infinities, -0, subnormals, the ends of integers: the table of <hvd/numbers.h>, which the
-// CPU's paths follow as well (tests/unit/comm/test_numbers.cpp).
+// CPU's paths follow as well (tests/unit/worker/hvd/comm/reduce/test_numbers.cpp).
 #include <utility>
 
 #include "tests/gpu/conformance.h"
-#include "tests/unit/comm/number_rules.h"
-#include "worker/comm/communicator.h"
+#include "tests/unit/worker/hvd/comm/reduce/number_rules.h"
+#include "worker/hvd/comm/communicator.h"
 
 namespace hvdrun::test {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "tests/gpu/driver_calls.h"
 #include "tests/gpu/gpu_rank.h"
-#include "worker/gpu/rank_gpu.h"
+#include "worker/hvd/gpu/rank_gpu.h"
 
 namespace hvdrun::test {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/gpu/shared_gpu.h"
 #include "tests/gpu/torch_graph.h"
 #include "tests/gpu/torch_steps.h"
-#include "worker/data/synthetic_digits.h"
+#include "worker/labs/data/synthetic/synthetic_digits.h"
 
 namespace {
 

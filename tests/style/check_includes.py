@@ -63,7 +63,7 @@ class Headers:
         self._known[path] = found = set()
         for name in INCLUDE.findall(path.read_text()):
             own = next(
-                (p for p in (self._root / name, self._root / "worker/include" / name) if p.is_file()),
+                (p for p in (self._root / name, self._root / "worker/hvd/include" / name) if p.is_file()),
                 None,
             )
             found |= self.of(own) if own else {name}

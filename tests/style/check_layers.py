@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Fails when an #include goes against the layers of docs/architecture.md.
+"""Fails when an #include goes against the layers and rooms of docs/architecture.md.
 
     common <- coordinator <- cli          common <- worker/agent <- cli
-    common (its base part) <- client <- comm <- gpu <- engine <- api <- torch <- labs, data <- labs
-                                                                                    (all in worker/)
+    common (its base part) <- worker/hvd <- worker/labs, common <- worker/labs/data <- worker/labs
 
-An arrow points at who includes. Besides: a project include starts at the root of the project, a
-public header (worker/include/hvd) includes only the standard library, <hvd/...> and, in torch.h,
-<torch/...>, and the libraries that the worker must not need (Boost, spdlog, OpenSSL, LibTorch) stay
-out of the folders that do without them.
+An arrow points at who includes. A folder's rooms stand in LAYERS, lowest first: a room includes
+itself, the rooms before it, and the layers below its own. Besides: a project include starts at the
+root of the project, a public header (worker/hvd/include) includes only the standard library,
+<hvd/...> and, where it is LibTorch's, <torch/...>, and the libraries that the worker must not need
+(Boost, spdlog, OpenSSL, LibTorch) stay out of the folders that do without them.
 
 usage: check_layers.py [ROOT]     prints FILE:LINE: what is wrong; exit code 1 when something is
 """
@@ -17,27 +17,58 @@ import pathlib
 import re
 import sys
 
-# Who may include what. A key is the longest folder that matches a path.
-WORKER = ["client", "comm", "gpu", "engine", "api", "torch", "labs"]
-MAY_INCLUDE = {
-    "common": {"common"},
-    "coordinator": {"common", "coordinator"},
-    "cli": {"common", "coordinator", "worker/agent", "cli"},
-    "worker/agent": {"common", "worker/agent"},
-    "worker/data": {"common", "worker/data"},
+COMM = "worker/hvd/comm"
+# A layer: the layers below it, and its rooms, lowest first. A room is the longest folder that matches
+# a path, so "cli" means the files that stand in cli/ itself.
+LAYERS = {
+    "common": ([], [f"common/{r}" for r in ("base", "host", "process", "net", "wire", "horovod")]),
+    "coordinator": (["common"], ["coordinator/horovod", "coordinator"]),
+    "agent": (
+        ["common"],
+        [*(f"worker/agent/{r}" for r in ("ranks", "stalls", "output", "horovod")), "worker/agent"],
+    ),
+    "cli": (
+        ["common", "coordinator", "agent"],
+        ["cli/text", "cli/hosts", "cli/options", "cli/openers", "cli/openers/ssh", "cli/openers/srun",
+         "cli/output", "cli/timeline", "cli/plan", "cli/run", "cli"],
+    ),
+    "hvd": (
+        ["common"],
+        ["worker/hvd/client", f"{COMM}/reduce", COMM, f"{COMM}/shm", f"{COMM}/link", f"{COMM}/hosts",
+         *(f"worker/hvd/{r}" for r in ("gpu", "engine", "api", "torch"))],
+    ),
+    "data": (["common"], [f"worker/labs/data/{r}" for r in ("files", "images", "text", "synthetic")]),
+    "labs": (
+        ["common", "hvd", "data"],
+        [f"worker/labs/{r}"
+         for r in ("base", "batches", "models", "options", "checkpoint", "report", "train")],
+    ),
 }
-for position, name in enumerate(WORKER):
-    MAY_INCLUDE[f"worker/{name}"] = {"common"} | {f"worker/{n}" for n in WORKER[: position + 1]}
-MAY_INCLUDE["worker/labs"].add("worker/data")
+LAYER_OF = {room: layer for layer, (_, rooms) in LAYERS.items() for room in rooms}
+
+
+def below(layer):
+    """The rooms of the layers that a layer stands on."""
+    return {room for lower in LAYERS[layer][0] for room in LAYERS[lower][1]}
+
+
+# Who may include what. A key is the longest folder that matches a path.
+MAY_INCLUDE = {
+    room: below(layer) | set(rooms[: position + 1])
+    for layer, (_, rooms) in LAYERS.items()
+    for position, room in enumerate(rooms)
+}
 
 # libhvd and libhvd_torch: of common/ they share only what common/meson.build lists in
 # hvd_common_base, and headers that need no source.
-BASE_ONLY = {f"worker/{name}" for name in WORKER if name != "labs"}
+BASE_ONLY = set(LAYERS["hvd"][1])
+# The rooms that hvd_common_base may have files of.
+BASE_ROOMS = {"base", "host", "net", "wire"}
 
 # Third-party headers that some folders do without.
 NO_BOOST = re.compile(r"^(boost|spdlog|fmt|openssl|libssh2)")
 # They take the types of OpenSSL's functions, which libhvd loads when a job needs them.
-OPENSSL_TYPES = {"common/tls_settings.h", "worker/comm/openssl.h"}
+OPENSSL_TYPES = {"common/net/tls_settings.h", "worker/hvd/comm/link/openssl.h"}
 # The public headers that may see LibTorch.
 OF_TORCH = tuple(
     f"hvd/{name}.h"
@@ -46,23 +77,34 @@ OF_TORCH = tuple(
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 # CUDA and NCCL are loaded at run time: our own declarations of them are what the code includes.
 TOOLKIT = re.compile(r"^(cuda|cuda_[a-z0-9_]+|nccl)\.h$")
-COMPARES_TOOLKIT = "worker/gpu/api_check.cpp"
-MAY_TORCH = {"worker/torch", "worker/labs"}
+COMPARES_TOOLKIT = "worker/hvd/gpu/api_check.cpp"
+MAY_TORCH = {"worker/hvd/torch", *LAYERS["labs"][1]}
+PUBLIC = "worker/hvd/include/"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
-# Folders of tests mirror those of the sources, and may include what their subject may.
-TEST_MIRRORS = {
-    "common": "common",
-    "coordinator": "coordinator",
-    "cli": "cli",
-    **{n: f"worker/{n}" for n in ["agent", "data", *WORKER]},
-}
+# Folders of tests mirror those of the sources. A test may include what its subject's folder may.
+TESTS = "tests/unit/"
 
 
 def folder_of(path, folders):
     """The longest of the folders that contains the path, or None."""
     fitting = [f for f in folders if path == f or path.startswith(f + "/")]
     return max(fitting, key=len, default=None)
+
+
+def room_of(path):
+    """The room whose rules hold for a file; for a unit test the highest of its subject's folder."""
+    if not path.startswith(TESTS):
+        return folder_of(path, MAY_INCLUDE)
+    # The tests of a folder above the rooms (worker/labs/meson.build's helpers) are of its first one.
+    own = path[len(TESTS):]
+    room = folder_of(own, MAY_INCLUDE) or next(
+        (r for r in MAY_INCLUDE if r.startswith(own.rsplit("/", 1)[0] + "/")), None)
+    if room is None:
+        return None
+    # libhvd's folders are layers of their own; comm/ alone has rooms.
+    alike = "/".join(room.split("/")[:3]) if LAYER_OF[room] == "hvd" else ""
+    return [r for r in LAYERS[LAYER_OF[room]][1] if r.startswith(alike)][-1]
 
 
 def includes_of(path):
@@ -92,13 +134,13 @@ def base_headers(root):
     Boost, spdlog or OpenSSL, and their source, when they have one, is in hvd_common_base."""
     listed = base_sources(root)
     includes = {
-        f"common/{path.name}": [name for _, _, name in includes_of(path)]
-        for path in (root / "common").glob("*.h")
+        path.relative_to(root).as_posix(): [name for _, _, name in includes_of(path)]
+        for path in (root / "common").rglob("*.h")
     }
     heavy = set()
     for header, names in includes.items():
         source = pathlib.Path(header).with_suffix(".cpp")
-        not_listed = (root / source).exists() and source.name not in listed
+        not_listed = (root / source).exists() and source.relative_to("common").as_posix() not in listed
         if not_listed or any(too_much(header, name) for name in names):
             heavy.add(header)
     while more := {h for h, names in includes.items() if h not in heavy and heavy & set(names)}:
@@ -119,13 +161,11 @@ def check_public(path, name, quoted):
 
 def check_include(root, path, name, quoted, base):
     """What is wrong with one include, or None."""
-    if path.startswith("worker/include/"):
+    if path.startswith(PUBLIC):
         return check_public(path, name, quoted)
-    own = folder_of(path, MAY_INCLUDE)
-    if own is None and path.startswith("tests/unit/"):
-        own = TEST_MIRRORS.get(path.split("/")[2])
-        if quoted and name.startswith("tests/"):
-            return None if (root / name).exists() else f"{name} is not there"
+    own = room_of(path)
+    if path.startswith(TESTS) and quoted and name.startswith("tests/"):
+        return None if (root / name).exists() else f"{name} is not there"
     if not quoted:
         if own in BASE_ONLY and too_much(path, name):
             return f"{own} does without <{name}>: libhvd links no Boost, spdlog or OpenSSL"
@@ -142,10 +182,10 @@ def check_include(root, path, name, quoted, base):
         return f"\"{name}\" does not start at the root of the project, or is not there"
     if own is None:
         return None
-    target = folder_of(name, [*MAY_INCLUDE, "tests", "worker/include"])
+    target = folder_of(name, [*MAY_INCLUDE, "tests", PUBLIC.rstrip("/")])
     if target not in MAY_INCLUDE[own]:
         return f"{own} may not include {name}"
-    if own in BASE_ONLY and target == "common" and name not in base:
+    if own in BASE_ONLY and LAYER_OF[target] == "common" and name not in base:
         return f"{own} may include of common/ only what hvd_common_base has, so not {name}"
     return None
 
@@ -162,6 +202,8 @@ def check(root):
     base = base_headers(root)
     bad = []
     for source in sorted(base_sources(root)):
+        if source.split("/")[0] not in BASE_ROOMS:
+            bad.append(f"common/{source}: hvd_common_base has only files of {', '.join(sorted(BASE_ROOMS))}")
         for number, _, name in includes_of(root / "common" / source):
             if NO_BOOST.match(name):
                 bad.append(f"common/{source}:{number}: hvd_common_base does without <{name}>")

@@ -12,13 +12,13 @@ FILES = {
     ".clang-tidy": "Checks: -*\n",
     "meson.build": "project('x', 'cpp',\n  version: '0.1.0',\n  license: 'MIT')\n",
     "common/meson.build": "common = static_library('common', 'frame.cpp',\n  cpp_args: '-O1')\n",
-    "worker/include/hvd/hvd.h": "#pragma once\n",
-    "common/limits.h": "#pragma once\n",
-    "common/frame.h": '#pragma once\n#include "common/limits.h"\n',
-    "common/frame.cpp": '#include "common/frame.h"\n',
+    "worker/hvd/include/hvd/hvd.h": "#pragma once\n",
+    "common/base/limits.h": "#pragma once\n",
+    "common/wire/frame.h": '#pragma once\n#include "common/base/limits.h"\n',
+    "common/wire/frame.cpp": '#include "common/wire/frame.h"\n',
     "common/alone.cpp": "#include <vector>\n",
     "common/below/deep.cpp": "",
-    "cli/main.cpp": '#include "common/frame.h"\n',
+    "cli/main.cpp": '#include "common/wire/frame.h"\n',
     "worker/hvd.cpp": "#include <hvd/hvd.h>\n",
 }
 SOURCES = {name for name in FILES if name.endswith(".cpp")}
@@ -56,13 +56,13 @@ class AffectedSources(unittest.TestCase):
         self.assertEqual(self.affected(), set())
 
     def test_a_source_and_whoever_includes_a_header_through_others(self):
-        self.write("common/limits.h", "#pragma once\n// new\n")
-        self.assertEqual(self.affected(), {"common/frame.cpp", "cli/main.cpp"})
+        self.write("common/base/limits.h", "#pragma once\n// new\n")
+        self.assertEqual(self.affected(), {"common/wire/frame.cpp", "cli/main.cpp"})
         self.write("common/alone.cpp", "#include <map>\n")
-        self.assertEqual(self.affected(), {"common/frame.cpp", "cli/main.cpp", "common/alone.cpp"})
+        self.assertEqual(self.affected(), {"common/wire/frame.cpp", "cli/main.cpp", "common/alone.cpp"})
 
     def test_a_public_header(self):
-        self.write("worker/include/hvd/hvd.h", "#pragma once\n// new\n")
+        self.write("worker/hvd/include/hvd/hvd.h", "#pragma once\n// new\n")
         self.assertEqual(self.affected(), {"worker/hvd.cpp"})
 
     def test_a_new_file_that_git_does_not_know_yet(self):
@@ -76,7 +76,7 @@ class AffectedSources(unittest.TestCase):
 
     def test_flags_of_a_folder(self):
         self.write("common/meson.build", FILES["common/meson.build"].replace("-O1", "-O2"))
-        self.assertEqual(self.affected(), {"common/frame.cpp", "common/alone.cpp",
+        self.assertEqual(self.affected(), {"common/wire/frame.cpp", "common/alone.cpp",
                                            "common/below/deep.cpp"})
 
     def test_lists_of_sources_and_the_version_are_no_flags(self):

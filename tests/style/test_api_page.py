@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INCLUDE = ROOT / "worker/include"
+INCLUDE = ROOT / "worker/hvd/include"
 HEADERS = sorted(path.name for path in (INCLUDE / "hvd").glob("*.h"))
 PAGE = (ROOT / "docs/api.md").read_text()
 

@@ -5,8 +5,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import check_includes  # noqa: E402  # from tests/
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import check_includes  # noqa: E402
 
 
 class CheckIncludes(unittest.TestCase):
@@ -28,7 +28,7 @@ class CheckIncludes(unittest.TestCase):
     def test_the_header_may_come_by_one_of_ours(self):
         self.assertEqual(
             self.faults(**{
-                "worker/include/hvd/types.h": "#include <cstdint>\n",
+                "worker/hvd/include/hvd/types.h": "#include <cstdint>\n",
                 "common/port.h": "#include <hvd/types.h>\nstd::uint16_t port;\n",
                 "common/port.cpp": '#include "common/port.h"\nstd::uint32_t more;\n',
             }),

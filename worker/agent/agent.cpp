@@ -12,22 +12,22 @@
 #include <boost/asio/write.hpp>
 #include <string.h>
 
-#include "common/descriptor_limit.h"
-#include "common/environment.h"
-#include "common/fault_text.h"
-#include "common/hmac_sha256.h"
-#include "common/host_addresses.h"
-#include "common/limits.h"
-#include "common/oom_count.h"
-#include "common/printable.h"
-#include "common/process_tree.h"
-#include "common/program_check.h"
-#include "common/slurm_devices.h"
-#include "common/usable_cores.h"
-#include "worker/agent/master_port.h"
-#include "worker/agent/peer_loss.h"
-#include "worker/agent/rank_folder.h"
-#include "worker/agent/worker_pipes.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/environment.h"
+#include "common/base/fault_text.h"
+#include "common/base/limits.h"
+#include "common/base/printable.h"
+#include "common/host/slurm_devices.h"
+#include "common/host/usable_cores.h"
+#include "common/net/hmac_sha256.h"
+#include "common/net/host_addresses.h"
+#include "common/process/process_tree.h"
+#include "common/process/program_check.h"
+#include "worker/agent/ranks/master_port.h"
+#include "worker/agent/ranks/oom_count.h"
+#include "worker/agent/ranks/peer_loss.h"
+#include "worker/agent/ranks/rank_folder.h"
+#include "worker/agent/ranks/worker_pipes.h"
 
 namespace hvdrun {
 namespace {

@@ -17,17 +17,17 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/environment.h"
-#include "common/frame_channel.h"
-#include "common/lease.h"
-#include "common/messages.h"
-#include "common/process.h"
-#include "worker/agent/held_pipes.h"
-#include "worker/agent/horovod_relay.h"
-#include "worker/agent/input_pump.h"
-#include "worker/agent/kill_ladder.h"
-#include "worker/agent/output_pump.h"
-#include "worker/agent/timeline_relay.h"
+#include "common/base/environment.h"
+#include "common/base/lease.h"
+#include "common/process/process.h"
+#include "common/wire/frame_channel.h"
+#include "common/wire/messages.h"
+#include "worker/agent/horovod/horovod_relay.h"
+#include "worker/agent/output/input_pump.h"
+#include "worker/agent/output/output_pump.h"
+#include "worker/agent/output/timeline_relay.h"
+#include "worker/agent/ranks/held_pipes.h"
+#include "worker/agent/ranks/kill_ladder.h"
 #include "worker/agent/way_back.h"
 #include "worker/agent/worker_server.h"
 

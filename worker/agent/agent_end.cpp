@@ -6,9 +6,9 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/process_tree.h"
+#include "common/process/process_tree.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/held_pipes.h"
+#include "worker/agent/ranks/held_pipes.h"
 
 namespace hvdrun {
 namespace {

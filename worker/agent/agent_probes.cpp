@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "worker/agent/agent.h"
-#include "worker/agent/stall_probe.h"
+#include "worker/agent/stalls/stall_probe.h"
 
 namespace hvdrun {
 

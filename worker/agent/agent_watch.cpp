@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/stopped_children.h"
+#include "common/process/stopped_children.h"
 
 namespace hvdrun {
 

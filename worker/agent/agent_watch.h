@@ -7,8 +7,8 @@
 #include <string_view>
 #include <sys/types.h>
 
-#include "common/stop_clock.h"
-#include "common/unique_fd.h"
+#include "common/base/stop_clock.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

@@ -20,14 +20,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/fault_text.h"
-#include "common/frame.h"
-#include "common/kernel_check.h"
-#include "common/messages.h"
-#include "common/process_tree.h"
-#include "common/relay_mux.h"
-#include "common/stand_in.h"
-#include "common/unique_fd.h"
+#include "common/base/fault_text.h"
+#include "common/base/unique_fd.h"
+#include "common/process/kernel_check.h"
+#include "common/process/process_tree.h"
+#include "common/process/stand_in.h"
+#include "common/wire/frame.h"
+#include "common/wire/messages.h"
+#include "common/wire/relay_mux.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_watch.h"
 #include "worker/agent/isolation.h"

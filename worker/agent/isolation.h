@@ -5,8 +5,8 @@
 #include <string>
 #include <sys/types.h>
 
-#include "common/base_messages.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/base_messages.h"
 
 namespace hvdrun {
 

@@ -12,7 +12,7 @@
 
 #include <dirent.h>
 
-#include "common/process.h"
+#include "common/process/process.h"
 
 namespace hvdrun {
 namespace {

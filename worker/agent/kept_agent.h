@@ -1,6 +1,6 @@
-// The agents that are kept in a user's cache folder, under their hashes (cli/remote_start.h): who
-// runs as one says so, and those that nobody has used for long go. Hosts may share the folder, and
-// jobs begin and end at any moment.
+// The agents that are kept in a user's cache folder, under their hashes
+// (cli/openers/remote_start.h): who runs as one says so, and those that nobody has used for long
+// go. Hosts may share the folder, and jobs begin and end at any moment.
 #pragma once
 
 #include <chrono>

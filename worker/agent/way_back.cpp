@@ -9,11 +9,11 @@
 
 #include <boost/asio/write.hpp>
 
-#include "common/error.h"
-#include "common/fault_text.h"
-#include "common/host_addresses.h"
-#include "common/limits.h"
-#include "common/unix_stream.h"
+#include "common/base/error.h"
+#include "common/base/fault_text.h"
+#include "common/base/limits.h"
+#include "common/net/host_addresses.h"
+#include "common/net/unix_stream.h"
 
 namespace hvdrun {
 namespace {

@@ -13,9 +13,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "common/base_messages.h"
-#include "common/relay.h"
-#include "common/tls_psk.h"
+#include "common/net/tls_psk.h"
+#include "common/wire/base_messages.h"
+#include "common/wire/relay.h"
 
 namespace hvdrun {
 

@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include "common/fault_text.h"
-#include "common/hello.h"
-#include "common/limits.h"
+#include "common/base/fault_text.h"
+#include "common/base/limits.h"
+#include "common/wire/hello.h"
 
 namespace hvdrun {
 namespace {

@@ -17,13 +17,13 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/frame_channel.h"
-#include "common/messages.h"
-#include "common/port_range.h"
-#include "common/unix_listener.h"
-#include "worker/agent/joiner.h"
-#include "worker/agent/segments.h"
-#include "worker/agent/stall_desk.h"
+#include "common/net/port_range.h"
+#include "common/net/unix_listener.h"
+#include "common/wire/frame_channel.h"
+#include "common/wire/messages.h"
+#include "worker/agent/ranks/joiner.h"
+#include "worker/agent/ranks/segments.h"
+#include "worker/agent/stalls/stall_desk.h"
 
 namespace hvdrun {
 

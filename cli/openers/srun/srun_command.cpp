@@ -1,4 +1,4 @@
-#include "cli/srun_command.h"
+#include "cli/openers/srun/srun_command.h"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 

@@ -1,9 +1,9 @@
-#include "cli/srun_host.h"
+#include "cli/openers/srun/srun_host.h"
 
 #include <signal.h>
 #include <utility>
 
-#include "cli/srun_command.h"
+#include "cli/openers/srun/srun_command.h"
 
 namespace hvdrun {
 namespace {

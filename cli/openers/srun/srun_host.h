@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/client_host.h"
+#include "cli/openers/client_host.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/host_key_check.h"
+#include "cli/openers/ssh/host_key_check.h"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -6,9 +6,9 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "cli/log.h"
-#include "common/random.h"
-#include "common/unique_fd.h"
+#include "cli/text/log.h"
+#include "common/base/random.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

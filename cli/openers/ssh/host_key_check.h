@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/transport_choice.h"
+#include "cli/openers/ssh/ssh_choice.h"
 
 namespace hvdrun {
 

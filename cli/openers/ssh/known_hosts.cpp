@@ -1,4 +1,4 @@
-#include "cli/known_hosts.h"
+#include "cli/openers/ssh/known_hosts.h"
 
 #include <algorithm>
 #include <cstring>

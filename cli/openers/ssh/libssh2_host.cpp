@@ -1,12 +1,12 @@
-#include "cli/libssh2_host.h"
+#include "cli/openers/ssh/libssh2_host.h"
 
 #include <sys/socket.h>
 #include <utility>
 
 #include <boost/asio/post.hpp>
 
-#include "cli/host_key_check.h"
-#include "common/printable.h"
+#include "cli/openers/ssh/host_key_check.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -15,11 +15,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <libssh2.h>
 
-#include "cli/libssh2_login.h"
-#include "cli/name_resolver.h"
-#include "cli/remote_host.h"
-#include "cli/tcp_dialer.h"
-#include "cli/transport_choice.h"
+#include "cli/hosts/name_resolver.h"
+#include "cli/openers/remote_host.h"
+#include "cli/openers/ssh/libssh2_login.h"
+#include "cli/openers/ssh/ssh_choice.h"
+#include "cli/openers/ssh/tcp_dialer.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/libssh2_login.h"
+#include "cli/openers/ssh/libssh2_login.h"
 
 #include <algorithm>
 #include <cstdlib>

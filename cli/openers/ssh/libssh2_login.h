@@ -11,8 +11,8 @@
 #include <boost/asio/io_context.hpp>
 #include <libssh2.h>
 
-#include "cli/ssh_agent.h"
-#include "cli/transport_choice.h"
+#include "cli/openers/ssh/ssh_agent.h"
+#include "cli/openers/ssh/ssh_choice.h"
 
 namespace hvdrun {
 

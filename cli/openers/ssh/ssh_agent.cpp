@@ -1,4 +1,4 @@
-#include "cli/ssh_agent.h"
+#include "cli/openers/ssh/ssh_agent.h"
 
 #include <sys/un.h>
 #include <utility>
@@ -7,8 +7,8 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
-#include "cli/ssh_wire.h"
-#include "common/limits.h"
+#include "cli/openers/ssh/ssh_wire.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

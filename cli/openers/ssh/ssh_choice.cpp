@@ -1,10 +1,10 @@
-#include "cli/transport_choice.h"
+#include "cli/openers/ssh/ssh_choice.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 
-#include "cli/key_file.h"
+#include "cli/openers/ssh/key_file.h"
 
 namespace hvdrun {
 namespace {

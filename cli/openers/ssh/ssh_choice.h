@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/known_hosts.h"
-#include "cli/ssh_command.h"
-#include "cli/ssh_config.h"
+#include "cli/openers/ssh/known_hosts.h"
+#include "cli/openers/ssh/ssh_command.h"
+#include "cli/openers/ssh/ssh_config.h"
 
 namespace hvdrun {
 

@@ -1,6 +1,8 @@
-#include "cli/ssh_command.h"
+#include "cli/openers/ssh/ssh_command.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 
 namespace hvdrun {
 namespace {
@@ -13,11 +15,6 @@ void add_destination(const SshOptions& options, std::vector<std::string>& argv) 
   if (!options.identity_file.empty()) argv.insert(argv.end(), {"-i", options.identity_file});
   argv.insert(argv.end(), options.arguments.begin(), options.arguments.end());
 }
-
-constexpr std::string_view kHost = "{host}";
-constexpr std::string_view kUser = "{user}";
-constexpr std::string_view kPort = "{port}";
-constexpr std::string_view kCommand = "{command}";
 
 bool replace(std::string& word, std::string_view what, const std::string& by) {
   bool found = false;
@@ -33,10 +30,10 @@ std::vector<std::string> fill_template(const SshOptions& options, const std::str
   std::vector<std::string> argv = options.program;
   bool placed = false;
   for (std::string& word : argv) {
-    replace(word, kHost, host);
-    replace(word, kUser, options.user);
-    if (options.port) replace(word, kPort, std::to_string(*options.port));
-    placed = replace(word, kCommand, remote) || placed;
+    replace(word, kHostWord, host);
+    replace(word, kUserWord, options.user);
+    if (options.port) replace(word, kPortWord, std::to_string(*options.port));
+    placed = replace(word, kCommandWord, remote) || placed;
   }
   if (!placed) argv.insert(argv.end(), {"sh", "-c", remote});
   return argv;
@@ -55,41 +52,7 @@ std::vector<std::string> client_words(const SshOptions& options) {
   return argv;
 }
 
-bool has_place(const SshOptions& options, std::string_view what) {
-  return std::any_of(options.program.begin(), options.program.end(),
-                     [&](const std::string& word) { return word.find(what) != std::string::npos; });
-}
-
 }  // namespace
-
-bool is_template(const SshOptions& options) { return has_place(options, kHost); }
-
-bool takes_user(const SshOptions& options) { return has_place(options, kUser); }
-
-bool takes_port(const SshOptions& options) { return has_place(options, kPort); }
-
-const char* carrier_of(const SshOptions& options) {
-  return options.transport == SshTransport::srun ? "srun" : "ssh";
-}
-
-std::string ssh_options_fault(const SshOptions& options) {
-  if (options.transport == SshTransport::libssh2 && !options.arguments.empty())
-    return "--ssh-args are the ssh client's: write --ssh openssh, or ~/.ssh/config for libssh2";
-  const bool any_but_port =
-      !options.identity_file.empty() || !options.arguments.empty() || options.accept_new_host_keys;
-  if (options.transport == SshTransport::srun && (options.port || any_but_port))
-    return "--ssh srun takes no other options for ssh: srun has no port, key or login of its own";
-  if (is_template(options) && ((options.port && !takes_port(options)) || any_but_port))
-    return "--ssh with {host} takes no other options for ssh: write them into its command";
-  return {};
-}
-
-SshOptions with_login(SshOptions options, const HostLogin& login) {
-  if (login.port != 0) options.port = login.port;
-  options.user = login.user;
-  options.component = login.component;
-  return options;
-}
 
 std::vector<std::string> ssh_command(const SshOptions& options, const std::string& host,
                                      std::optional<std::chrono::milliseconds> connect_timeout,

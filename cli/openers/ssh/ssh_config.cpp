@@ -1,4 +1,4 @@
-#include "cli/ssh_config.h"
+#include "cli/openers/ssh/ssh_config.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "cli/ssh_host.h"
+#include "cli/openers/ssh/ssh_host.h"
 
 #include <utility>
 

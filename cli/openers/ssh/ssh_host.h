@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/client_host.h"
-#include "cli/ssh_words.h"
+#include "cli/openers/client_host.h"
+#include "cli/openers/ssh/ssh_words.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/ssh_query.h"
+#include "cli/openers/ssh/ssh_query.h"
 
 #include <cerrno>
 #include <chrono>
@@ -9,8 +9,8 @@
 
 #include <boost/asio/buffer.hpp>
 
-#include "cli/client_process.h"
-#include "common/limits.h"
+#include "cli/openers/client_process.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

@@ -11,8 +11,8 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/process.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/process/process.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "cli/ssh_surroundings.h"
+#include "cli/openers/ssh/ssh_surroundings.h"
 
 #include <cstdlib>
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/limits.h"
-#include "common/unique_fd.h"
+#include "common/base/limits.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,7 @@
 // What of this machine and this user decides how hosts are opened.
 #pragma once
 
-#include "cli/transport_choice.h"
+#include "cli/openers/ssh/ssh_choice.h"
 
 namespace hvdrun {
 

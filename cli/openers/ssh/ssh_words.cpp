@@ -1,4 +1,4 @@
-#include "cli/ssh_words.h"
+#include "cli/openers/ssh/ssh_words.h"
 
 #include <algorithm>
 #include <array>

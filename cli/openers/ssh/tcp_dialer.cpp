@@ -1,4 +1,4 @@
-#include "cli/tcp_dialer.h"
+#include "cli/openers/ssh/tcp_dialer.h"
 
 #include <cerrno>
 #include <utility>

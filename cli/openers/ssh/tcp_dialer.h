@@ -10,7 +10,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "cli/name_resolver.h"
+#include "cli/hosts/name_resolver.h"
 
 namespace hvdrun {
 

@@ -1,7 +1,7 @@
 // An unmodified PyTorch program: torch.distributed with gloo and env://.
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
@@ -13,8 +13,9 @@ TEST_CASE("an unmodified PyTorch DDP script trains", "[ddp]") {
     WARN("skipped: no /usr/bin/python3 with torch (Debian's python3-torch)");
     return;
   }
-  const RunResult result = hvdrun(
-      {"-np", "2", "/usr/bin/python3", source_path("tests/integration/ddp.py")}, {.limit = 180s});
+  const RunResult result =
+      hvdrun({"-np", "2", "/usr/bin/python3", source_path("tests/integration/programs/ddp.py")},
+             {.limit = 180s});
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
   for (const char* rank : {"0", "1"}) {

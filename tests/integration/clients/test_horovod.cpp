@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string horovod_client() { return build_path("tests/integration/horovod_client"); }
+std::string horovod_client() { return build_path("tests/integration/programs/horovod_client"); }
 
 // Every member says that it is through, and that no request of it was lost.
 void check_members(const RunResult& result, int size, int rounds) {

@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/killed_rank.h"
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/killed_rank.h"
+#include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-std::string sequence_probe() { return build_path("tests/integration/sequence_probe"); }
+std::string sequence_probe() { return build_path("tests/integration/programs/sequence_probe"); }
 
 TEST_CASE("random operations of processes give the serial results", "[soak][collectives]") {
   const int np = GENERATE(2, 3, 4, 5, 6);

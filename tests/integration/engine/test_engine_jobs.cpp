@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
@@ -14,7 +14,7 @@ RunResult probe(const std::vector<std::string>& options, const std::vector<std::
   // Agents of several hosts, all on this machine.
   std::vector<std::string> args{"--transport", "local", "-np", "3"};
   args.insert(args.end(), options.begin(), options.end());
-  args.push_back(build_path("tests/integration/engine_probe"));
+  args.push_back(build_path("tests/integration/programs/engine_probe"));
   args.insert(args.end(), mode.begin(), mode.end());
   return hvdrun(args);
 }
@@ -28,7 +28,8 @@ std::size_t lines_with(const std::string& text, const std::string& part) {
 // What check_timeline.py says of a file whose rows have no phases that overlap.
 std::string rows_of_timeline(const std::string& file) {
   const RunResult checked =
-      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
+      run({.args = {"/usr/bin/python3", source_path("tests/integration/programs/check_timeline.py"),
+                    file}});
   INFO(checked.out << checked.err);
   REQUIRE(checked.exit_code == 0);
   return checked.out;
@@ -57,7 +58,7 @@ TEST_CASE("on one host the same steps again send nothing at all", "[engine]") {
       hvdrun({"-np", "3", "-H", "localhost:3", "sh", "-c",
               "exec strace -f -o " + folder.path() +
                   "/$HVD_RANK -e trace=network,read,write,readv,writev,pread64,pwrite64 " +
-                  build_path("tests/integration/engine_probe") + " order 100"});
+                  build_path("tests/integration/programs/engine_probe") + " order 100"});
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
   CHECK(lines_with(result.out, "negotiations 0, operations 2500") == 3);

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
@@ -42,7 +42,7 @@ std::vector<Ended> run_all(const std::vector<Job>& jobs, const std::vector<std::
     std::vector<std::string> args{build_path("hvdrun")};
     args.insert(args.end(), job.hosts.begin(), job.hosts.end());
     args.insert(args.end(), options.begin(), options.end());
-    args.insert(args.end(), {build_path("tests/integration/init_probe"), "1", job.what});
+    args.insert(args.end(), {build_path("tests/integration/programs/init_probe"), "1", job.what});
     if (job.again) args.emplace_back("again");
     running.push_back(std::make_unique<Background>(RunOptions{.args = args}));
   }

@@ -7,19 +7,20 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-std::string timeline_probe() { return build_path("tests/integration/timeline_probe"); }
+std::string timeline_probe() { return build_path("tests/integration/programs/timeline_probe"); }
 
 // What check_timeline.py says of the file, which is JSON.
 std::string contents_of(const std::string& path) {
   const RunResult result =
-      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), path}});
+      run({.args = {"/usr/bin/python3", source_path("tests/integration/programs/check_timeline.py"),
+                    path}});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   return result.out;

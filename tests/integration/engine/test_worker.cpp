@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {
@@ -22,7 +22,7 @@ TEST_CASE("store and fence, within a host and between hosts", "[worker]") {
   const std::string control = GENERATE("unix", "tcp");
   CAPTURE(hosts, control);
   const RunResult result = hvdrun({"--transport", "local", "--control", control, "-H", hosts,
-                                   build_path("tests/integration/line_probe")});
+                                   build_path("tests/integration/programs/line_probe")});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   CHECK(result.time < std::chrono::seconds(5));

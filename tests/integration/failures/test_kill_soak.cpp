@@ -14,7 +14,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {

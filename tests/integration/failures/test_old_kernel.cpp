@@ -7,15 +7,15 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
 
 RunResult without(const std::string& call, int error, const std::vector<std::string>& args,
                   RunOptions options = {}) {
-  options.args = {build_path("tests/integration/deny_syscall"), call, std::to_string(error),
-                  build_path("hvdrun")};
+  options.args = {build_path("tests/integration/programs/deny_syscall"), call,
+                  std::to_string(error), build_path("hvdrun")};
   options.args.insert(options.args.end(), args.begin(), args.end());
   return run(options);
 }
@@ -47,10 +47,11 @@ TEST_CASE("a /dev/shm that is too small for the ranks is an error that says so",
     WARN("no file system can be mounted here");
     return;
   }
-  const RunResult result = run(
-      {.args = {"unshare", "--mount", "sh", "-c", shm + " && exec \"$@\"", "sh",
-                build_path("tests/integration/deny_syscall"), "memfd_create", std::to_string(EPERM),
-                build_path("hvdrun"), "-np", "4", worker_probe(), "collectives"}});
+  const RunResult result =
+      run({.args = {"unshare", "--mount", "sh", "-c", shm + " && exec \"$@\"", "sh",
+                    build_path("tests/integration/programs/deny_syscall"), "memfd_create",
+                    std::to_string(EPERM), build_path("hvdrun"), "-np", "4", worker_probe(),
+                    "collectives"}});
   INFO(result.err);
   CHECK(result.exit_code == 9);
   CHECK(result.err.find("hvd::init(): shared memory: no room for ") != std::string::npos);

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
@@ -16,7 +16,7 @@ RunResult stalled_job(const std::string& what, const std::vector<std::string>& o
   // An agent for each host, all on this machine.
   std::vector<std::string> args{"--transport", "local", "-H", "a:2,b:2", "-np", "3"};
   args.insert(args.end(), options.begin(), options.end());
-  const std::string program = build_path("tests/integration/stall_probe");
+  const std::string program = build_path("tests/integration/programs/stall_probe");
   if (by_shell) {
     args.insert(args.end(), {"sh", "-c", program + " " + what + "; exit $?"});
   } else {

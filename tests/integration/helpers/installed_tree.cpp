@@ -1,4 +1,4 @@
-#include "tests/integration/installed_tree.h"
+#include "tests/integration/helpers/installed_tree.h"
 
 #include <filesystem>
 #include <fstream>

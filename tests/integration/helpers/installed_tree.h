@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 

@@ -1,4 +1,4 @@
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -285,7 +285,7 @@ std::string build_path(const std::string& file) {
   return std::string(root) + "/" + file;
 }
 
-std::string worker_probe() { return build_path("tests/integration/worker_probe"); }
+std::string worker_probe() { return build_path("tests/integration/programs/worker_probe"); }
 
 std::string source_path(const std::string& file) {
   const char* const root = std::getenv("HVD_TEST_SOURCE");  // NOLINT(concurrency-mt-unsafe)

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 
@@ -14,11 +14,11 @@ TEST_CASE("models give the outputs, losses and gradients of Python's", "[train][
   }
   const TempFolder folder;
   const RunResult ours =
-      run({.args = {build_path("tests/integration/forward_values"), folder.path()}});
+      run({.args = {build_path("tests/integration/programs/forward_values"), folder.path()}});
   INFO(ours.err);
   REQUIRE(ours.exit_code == 0);
   const RunResult theirs =
-      run({.args = {"/usr/bin/python3", source_path("tests/integration/forward_values.py"),
+      run({.args = {"/usr/bin/python3", source_path("tests/integration/programs/forward_values.py"),
                     folder.path()}});
   std::printf("%s", theirs.out.c_str());
   INFO(theirs.out << theirs.err);

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/installed_tree.h"
+#include "tests/integration/helpers/installed_tree.h"
 
 namespace hvdrun::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
@@ -15,9 +15,10 @@ using namespace std::chrono_literals;
 TEST_CASE("tensors, optimizers and their states do on ranks what they promise", "[torch]") {
   for (const char* const ranks : {"1", "2", "3"}) {
     const TempFolder folder;
-    const RunResult result = hvdrun(
-        {"-np", ranks, build_path("tests/integration/torch_probe"), "tensors", folder.path()},
-        {.limit = 120s});
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/programs/torch_probe"), "tensors",
+                folder.path()},
+               {.limit = 120s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);
@@ -27,8 +28,9 @@ TEST_CASE("tensors, optimizers and their states do on ranks what they promise", 
 
 TEST_CASE("calls that do not fit together, or make no sense, are told on all ranks", "[torch]") {
   for (const char* const ranks : {"2", "3", "4"}) {
-    const RunResult result = hvdrun(
-        {"-np", ranks, build_path("tests/integration/torch_probe"), "mismatch"}, {.limit = 120s});
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/programs/torch_probe"), "mismatch"},
+               {.limit = 120s});
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
@@ -37,8 +39,9 @@ TEST_CASE("calls that do not fit together, or make no sense, are told on all ran
 
 TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "[torch]") {
   for (const char* const ranks : {"1", "2", "3", "4"}) {
-    const RunResult result = hvdrun(
-        {"-np", ranks, build_path("tests/integration/torch_probe"), "options"}, {.limit = 120s});
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/programs/torch_probe"), "options"},
+               {.limit = 120s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);
@@ -49,7 +52,7 @@ TEST_CASE("names, process sets, adasum, clipping and uneven batches on ranks", "
 TEST_CASE("options of the optimizer together compute what one process would", "[torch]") {
   for (const char* const ranks : {"1", "2", "3", "4"}) {
     const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "combination"},
+        hvdrun({"-np", ranks, build_path("tests/integration/programs/torch_probe"), "combination"},
                {.limit = 120s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO(result.out << result.err);
@@ -61,9 +64,9 @@ TEST_CASE("options of the optimizer together compute what one process would", "[
 TEST_CASE("halves of a job share states, metrics and batches in process sets", "[torch]") {
   for (const char* const ranks : {"2", "3", "4"}) {
     const TempFolder folder;
-    const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "set", folder.path()},
-               {.limit = 60s});
+    const RunResult result = hvdrun(
+        {"-np", ranks, build_path("tests/integration/programs/torch_probe"), "set", folder.path()},
+        {.limit = 60s});
     INFO("np " << ranks << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
@@ -73,9 +76,9 @@ TEST_CASE("halves of a job share states, metrics and batches in process sets", "
 TEST_CASE("rows with handles, submitted and waited for in any order", "[torch]") {
   for (const char* const ranks : {"1", "2", "3"}) {
     const std::string seed = std::to_string(std::random_device()() % 100000);
-    const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "async", seed, "8"},
-               {.limit = 60s});
+    const RunResult result = hvdrun(
+        {"-np", ranks, build_path("tests/integration/programs/torch_probe"), "async", seed, "8"},
+        {.limit = 60s});
     std::printf("np %s:\n%s", ranks, result.out.c_str());
     INFO("seed " << seed << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
@@ -85,8 +88,9 @@ TEST_CASE("rows with handles, submitted and waited for in any order", "[torch]")
 
 TEST_CASE("gradients go back through collectives", "[torch]") {
   for (const char* const ranks : {"1", "2", "3"}) {
-    const RunResult result = hvdrun(
-        {"-np", ranks, build_path("tests/integration/torch_probe"), "gradient"}, {.limit = 60s});
+    const RunResult result =
+        hvdrun({"-np", ranks, build_path("tests/integration/programs/torch_probe"), "gradient"},
+               {.limit = 60s});
     INFO("np " << ranks << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
@@ -96,7 +100,8 @@ TEST_CASE("gradients go back through collectives", "[torch]") {
 TEST_CASE("what programs do seldom works too", "[torch]") {
   for (const char* const ranks : {"1", "2", "3"}) {
     const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "edge"}, {.limit = 60s});
+        hvdrun({"-np", ranks, build_path("tests/integration/programs/torch_probe"), "edge"},
+               {.limit = 60s});
     INFO("np " << ranks << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.err.empty());
@@ -107,8 +112,8 @@ TEST_CASE("a training goes on after errors, to the bits of one without", "[torch
   for (const char* const ranks : {"1", "2", "3", "4"}) {
     RunOptions options{.limit = 60s};
     options.env.emplace_back("OMP_NUM_THREADS", "1");
-    const RunResult result =
-        hvdrun({"-np", ranks, build_path("tests/integration/torch_probe"), "elastic"}, options);
+    const RunResult result = hvdrun(
+        {"-np", ranks, build_path("tests/integration/programs/torch_probe"), "elastic"}, options);
     INFO("np " << ranks << "\n" << result.out << result.err);
     CHECK(result.exit_code == 0);
   }
@@ -123,7 +128,8 @@ TEST_CASE("the timeline has backward, the wait for gradients and the steps", "[t
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   const RunResult read =
-      run({.args = {"/usr/bin/python3", source_path("tests/integration/check_timeline.py"), file}});
+      run({.args = {"/usr/bin/python3", source_path("tests/integration/programs/check_timeline.py"),
+                    file}});
   INFO(read.out << read.err);
   CHECK(read.exit_code == 0);
   for (const char* const line : {"BACKWARD 5", "SYNCHRONIZE 5", "STEP 5"})

@@ -12,8 +12,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
-#include "tests/integration/train_output.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/train_output.h"
 
 namespace hvdrun::test {
 namespace {
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 void make_dataset(const std::string& kind, const TempFolder& folder, const std::string& train,
                   const std::string& test) {
-  const RunResult result = run({.args = {build_path("worker/data/hvd-make-dataset"), kind,
+  const RunResult result = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), kind,
                                          folder.path(), "--train", train, "--test", test}});
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
@@ -145,7 +145,7 @@ TEST_CASE("house numbers are learned from their MAT-files", "[train]") {
                                  {}, data.path());
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  CHECK(final_accuracy(result) > 60);  // a linear model: tests/unit/labs
+  CHECK(final_accuracy(result) > 60);  // a linear model: tests/unit/worker/labs
 }
 
 // A Wide ResNet so small, and a set so small, that fifteen epochs are seconds.

@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
-#include "tests/integration/train_output.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/train_output.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {
@@ -93,7 +93,7 @@ TEST_CASE("one process and four ranks compute the same, model by model", "[train
   for (const AlikeCase& one : cases) {
     if (!takes_case(static_cast<std::size_t>(&one - cases.data()), seed, one.model)) continue;
     const TempFolder folder;
-    const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), one.data,
+    const RunResult made = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), one.data,
                                          folder.path(), "--train", "300", "--test", "40"}});
     INFO(one.model << ": " << made.err);
     REQUIRE(made.exit_code == 0);

@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
-#include "tests/integration/train_output.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/train_output.h"
 
 namespace hvdrun::test {
 namespace {
@@ -17,8 +17,9 @@ using namespace std::chrono_literals;
 const std::string& averaged_digits() {
   static const TempFolder folder;
   // No number of ranks here divides the test images.
-  static const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "mnist",
-                                              folder.path(), "--train", "1920", "--test", "509"}});
+  static const RunResult made =
+      run({.args = {build_path("worker/labs/data/hvd-make-dataset"), "mnist", folder.path(),
+                    "--train", "1920", "--test", "509"}});
   REQUIRE(made.exit_code == 0);
   return folder.path();
 }
@@ -117,7 +118,7 @@ TEST_CASE("a model learns in bfloat16", "[train][averages]") {
 
 TEST_CASE("a net with normalisation learns clothes in bfloat16", "[train][averages]") {
   const TempFolder data;
-  const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "fashion",
+  const RunResult made = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), "fashion",
                                        data.path(), "--train", "2000", "--test", "200"}});
   REQUIRE(made.exit_code == 0);
   RunOptions options;

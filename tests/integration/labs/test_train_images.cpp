@@ -10,8 +10,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
-#include "tests/integration/train_output.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/train_output.h"
 
 namespace hvdrun::test {
 namespace {
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 std::string made(const std::string& kind, const TempFolder& folder, const char* train,
                  const char* test) {
-  const RunResult result = run({.args = {build_path("worker/data/hvd-make-dataset"), kind,
+  const RunResult result = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), kind,
                                          folder.path(), "--train", train, "--test", test}});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
-#include "tests/integration/train_output.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/train_output.h"
 
 namespace hvdrun::test {
 namespace {
@@ -16,8 +16,9 @@ using namespace std::chrono_literals;
 
 const std::string& digits_for_nan() {
   static const TempFolder folder;
-  static const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "mnist",
-                                              folder.path(), "--train", "640", "--test", "64"}});
+  static const RunResult made =
+      run({.args = {build_path("worker/labs/data/hvd-make-dataset"), "mnist", folder.path(),
+                    "--train", "640", "--test", "64"}});
   REQUIRE(made.exit_code == 0);
   return folder.path();
 }

@@ -10,7 +10,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {
@@ -20,8 +20,9 @@ using namespace std::chrono_literals;
 
 const std::string& few_digits() {
   static const TempFolder folder;
-  static const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "mnist",
-                                              folder.path(), "--train", "640", "--test", "64"}});
+  static const RunResult made =
+      run({.args = {build_path("worker/labs/data/hvd-make-dataset"), "mnist", folder.path(),
+                    "--train", "640", "--test", "64"}});
   REQUIRE(made.exit_code == 0);
   return folder.path();
 }
@@ -110,7 +111,7 @@ TEST_CASE("a folder of checkpoints is gone on from, past a damaged one", "[train
 TEST_CASE("going on with other data is told once, and done", "[train]") {
   const TempFolder files;
   const TempFolder others;
-  const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), "mnist",
+  const RunResult made = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), "mnist",
                                        others.path(), "--train", "320", "--test", "64"}});
   REQUIRE(made.exit_code == 0);
   const std::string state = files.path() + "/state";

@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
-#include "tests/integration/train_output.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/train_output.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {
@@ -73,7 +73,7 @@ TEST_CASE("a broken run goes on bit for bit, model by model", "[train][resume]")
   for (const ResumeCase& one : cases) {
     if (!takes_case(static_cast<std::size_t>(&one - cases.data()), seed, one.options[1])) continue;
     const TempFolder folder;
-    const RunResult made = run({.args = {build_path("worker/data/hvd-make-dataset"), one.data,
+    const RunResult made = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), one.data,
                                          folder.path(), "--train", "120", "--test", "20"}});
     INFO(one.options[1] << ": " << made.err);
     REQUIRE(made.exit_code == 0);

@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
-#include "tests/integration/train_output.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/train_output.h"
 
 namespace hvdrun::test {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 std::string reviews(const TempFolder& folder, const char* count) {
-  const RunResult result = run({.args = {build_path("worker/data/hvd-make-dataset"), "text",
+  const RunResult result = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), "text",
                                          folder.path(), "--train", count, "--test", "1"}});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);

@@ -1,12 +1,12 @@
 #include <catch2/catch.hpp>
 
-#include "tests/integration/killed_rank.h"
+#include "tests/integration/helpers/killed_rank.h"
 
 namespace hvdrun::test {
 namespace {
 
 TEST_CASE("whoever is killed in a training is named by all others", "[soak][torch][kill]") {
-  check_killed_ranks("trainings", {build_path("tests/integration/torch_probe"), "kill"});
+  check_killed_ranks("trainings", {build_path("tests/integration/programs/torch_probe"), "kill"});
 }
 
 }  // namespace

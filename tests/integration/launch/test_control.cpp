@@ -12,10 +12,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/base_messages.h"
-#include "common/frame.h"
-#include "common/unique_fd.h"
-#include "tests/integration/run_program.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/base_messages.h"
+#include "common/wire/frame.h"
+#include "tests/integration/helpers/run_program.h"
 #include "tests/openssl_server.h"
 #include "tests/soak.h"
 

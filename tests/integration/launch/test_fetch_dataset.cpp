@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
@@ -43,9 +43,9 @@ class FetchFixture {
                          << "\nothers 0 x http://127.0.0.1:1\n";
   }
   std::string start_server(const std::string& ranges = "ranges") {
-    server_.emplace(
-        RunOptions{.args = {"/usr/bin/python3", source_path("tests/integration/file_server.py"),
-                            served_.path(), ranges}});
+    server_.emplace(RunOptions{.args = {"/usr/bin/python3",
+                                        source_path("tests/integration/programs/file_server.py"),
+                                        served_.path(), ranges}});
     const std::string text = server_->wait_for_output(" \n", 20s);
     return "http://127.0.0.1:" + std::to_string(std::stoi(text.substr(text.find(' ') + 1)));
   }

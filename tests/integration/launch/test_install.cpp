@@ -1,7 +1,7 @@
 // A program outside this project, built against the installed tree with one g++ line.
 #include <catch2/catch.hpp>
 
-#include "tests/integration/installed_tree.h"
+#include "tests/integration/helpers/installed_tree.h"
 
 namespace hvdrun::test {
 namespace {

@@ -1,7 +1,7 @@
 // Who may join as which rank.
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
@@ -19,7 +19,7 @@ TEST_CASE("what a rank starts cannot join as another rank", "[joiners]") {
       hvdrun({"-np", "2", "--chdir", folder.path(), "sh", "-c",
               "if [ $HVD_RANK = 0 ]; then " + start +
                   "; touch tried; else until [ -e tried ]; do sleep 0.01; done; fi; exec \"$0\"",
-              build_path("tests/integration/line_probe")});
+              build_path("tests/integration/programs/line_probe")});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   CHECK(result.out.find("[0]<stdout>:hvd::Error: the line to this host's agent is lost: the agent "

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {

@@ -14,7 +14,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/integration/run_program.h"
+#include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
 namespace {
@@ -79,7 +79,7 @@ class StuffedFifo {
 TEST_CASE("a pipe that nobody reads stops nothing, and own lines are bounded", "[own_words]") {
   const TempFolder folder;
   const std::string events = folder.path() + "/events";
-  const std::string probe = build_path("tests/integration/stall_probe");
+  const std::string probe = build_path("tests/integration/programs/stall_probe");
   // Rank 0 floods; rank 2 leaves a line open, which waits for its end. Ranks 0 and 1
   // wait for rank 2 then.
   const std::string program = "trap 'touch " + folder.path() +
@@ -124,7 +124,7 @@ TEST_CASE("a pipe that nobody reads stops nothing, and own lines are bounded", "
 TEST_CASE("the coordinator's warnings wait for a reader, the job's end does not", "[own_words]") {
   const TempFolder folder;
   const std::string events = folder.path() + "/events";
-  const std::string probe = build_path("tests/integration/stall_probe");
+  const std::string probe = build_path("tests/integration/programs/stall_probe");
   Background job({.args = {build_path("hvdrun"), "--verbose", "--events", events,
                            "--stall-check-warning-time-seconds", "1",
                            "--stall-check-shutdown-time-seconds", "2", "-np", "2", "sh", "-c",

@@ -27,9 +27,9 @@
 
 #include <ifaddrs.h>
 
-#include "common/unique_fd.h"
-#include "tests/integration/horovod_crowd.h"
-#include "tests/integration/many_requests.h"
+#include "common/base/unique_fd.h"
+#include "tests/integration/programs/horovod_crowd.h"
+#include "tests/integration/programs/many_requests.h"
 
 namespace hvdrun::test {
 namespace {

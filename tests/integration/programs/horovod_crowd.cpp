@@ -1,4 +1,4 @@
-#include "tests/integration/horovod_crowd.h"
+#include "tests/integration/programs/horovod_crowd.h"
 
 #include <atomic>
 #include <cstdio>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/integration/many_requests.h"
+#include "tests/integration/programs/many_requests.h"
 
 namespace hvdrun::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "worker/client/agent_line.h"
+#include "worker/hvd/client/agent_line.h"
 
 int main() {
   using namespace hvdrun;

@@ -1,4 +1,4 @@
-#include "tests/integration/many_requests.h"
+#include "tests/integration/programs/many_requests.h"
 
 #include <algorithm>
 #include <arpa/inet.h>

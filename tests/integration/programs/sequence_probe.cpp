@@ -16,8 +16,8 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/comm/random_cases.h"
-#include "worker/comm/communicator.h"
+#include "tests/unit/worker/hvd/comm/random_cases.h"
+#include "worker/hvd/comm/communicator.h"
 
 namespace hvdrun::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "worker/client/agent_line.h"
+#include "worker/hvd/client/agent_line.h"
 
 namespace {
 

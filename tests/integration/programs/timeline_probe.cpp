@@ -13,9 +13,9 @@
 #include <thread>
 #include <unistd.h>
 
-#include "worker/client/agent_line.h"
-#include "worker/client/timeline_settings.h"
-#include "worker/engine/timeline.h"
+#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/timeline_settings.h"
+#include "worker/hvd/engine/timeline.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 
 #include <hvd/torch.h>
 
-#include "tests/integration/probe_checks.h"
-#include "tests/integration/torch_probes.h"
+#include "tests/integration/helpers/probe_checks.h"
+#include "tests/integration/programs/torch_probes.h"
 
 namespace hvdrun::test::combination_probe {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <hvd/torch.h>
 
-#include "tests/integration/torch_probes.h"
+#include "tests/integration/programs/torch_probes.h"
 
 namespace hvdrun::test::elastic_probe {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "tests/integration/torch_probes.h"
+#include "tests/integration/programs/torch_probes.h"
 
 int main(int count, char** words) {
   using namespace hvdrun::test;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/messages.h"
-#include "tests/unit/data/temporary_folder.h"
+#include "common/wire/messages.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
 
 namespace hvdrun::test {
 

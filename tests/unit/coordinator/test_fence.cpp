@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "coordinator/fence.h"
 
 namespace hvdrun {

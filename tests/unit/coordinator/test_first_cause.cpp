@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
-#include "common/rank_ranges.h"
+#include "common/base/limits.h"
+#include "common/base/rank_ranges.h"
 #include "coordinator/first_cause.h"
 
 namespace hvdrun {

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "tests/unit/coordinator/job_fixture.h"
 
 namespace hvdrun {

@@ -6,9 +6,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch.hpp>
 
-#include "common/clock_offset.h"
-#include "common/error.h"
-#include "common/unix_stream.h"
+#include "common/base/error.h"
+#include "common/net/clock_offset.h"
+#include "common/net/unix_stream.h"
 #include "coordinator/server.h"
 
 namespace hvdrun {

@@ -1,4 +1,4 @@
-#include "worker/agent/horovod_mirror.h"
+#include "worker/agent/horovod/horovod_mirror.h"
 
 #include <memory>
 

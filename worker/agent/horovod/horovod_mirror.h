@@ -1,7 +1,7 @@
 // Horovod's store as the members of one host see it: gets are answered from a copy of the scopes
-// that they ask for, which the coordinator keeps up to date (coordinator/horovod_hub.h); a put or a
-// DELETE is answered when the coordinator has answered it. So a value travels once to a host
-// however many ask for it, and what is not there yet is waited for here. Sans-I/O.
+// that they ask for, which the coordinator keeps up to date (coordinator/horovod/horovod_hub.h); a
+// put or a DELETE is answered when the coordinator has answered it. So a value travels once to a
+// host however many ask for it, and what is not there yet is waited for here. Sans-I/O.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
-#include "common/frame.h"
-#include "common/held_gets.h"
-#include "common/horovod_dialect.h"
-#include "common/horovod_messages.h"
-#include "common/limits.h"
+#include "common/base/error.h"
+#include "common/base/limits.h"
+#include "common/horovod/held_gets.h"
+#include "common/horovod/horovod_dialect.h"
+#include "common/wire/frame.h"
+#include "common/wire/horovod_messages.h"
 
 namespace hvdrun {
 

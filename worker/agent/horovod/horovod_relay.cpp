@@ -1,4 +1,4 @@
-#include "worker/agent/horovod_relay.h"
+#include "worker/agent/horovod/horovod_relay.h"
 
 #include <utility>
 

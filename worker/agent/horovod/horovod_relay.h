@@ -8,10 +8,10 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "common/error.h"
-#include "common/frame.h"
-#include "common/horovod_server.h"
-#include "worker/agent/horovod_mirror.h"
+#include "common/base/error.h"
+#include "common/horovod/horovod_server.h"
+#include "common/wire/frame.h"
+#include "worker/agent/horovod/horovod_mirror.h"
 
 namespace hvdrun {
 

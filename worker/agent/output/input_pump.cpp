@@ -1,4 +1,4 @@
-#include "worker/agent/input_pump.h"
+#include "worker/agent/output/input_pump.h"
 
 #include <poll.h>
 #include <utility>

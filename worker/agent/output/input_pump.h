@@ -11,9 +11,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "common/frame_channel.h"
-#include "common/messages.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/frame_channel.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

@@ -1,8 +1,8 @@
-#include "common/line_splitter.h"
+#include "worker/agent/output/line_splitter.h"
 
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/agent/output_pump.h"
+#include "worker/agent/output/output_pump.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

@@ -20,11 +20,11 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/frame_channel.h"
-#include "common/limits.h"
-#include "common/line_splitter.h"
-#include "common/messages.h"
-#include "common/unique_fd.h"
+#include "common/base/limits.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/frame_channel.h"
+#include "common/wire/messages.h"
+#include "worker/agent/output/line_splitter.h"
 
 namespace hvdrun {
 

@@ -1,8 +1,8 @@
-#include "worker/agent/timeline_relay.h"
+#include "worker/agent/output/timeline_relay.h"
 
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

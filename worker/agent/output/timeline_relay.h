@@ -11,8 +11,8 @@
 #include <string>
 #include <variant>
 
-#include "common/clock_offset.h"
-#include "common/messages.h"
+#include "common/net/clock_offset.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

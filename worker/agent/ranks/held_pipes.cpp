@@ -1,4 +1,4 @@
-#include "worker/agent/held_pipes.h"
+#include "worker/agent/ranks/held_pipes.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,9 +11,9 @@
 
 #include <dirent.h>
 
-#include "common/rank_ranges.h"
-#include "worker/agent/joiner.h"
-#include "worker/agent/process_probe.h"
+#include "common/base/rank_ranges.h"
+#include "worker/agent/ranks/joiner.h"
+#include "worker/agent/ranks/process_probe.h"
 
 namespace hvdrun {
 namespace {

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "common/messages.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

@@ -1,11 +1,11 @@
-#include "worker/agent/joiner.h"
+#include "worker/agent/ranks/joiner.h"
 
 #include <algorithm>
 #include <sstream>
 #include <unistd.h>
 
-#include "common/printable.h"
-#include "worker/agent/process_probe.h"
+#include "common/base/printable.h"
+#include "worker/agent/ranks/process_probe.h"
 
 namespace hvdrun {
 namespace {

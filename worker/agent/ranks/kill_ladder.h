@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <utility>
 
-#include "common/kill_steps.h"
+#include "common/process/kill_steps.h"
 
 namespace hvdrun {
 

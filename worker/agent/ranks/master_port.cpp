@@ -1,6 +1,6 @@
-#include "worker/agent/master_port.h"
+#include "worker/agent/ranks/master_port.h"
 
-#include "common/open_port.h"
+#include "common/net/open_port.h"
 
 namespace hvdrun {
 

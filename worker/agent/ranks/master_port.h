@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "common/port_range.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/net/port_range.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "common/oom_count.h"
+#include "worker/agent/ranks/oom_count.h"
 
 #include <charconv>
 #include <fstream>

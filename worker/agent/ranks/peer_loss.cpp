@@ -1,4 +1,4 @@
-#include "worker/agent/peer_loss.h"
+#include "worker/agent/ranks/peer_loss.h"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace hvdrun {
 

@@ -1,12 +1,12 @@
-#include "worker/agent/process_probe.h"
+#include "worker/agent/ranks/process_probe.h"
 
 #include <array>
 #include <fcntl.h>
 #include <sstream>
 #include <unistd.h>
 
-#include "common/limits.h"
-#include "common/unique_fd.h"
+#include "common/base/limits.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

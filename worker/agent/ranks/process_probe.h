@@ -5,7 +5,7 @@
 #include <string>
 #include <sys/types.h>
 
-#include "common/status_messages.h"
+#include "common/wire/status_messages.h"
 
 namespace hvdrun {
 

@@ -1,9 +1,9 @@
-#include "worker/agent/rank_folder.h"
+#include "worker/agent/ranks/rank_folder.h"
 
 #include <string>
 #include <sys/stat.h>
 
-#include "common/environment.h"
+#include "common/base/environment.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,7 @@
 // The folder that the ranks of this host start in.
 #pragma once
 
-#include "common/job_messages.h"
+#include "common/wire/job_messages.h"
 
 namespace hvdrun {
 

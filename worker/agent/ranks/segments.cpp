@@ -1,4 +1,4 @@
-#include "worker/agent/segments.h"
+#include "worker/agent/ranks/segments.h"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/base/error.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/agent/worker_pipes.h"
+#include "worker/agent/ranks/worker_pipes.h"
 
 #include <cerrno>
 #include <fcntl.h>

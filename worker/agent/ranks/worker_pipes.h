@@ -3,7 +3,7 @@
 
 #include <system_error>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/agent/stall_desk.h"
+#include "worker/agent/stalls/stall_desk.h"
 
 #include <algorithm>
 #include <utility>

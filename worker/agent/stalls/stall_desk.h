@@ -9,8 +9,8 @@
 #include <optional>
 #include <set>
 
-#include "common/stall_messages.h"
-#include "common/time_point.h"
+#include "common/base/time_point.h"
+#include "common/wire/stall_messages.h"
 
 namespace hvdrun {
 

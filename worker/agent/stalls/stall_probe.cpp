@@ -1,4 +1,4 @@
-#include "worker/agent/stall_probe.h"
+#include "worker/agent/stalls/stall_probe.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "worker/agent/process_probe.h"
+#include "worker/agent/ranks/process_probe.h"
 
 namespace hvdrun {
 namespace {

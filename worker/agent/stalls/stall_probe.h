@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <vector>
 
-#include "common/stall_messages.h"
+#include "common/wire/stall_messages.h"
 
 namespace hvdrun {
 

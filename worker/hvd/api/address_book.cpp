@@ -1,4 +1,4 @@
-#include "worker/api/address_book.h"
+#include "worker/hvd/api/address_book.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 
 #include <hvd/hvd.h>
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {

@@ -1,11 +1,11 @@
-#include "worker/api/allocation.h"
+#include "worker/hvd/api/allocation.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "common/mutex.h"
-#include "worker/comm/mapping.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/comm/shm/mapping.h"
 
 namespace hvdrun {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "worker/comm/shared_memory.h"
+#include "worker/hvd/comm/shm/shared_memory.h"
 
 namespace hvdrun {
 

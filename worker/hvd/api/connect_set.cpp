@@ -1,10 +1,10 @@
-#include "worker/api/connect_set.h"
+#include "worker/hvd/api/connect_set.h"
 
 #include <utility>
 
-#include "worker/comm/hosts_communicator.h"
-#include "worker/comm/self_communicator.h"
-#include "worker/comm/shm_communicator.h"
+#include "worker/hvd/comm/hosts/hosts_communicator.h"
+#include "worker/hvd/comm/self_communicator.h"
+#include "worker/hvd/comm/shm/shm_communicator.h"
 
 namespace hvdrun {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "worker/api/process_sets.h"
-#include "worker/client/agent_line.h"
-#include "worker/comm/link_set.h"
-#include "worker/engine/core_share.h"
+#include "worker/hvd/api/process_sets.h"
+#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/comm/link/link_set.h"
+#include "worker/hvd/engine/core_share.h"
 
 namespace hvdrun {
 

@@ -10,10 +10,10 @@
 
 #include <hvd/hvd.h>
 
-#include "common/mutex.h"
-#include "worker/api/allocation.h"
-#include "worker/api/job.h"
-#include "worker/engine/device_use.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/api/allocation.h"
+#include "worker/hvd/api/job.h"
+#include "worker/hvd/engine/device_use.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <memory>
 
-#include "worker/client/stall_report.h"
-#include "worker/comm/awaited_links.h"
+#include "worker/hvd/client/stall_report.h"
+#include "worker/hvd/comm/link/awaited_links.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/api/job.h"
+#include "worker/hvd/api/job.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,13 +7,13 @@
 #include <string>
 #include <utility>
 
-#include "worker/api/join_hosts.h"
-#include "worker/api/stall_teller.h"
-#include "worker/api/world_id.h"
-#include "worker/client/line_errors.h"
-#include "worker/client/timeline_settings.h"
-#include "worker/comm/self_communicator.h"
-#include "worker/comm/shm_communicator.h"
+#include "worker/hvd/api/join_hosts.h"
+#include "worker/hvd/api/stall_teller.h"
+#include "worker/hvd/api/world_id.h"
+#include "worker/hvd/client/line_errors.h"
+#include "worker/hvd/client/timeline_settings.h"
+#include "worker/hvd/comm/self_communicator.h"
+#include "worker/hvd/comm/shm/shm_communicator.h"
 
 namespace hvdrun {
 namespace {

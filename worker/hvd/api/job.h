@@ -9,16 +9,16 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/api/connect_set.h"
-#include "worker/api/init_progress.h"
-#include "worker/api/process_sets.h"
-#include "worker/api/select_gpu.h"
-#include "worker/client/agent_line.h"
-#include "worker/client/environment.h"
-#include "worker/comm/shared_memory.h"
-#include "worker/engine/core_share.h"
-#include "worker/engine/engine.h"
-#include "worker/engine/timeline.h"
+#include "worker/hvd/api/connect_set.h"
+#include "worker/hvd/api/init_progress.h"
+#include "worker/hvd/api/process_sets.h"
+#include "worker/hvd/api/select_gpu.h"
+#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/environment.h"
+#include "worker/hvd/comm/shm/shared_memory.h"
+#include "worker/hvd/engine/core_share.h"
+#include "worker/hvd/engine/engine.h"
+#include "worker/hvd/engine/timeline.h"
 
 namespace hvdrun {
 

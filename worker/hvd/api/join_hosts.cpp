@@ -1,4 +1,4 @@
-#include "worker/api/join_hosts.h"
+#include "worker/hvd/api/join_hosts.h"
 
 #include <array>
 #include <optional>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "worker/api/address_book.h"
-#include "worker/comm/hosts_communicator.h"
+#include "worker/hvd/api/address_book.h"
+#include "worker/hvd/comm/hosts/hosts_communicator.h"
 
 namespace hvdrun {
 namespace {

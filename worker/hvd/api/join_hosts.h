@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "worker/client/agent_line.h"
-#include "worker/comm/awaited_links.h"
-#include "worker/comm/communicator.h"
+#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/link/awaited_links.h"
 
 namespace hvdrun {
 

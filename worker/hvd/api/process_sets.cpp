@@ -1,4 +1,4 @@
-#include "worker/api/process_sets.h"
+#include "worker/hvd/api/process_sets.h"
 
 #include <algorithm>
 #include <exception>

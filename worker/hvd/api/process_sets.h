@@ -12,9 +12,9 @@
 
 #include <hvd/hvd.h>
 
-#include "common/mutex.h"
-#include "worker/comm/communicator.h"
-#include "worker/engine/engine.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/engine/engine.h"
 
 namespace hvdrun {
 

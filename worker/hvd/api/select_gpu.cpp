@@ -1,12 +1,12 @@
-#include "worker/api/select_gpu.h"
+#include "worker/hvd/api/select_gpu.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "worker/gpu/placement.h"
-#include "worker/gpu/visible_devices.h"
+#include "worker/hvd/gpu/placement.h"
+#include "worker/hvd/gpu/visible_devices.h"
 
 namespace hvdrun {
 

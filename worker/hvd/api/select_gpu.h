@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "worker/client/environment.h"
-#include "worker/comm/communicator.h"
-#include "worker/gpu/rank_gpu.h"
+#include "worker/hvd/client/environment.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/gpu/rank_gpu.h"
 
 namespace hvdrun {
 

@@ -1,9 +1,9 @@
-#include "worker/api/world_id.h"
+#include "worker/hvd/api/world_id.h"
 
 #include <cstring>
 
-#include "worker/gpu/loader.h"
-#include "worker/gpu/nccl_communicator.h"
+#include "worker/hvd/gpu/loader.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
 
 namespace hvdrun {
 

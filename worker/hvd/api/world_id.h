@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "worker/api/select_gpu.h"
-#include "worker/gpu/nccl_api.h"
+#include "worker/hvd/api/select_gpu.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun {
 

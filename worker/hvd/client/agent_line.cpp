@@ -1,4 +1,4 @@
-#include "worker/client/agent_line.h"
+#include "worker/hvd/client/agent_line.h"
 
 #include <algorithm>
 #include <array>
@@ -8,11 +8,11 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/descriptor_limit.h"
-#include "common/limits.h"
-#include "worker/client/line_errors.h"
-#include "worker/client/quiet_thread.h"
-#include "worker/client/unix_socket.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/limits.h"
+#include "worker/hvd/client/line_errors.h"
+#include "worker/hvd/client/quiet_thread.h"
+#include "worker/hvd/client/unix_socket.h"
 
 namespace hvdrun {
 namespace {

@@ -15,12 +15,12 @@
 
 #include <hvd/hvd.h>
 
-#include "common/messages.h"
-#include "common/mutex.h"
-#include "common/unique_fd.h"
-#include "worker/client/environment.h"
-#include "worker/client/session.h"
-#include "worker/client/stall_report.h"
+#include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/messages.h"
+#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/session.h"
+#include "worker/hvd/client/stall_report.h"
 
 namespace hvdrun {
 

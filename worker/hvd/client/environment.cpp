@@ -1,4 +1,4 @@
-#include "worker/client/environment.h"
+#include "worker/hvd/client/environment.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,8 +6,8 @@
 
 #include <hvd/hvd.h>
 
-#include "common/limits.h"
-#include "common/seconds.h"
+#include "common/base/limits.h"
+#include "common/base/seconds.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
-#include "worker/client/line_errors.h"
+#include "worker/hvd/client/line_errors.h"
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 namespace hvdrun {
 

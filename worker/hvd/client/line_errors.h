@@ -5,7 +5,7 @@
 
 #include <hvd/hvd.h>
 
-#include "common/messages.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 

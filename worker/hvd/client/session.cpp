@@ -1,8 +1,8 @@
-#include "worker/client/session.h"
+#include "worker/hvd/client/session.h"
 
 #include <algorithm>
 
-#include "common/hmac_sha256.h"
+#include "common/net/hmac_sha256.h"
 
 namespace hvdrun {
 

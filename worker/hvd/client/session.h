@@ -13,10 +13,10 @@
 #include <variant>
 #include <vector>
 
-#include "common/frame.h"
-#include "common/messages.h"
-#include "common/unique_fd.h"
-#include "worker/client/environment.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/frame.h"
+#include "common/wire/messages.h"
+#include "worker/hvd/client/environment.h"
 
 namespace hvdrun {
 

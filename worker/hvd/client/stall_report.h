@@ -3,4 +3,4 @@
 // among the messages.
 #pragma once
 
-#include "common/stall_messages.h"
+#include "common/wire/stall_messages.h"

@@ -1,6 +1,6 @@
-#include "worker/client/timeline_settings.h"
+#include "worker/hvd/client/timeline_settings.h"
 
-#include "common/timeline_name.h"
+#include "common/wire/timeline_name.h"
 
 namespace hvdrun {
 namespace {

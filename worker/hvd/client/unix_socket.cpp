@@ -1,4 +1,4 @@
-#include "worker/client/unix_socket.h"
+#include "worker/hvd/client/unix_socket.h"
 
 #include <cerrno>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 #include <hvd/hvd.h>
 
-#include "common/descriptor_limit.h"
+#include "common/base/descriptor_limit.h"
 
 namespace hvdrun {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

@@ -1,13 +1,13 @@
-#include "worker/comm/adasum.h"
+#include "worker/hvd/comm/adasum.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <memory>
 
-#include "worker/comm/adasum_arithmetic.h"
-#include "worker/comm/copy.h"
-#include "worker/comm/float_mode.h"
+#include "worker/hvd/comm/reduce/adasum_arithmetic.h"
+#include "worker/hvd/comm/reduce/copy.h"
+#include "worker/hvd/comm/reduce/float_mode.h"
 
 namespace hvdrun {
 namespace {

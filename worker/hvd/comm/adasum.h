@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "worker/comm/communicator.h"
+#include "worker/hvd/comm/communicator.h"
 
 namespace hvdrun {
 

@@ -13,9 +13,9 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/comm/descriptor.h"
-#include "worker/comm/reduce.h"
-#include "worker/comm/segment_row.h"
+#include "worker/hvd/comm/descriptor.h"
+#include "worker/hvd/comm/reduce/reduce.h"
+#include "worker/hvd/comm/segment_row.h"
 
 namespace hvdrun {
 

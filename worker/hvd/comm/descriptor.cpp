@@ -1,4 +1,4 @@
-#include "worker/comm/descriptor.h"
+#include "worker/hvd/comm/descriptor.h"
 
 #include <cstdio>
 #include <cstring>

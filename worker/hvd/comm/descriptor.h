@@ -11,7 +11,7 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/comm/reduce.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 namespace hvdrun {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "worker/comm/copy.h"
-#include "worker/comm/message_memory.h"
+#include "worker/hvd/comm/message_memory.h"
+#include "worker/hvd/comm/reduce/copy.h"
 
 namespace hvdrun {
 

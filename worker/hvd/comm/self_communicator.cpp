@@ -1,10 +1,10 @@
-#include "worker/comm/self_communicator.h"
+#include "worker/hvd/comm/self_communicator.h"
 
 #include <cstring>
 #include <optional>
 
-#include "common/mutex.h"
-#include "worker/comm/reduce.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 namespace hvdrun {
 namespace {

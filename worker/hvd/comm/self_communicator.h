@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "worker/comm/communicator.h"
+#include "worker/hvd/comm/communicator.h"
 
 namespace hvdrun {
 

@@ -1,8 +1,8 @@
-#include "worker/engine/batch_history.h"
+#include "worker/hvd/engine/batch_history.h"
 
 #include <utility>
 
-#include "worker/engine/fingerprint.h"
+#include "worker/hvd/engine/fingerprint.h"
 
 namespace hvdrun {
 

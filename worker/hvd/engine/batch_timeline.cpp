@@ -1,6 +1,6 @@
-#include "worker/engine/batch_timeline.h"
+#include "worker/hvd/engine/batch_timeline.h"
 
-#include "worker/engine/device_use.h"
+#include "worker/hvd/engine/device_use.h"
 
 namespace hvdrun {
 

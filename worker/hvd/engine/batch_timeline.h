@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "worker/comm/communicator.h"
-#include "worker/engine/entry.h"
-#include "worker/engine/timeline.h"
-#include "worker/gpu/timings.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/engine/entry.h"
+#include "worker/hvd/engine/timeline.h"
+#include "worker/hvd/gpu/timings.h"
 
 namespace hvdrun {
 

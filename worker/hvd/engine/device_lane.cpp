@@ -1,4 +1,4 @@
-#include "worker/engine/device_lane.h"
+#include "worker/hvd/engine/device_lane.h"
 
 #include <algorithm>
 #include <array>
@@ -6,10 +6,10 @@
 #include <thread>
 #include <utility>
 
-#include "worker/engine/device_use.h"
-#include "worker/engine/fingerprint.h"
-#include "worker/gpu/gpu_error.h"
-#include "worker/gpu/lone_plan.h"
+#include "worker/hvd/engine/device_use.h"
+#include "worker/hvd/engine/fingerprint.h"
+#include "worker/hvd/gpu/gpu_error.h"
+#include "worker/hvd/gpu/lone_plan.h"
 
 namespace hvdrun {
 namespace {

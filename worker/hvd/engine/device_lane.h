@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "worker/comm/communicator.h"
-#include "worker/engine/operation.h"
-#include "worker/gpu/rank_gpu.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/engine/operation.h"
+#include "worker/hvd/gpu/rank_gpu.h"
 
 namespace hvdrun {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "worker/engine/device_lane.h"
-#include "worker/engine/device_use.h"
-#include "worker/engine/fingerprint.h"
+#include "worker/hvd/engine/device_lane.h"
+#include "worker/hvd/engine/device_use.h"
+#include "worker/hvd/engine/fingerprint.h"
 
 namespace hvdrun {
 namespace {

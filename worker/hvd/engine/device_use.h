@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "worker/gpu/events.h"
-#include "worker/gpu/nccl_communicator.h"
+#include "worker/hvd/gpu/events.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
 
 namespace hvdrun {
 

@@ -1,13 +1,13 @@
-#include "worker/engine/engine.h"
+#include "worker/hvd/engine/engine.h"
 
 #include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
 
-#include "worker/client/quiet_thread.h"
-#include "worker/engine/batch_timeline.h"
-#include "worker/gpu/exit_gate.h"
+#include "worker/hvd/client/quiet_thread.h"
+#include "worker/hvd/engine/batch_timeline.h"
+#include "worker/hvd/gpu/exit_gate.h"
 
 namespace hvdrun {
 

@@ -17,15 +17,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/mutex.h"
-#include "worker/comm/communicator.h"
-#include "worker/engine/core_share.h"
-#include "worker/engine/device_lane.h"
-#include "worker/engine/entry.h"
-#include "worker/engine/operation.h"
-#include "worker/engine/pending_report.h"
-#include "worker/engine/scheduler.h"
-#include "worker/engine/timeline.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/engine/core_share.h"
+#include "worker/hvd/engine/device_lane.h"
+#include "worker/hvd/engine/entry.h"
+#include "worker/hvd/engine/operation.h"
+#include "worker/hvd/engine/pending_report.h"
+#include "worker/hvd/engine/scheduler.h"
+#include "worker/hvd/engine/timeline.h"
 
 namespace hvdrun {
 

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "worker/engine/device_use.h"
-#include "worker/engine/engine.h"
+#include "worker/hvd/engine/device_use.h"
+#include "worker/hvd/engine/engine.h"
 
 namespace hvdrun {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/engine/engine.h"
+#include "worker/hvd/engine/engine.h"
 
 namespace hvdrun {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "worker/engine/engine.h"
-#include "worker/engine/joined_operation.h"
+#include "worker/hvd/engine/engine.h"
+#include "worker/hvd/engine/joined_operation.h"
 
 namespace hvdrun {
 namespace {

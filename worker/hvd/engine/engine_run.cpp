@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/engine/batch_timeline.h"
-#include "worker/engine/engine.h"
+#include "worker/hvd/engine/batch_timeline.h"
+#include "worker/hvd/engine/engine.h"
 
 namespace hvdrun {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/engine/operation.h"
+#include "worker/hvd/engine/operation.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/engine/joined_operation.h"
+#include "worker/hvd/engine/joined_operation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "worker/engine/device_use.h"
+#include "worker/hvd/engine/device_use.h"
 
 namespace hvdrun {
 namespace {

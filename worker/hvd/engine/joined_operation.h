@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/engine/operation.h"
+#include "worker/hvd/engine/operation.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/engine/negotiation.h"
+#include "worker/hvd/engine/negotiation.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/engine/entry.h"
+#include "worker/hvd/engine/entry.h"
 
 namespace hvdrun {
 

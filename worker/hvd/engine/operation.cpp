@@ -1,4 +1,4 @@
-#include "worker/engine/operation.h"
+#include "worker/hvd/engine/operation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "worker/comm/adasum.h"
-#include "worker/engine/device_use.h"
-#include "worker/engine/fingerprint.h"
-#include "worker/gpu/nccl_plan.h"
+#include "worker/hvd/comm/adasum.h"
+#include "worker/hvd/engine/device_use.h"
+#include "worker/hvd/engine/fingerprint.h"
+#include "worker/hvd/gpu/nccl_plan.h"
 
 namespace hvdrun {
 

@@ -9,8 +9,8 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/comm/communicator.h"
-#include "worker/comm/descriptor.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/descriptor.h"
 
 namespace hvdrun {
 

@@ -1,9 +1,9 @@
-#include "worker/engine/scheduler.h"
+#include "worker/hvd/engine/scheduler.h"
 
 #include <utility>
 
-#include "worker/engine/device_use.h"
-#include "worker/engine/fingerprint.h"
+#include "worker/hvd/engine/device_use.h"
+#include "worker/hvd/engine/fingerprint.h"
 
 namespace hvdrun {
 namespace {

@@ -17,9 +17,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "worker/engine/batch_history.h"
-#include "worker/engine/entry.h"
-#include "worker/engine/negotiation.h"
+#include "worker/hvd/engine/batch_history.h"
+#include "worker/hvd/engine/entry.h"
+#include "worker/hvd/engine/negotiation.h"
 
 namespace hvdrun {
 

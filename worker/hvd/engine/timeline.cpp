@@ -1,4 +1,4 @@
-#include "worker/engine/timeline.h"
+#include "worker/hvd/engine/timeline.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,8 +6,8 @@
 #include <new>
 #include <utility>
 
-#include "common/limits.h"
-#include "common/wire.h"
+#include "common/base/limits.h"
+#include "common/wire/wire.h"
 
 namespace hvdrun {
 namespace {

@@ -16,8 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/mutex.h"
-#include "common/timeline_messages.h"
+#include "common/base/mutex.h"
+#include "common/wire/timeline_messages.h"
 
 namespace hvdrun {
 

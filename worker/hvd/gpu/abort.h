@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "common/mutex.h"
+#include "common/base/mutex.h"
 
 namespace hvdrun {
 

@@ -7,8 +7,8 @@
 #include <cuda.h>
 #include <nccl.h>
 
-#include "worker/gpu/cuda_api.h"
-#include "worker/gpu/nccl_api.h"
+#include "worker/hvd/gpu/cuda_api.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun {
 namespace {

@@ -1,11 +1,11 @@
-#include "worker/gpu/device.h"
+#include "worker/hvd/gpu/device.h"
 
 #include <array>
 
 #include <hvd/hvd.h>
 
-#include "worker/gpu/gpu_error.h"
-#include "worker/gpu/visible_devices.h"
+#include "worker/hvd/gpu/gpu_error.h"
+#include "worker/hvd/gpu/visible_devices.h"
 
 namespace hvdrun {
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "worker/gpu/exit_gate.h"
-#include "worker/gpu/loader.h"
+#include "worker/hvd/gpu/exit_gate.h"
+#include "worker/hvd/gpu/loader.h"
 
 namespace hvdrun {
 

@@ -1,8 +1,8 @@
-#include "worker/gpu/events.h"
+#include "worker/hvd/gpu/events.h"
 
 #include <utility>
 
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "common/mutex.h"
-#include "worker/gpu/device.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/gpu/device.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/gpu/exit_gate.h"
+#include "worker/hvd/gpu/exit_gate.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/mutex.h"
-#include "worker/client/quiet_thread.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/client/quiet_thread.h"
 
 namespace hvdrun {
 namespace {

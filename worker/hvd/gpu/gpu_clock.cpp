@@ -1,10 +1,10 @@
-#include "worker/gpu/gpu_clock.h"
+#include "worker/hvd/gpu/gpu_clock.h"
 
 #include <cmath>
 #include <optional>
 #include <utility>
 
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 

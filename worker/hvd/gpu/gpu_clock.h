@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
-#include "worker/gpu/events.h"
-#include "worker/gpu/stream.h"
+#include "worker/hvd/gpu/events.h"
+#include "worker/hvd/gpu/stream.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 

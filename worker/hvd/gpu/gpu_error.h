@@ -6,8 +6,8 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/gpu/cuda_api.h"
-#include "worker/gpu/nccl_api.h"
+#include "worker/hvd/gpu/cuda_api.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun {
 

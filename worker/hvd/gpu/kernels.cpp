@@ -1,10 +1,10 @@
-#include "worker/gpu/kernels.h"
+#include "worker/hvd/gpu/kernels.h"
 
 #include <memory>
 
 #include <dlfcn.h>
 
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <string>
 
-#include "worker/gpu/kernels_abi.h"
-#include "worker/gpu/loader.h"
+#include "worker/hvd/gpu/kernels_abi.h"
+#include "worker/hvd/gpu/loader.h"
 
 namespace hvdrun {
 

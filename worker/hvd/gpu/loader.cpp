@@ -1,11 +1,11 @@
-#include "worker/gpu/loader.h"
+#include "worker/hvd/gpu/loader.h"
 
 #include <utility>
 #include <vector>
 
 #include <dlfcn.h>
 
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "worker/gpu/cuda_api.h"
-#include "worker/gpu/nccl_api.h"
+#include "worker/hvd/gpu/cuda_api.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun {
 

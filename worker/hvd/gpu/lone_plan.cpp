@@ -1,4 +1,4 @@
-#include "worker/gpu/lone_plan.h"
+#include "worker/hvd/gpu/lone_plan.h"
 
 namespace hvdrun {
 

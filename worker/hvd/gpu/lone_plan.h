@@ -2,7 +2,7 @@
 // Sans-I/O.
 #pragma once
 
-#include "worker/comm/reduce.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 namespace hvdrun {
 

@@ -3,8 +3,8 @@
 // log2(ranks) rounds. 16-bit vectors are combined in float32 and rounded once, as on the CPU.
 #include <array>
 
-#include "worker/comm/communicator.h"
-#include "worker/gpu/nccl_run.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/gpu/nccl_run.h"
 
 namespace hvdrun {
 namespace {

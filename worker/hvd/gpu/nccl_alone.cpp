@@ -2,8 +2,8 @@
 // not called. (NCCL 2.28 leaves the tail out of an average, or of a sum with a factor, of one
 // rank.) Their order with the caller's stream, their tickets and their times are those of all
 // operations.
-#include "worker/gpu/lone_plan.h"
-#include "worker/gpu/nccl_run.h"
+#include "worker/hvd/gpu/lone_plan.h"
+#include "worker/hvd/gpu/nccl_run.h"
 
 namespace hvdrun {
 

@@ -5,7 +5,7 @@
 #include <climits>
 #include <cstddef>
 
-#include "worker/gpu/cuda_api.h"
+#include "worker/hvd/gpu/cuda_api.h"
 
 namespace hvdrun::nccl {
 

@@ -1,13 +1,13 @@
 // The life of a communicator: creation, failure, end. The operations are in nccl_operations.cpp.
-#include "worker/gpu/nccl_communicator.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
 
 #include <algorithm>
 #include <numeric>
 #include <system_error>
 #include <thread>
 
-#include "worker/client/quiet_thread.h"
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/client/quiet_thread.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
-// The collectives of worker/comm/communicator.h on memory of a GPU, by NCCL. They only queue: what
-// is on the caller's stream before a call is done before it, and what the caller queues after it
-// sees its results; no host thread waits for the GPU.
+// The collectives of worker/hvd/comm/communicator.h on memory of a GPU, by NCCL. They only queue:
+// what is on the caller's stream before a call is done before it, and what the caller queues after
+// it sees its results; no host thread waits for the GPU.
 //
 // A communicator of one rank calls no NCCL: it is connected as it is made, and there need be none.
 //
@@ -24,17 +24,17 @@
 
 #include <hvd/hvd.h>
 
-#include "common/mutex.h"
-#include "worker/comm/communicator.h"
-#include "worker/comm/descriptor.h"
-#include "worker/comm/reduce.h"
-#include "worker/gpu/abort.h"
-#include "worker/gpu/device.h"
-#include "worker/gpu/kernels.h"
-#include "worker/gpu/nccl_handle.h"
-#include "worker/gpu/nccl_plan.h"
-#include "worker/gpu/stream.h"
-#include "worker/gpu/timings.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/descriptor.h"
+#include "worker/hvd/comm/reduce/reduce.h"
+#include "worker/hvd/gpu/abort.h"
+#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/kernels.h"
+#include "worker/hvd/gpu/nccl_handle.h"
+#include "worker/hvd/gpu/nccl_plan.h"
+#include "worker/hvd/gpu/stream.h"
+#include "worker/hvd/gpu/timings.h"
 
 namespace hvdrun {
 
@@ -94,7 +94,7 @@ class NcclCommunicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // As in worker/comm/communicator.h. The ticket's event comes after the results. Of one rank
+  // As in worker/hvd/comm/communicator.h. The ticket's event comes after the results. Of one rank
   // 16-bit integers, too, which NCCL cannot reduce, and adasum without our kernels.
   GpuTicket allreduce(const void* input, void* output, std::size_t count,
                       const Reduction& reduction, const GpuCall& call);

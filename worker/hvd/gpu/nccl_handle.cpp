@@ -1,4 +1,4 @@
-#include "worker/gpu/nccl_handle.h"
+#include "worker/hvd/gpu/nccl_handle.h"
 
 #include <utility>
 

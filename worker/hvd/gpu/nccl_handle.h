@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "common/mutex.h"
-#include "worker/gpu/nccl_api.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun {
 

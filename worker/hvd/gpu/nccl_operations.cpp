@@ -4,9 +4,9 @@
 #include <functional>
 #include <utility>
 
-#include "worker/comm/communicator.h"
-#include "worker/gpu/gpu_error.h"
-#include "worker/gpu/nccl_run.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/gpu/gpu_error.h"
+#include "worker/hvd/gpu/nccl_run.h"
 
 namespace hvdrun {
 namespace {

@@ -9,8 +9,8 @@
 // pass through memory of GpuParts::key_bytes at most, in as many rounds as that takes.
 #include <algorithm>
 
-#include "worker/comm/communicator.h"
-#include "worker/gpu/nccl_run.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/gpu/nccl_run.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/gpu/nccl_plan.h"
+#include "worker/hvd/gpu/nccl_plan.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "worker/comm/communicator.h"
-#include "worker/comm/descriptor.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/descriptor.h"
 
 namespace hvdrun {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/comm/reduce.h"
-#include "worker/gpu/nccl_api.h"
+#include "worker/hvd/comm/reduce/reduce.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun {
 
@@ -46,7 +46,7 @@ std::vector<std::vector<KeyPiece>> key_rounds(const std::vector<std::size_t>& co
 std::size_t scattered_each(const std::vector<std::size_t>& counts, std::size_t most);
 
 // Who a rank exchanges its vector with in a round of the adaptive sum. The ranks are combined in
-// pairs, then the pairs in pairs and so on, in the order of the ranks (worker/comm/adasum.h); a
+// pairs, then the pairs in pairs and so on, in the order of the ranks (worker/hvd/comm/adasum.h); a
 // round joins two neighbouring groups, and everybody of both has the same sum after it.
 struct AdasumRound {
   int from = -1;        // whose vector comes; this rank itself: its group waits for a later round

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "worker/gpu/gpu_error.h"
-#include "worker/gpu/nccl_communicator.h"
+#include "worker/hvd/gpu/gpu_error.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
 
 namespace hvdrun {
 

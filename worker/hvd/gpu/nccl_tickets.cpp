@@ -1,8 +1,8 @@
 // The operations under way: entered before they are queued, forgotten when the GPU has ended them.
 #include <algorithm>
 
-#include "worker/comm/communicator.h"
-#include "worker/gpu/nccl_communicator.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
 
 namespace hvdrun {
 namespace {

@@ -1,9 +1,9 @@
-#include "worker/gpu/placement.h"
+#include "worker/hvd/gpu/placement.h"
 
 #include <algorithm>
 #include <map>
 
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 namespace {

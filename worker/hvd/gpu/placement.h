@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "worker/gpu/cuda_api.h"
+#include "worker/hvd/gpu/cuda_api.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/gpu/rank_gpu.h"
+#include "worker/hvd/gpu/rank_gpu.h"
 
 #include <utility>
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "common/mutex.h"
-#include "worker/gpu/device.h"
-#include "worker/gpu/exit_gate.h"
-#include "worker/gpu/nccl_communicator.h"
-#include "worker/gpu/watch.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/exit_gate.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
+#include "worker/hvd/gpu/watch.h"
 
 namespace hvdrun {
 

@@ -1,6 +1,6 @@
-#include "worker/gpu/stream.h"
+#include "worker/hvd/gpu/stream.h"
 
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 

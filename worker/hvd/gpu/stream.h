@@ -2,7 +2,7 @@
 // without the host ever waiting.
 #pragma once
 
-#include "worker/gpu/events.h"
+#include "worker/hvd/gpu/events.h"
 
 namespace hvdrun {
 

@@ -1,9 +1,9 @@
-#include "worker/gpu/timings.h"
+#include "worker/hvd/gpu/timings.h"
 
 #include <optional>
 #include <utility>
 
-#include "worker/gpu/gpu_error.h"
+#include "worker/hvd/gpu/gpu_error.h"
 
 namespace hvdrun {
 

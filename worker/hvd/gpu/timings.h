@@ -8,9 +8,9 @@
 #include <deque>
 #include <memory>
 
-#include "common/mutex.h"
-#include "worker/gpu/events.h"
-#include "worker/gpu/gpu_clock.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/gpu/events.h"
+#include "worker/hvd/gpu/gpu_clock.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/gpu/visible_devices.h"
+#include "worker/hvd/gpu/visible_devices.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,9 +1,9 @@
-#include "worker/gpu/watch.h"
+#include "worker/hvd/gpu/watch.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "worker/client/quiet_thread.h"
+#include "worker/hvd/client/quiet_thread.h"
 
 namespace hvdrun {
 

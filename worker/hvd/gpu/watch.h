@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/mutex.h"
-#include "worker/gpu/nccl_communicator.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
 
 namespace hvdrun {
 

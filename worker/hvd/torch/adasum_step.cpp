@@ -1,8 +1,8 @@
-#include "worker/torch/adasum_step.h"
+#include "worker/hvd/torch/adasum_step.h"
 
 #include <utility>
 
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

@@ -1,11 +1,11 @@
-#include "worker/torch/bucket_memory.h"
+#include "worker/hvd/torch/bucket_memory.h"
 
 #include <cstring>
 #include <new>
 
 #include <hvd/hvd.h>
 
-#include "worker/torch/bucket_plan.h"
+#include "worker/hvd/torch/bucket_plan.h"
 
 namespace hvdrun {
 

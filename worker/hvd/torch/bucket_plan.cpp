@@ -1,4 +1,4 @@
-#include "worker/torch/bucket_plan.h"
+#include "worker/hvd/torch/bucket_plan.h"
 
 #include <algorithm>
 #include <map>

@@ -4,7 +4,7 @@
 
 #include <hvd/torch.h>
 
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <hvd/torch.h>
 
-#include "common/flush_folder.h"
-#include "common/output_place.h"
-#include "common/unique_fd.h"
+#include "common/base/flush_folder.h"
+#include "common/base/output_place.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/torch/cuda_stream.h"
+#include "worker/hvd/torch/cuda_stream.h"
 
 #include <mutex>
 #include <vector>

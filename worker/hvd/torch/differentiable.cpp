@@ -1,4 +1,4 @@
-#include "worker/torch/differentiable.h"
+#include "worker/hvd/torch/differentiable.h"
 
 #include <memory>
 #include <utility>
@@ -6,10 +6,10 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
-#include "worker/torch/row_async.h"
-#include "worker/torch/row_shapes.h"
-#include "worker/torch/tensor_handle.h"
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/row_async.h"
+#include "worker/hvd/torch/row_shapes.h"
+#include "worker/hvd/torch/tensor_handle.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

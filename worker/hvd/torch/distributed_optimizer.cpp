@@ -8,14 +8,14 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "worker/torch/adasum_step.h"
-#include "worker/torch/gradient_buckets.h"
-#include "worker/torch/local_gradients.h"
-#include "worker/torch/parameter_names.h"
-#include "worker/torch/same_layout.h"
-#include "worker/torch/sparse_gradients.h"
-#include "worker/torch/step_timeline.h"
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/adasum_step.h"
+#include "worker/hvd/torch/gradient_buckets.h"
+#include "worker/hvd/torch/local_gradients.h"
+#include "worker/hvd/torch/parameter_names.h"
+#include "worker/hvd/torch/same_layout.h"
+#include "worker/hvd/torch/sparse_gradients.h"
+#include "worker/hvd/torch/step_timeline.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <hvd/elastic.h>
 
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvd::elastic {
 

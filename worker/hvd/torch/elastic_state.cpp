@@ -3,10 +3,10 @@
 
 #include <hvd/torch.h>
 
-#include "worker/torch/local_gradients.h"
-#include "worker/torch/optimizer_state.h"
-#include "worker/torch/row_shapes.h"
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/local_gradients.h"
+#include "worker/hvd/torch/optimizer_state.h"
+#include "worker/hvd/torch/row_shapes.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/torch/gradient_buckets.h"
+#include "worker/hvd/torch/gradient_buckets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,10 @@
 
 #include <c10/util/strides.h>
 
-#include "worker/torch/bucket_memory.h"
-#include "worker/torch/bucket_plan.h"
-#include "worker/torch/cuda_stream.h"
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/bucket_memory.h"
+#include "worker/hvd/torch/bucket_plan.h"
+#include "worker/hvd/torch/cuda_stream.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

@@ -21,8 +21,8 @@
 #include <ATen/ATen.h>
 #include <hvd/torch.h>
 
-#include "worker/torch/bucket_plan.h"
-#include "worker/torch/parameter_names.h"
+#include "worker/hvd/torch/bucket_plan.h"
+#include "worker/hvd/torch/parameter_names.h"
 
 namespace hvdrun {
 

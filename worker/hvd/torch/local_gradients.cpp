@@ -1,8 +1,8 @@
-#include "worker/torch/local_gradients.h"
+#include "worker/hvd/torch/local_gradients.h"
 
 #include <utility>
 
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/torch/optimizer_name.h"
+#include "worker/hvd/torch/optimizer_name.h"
 
 #include <algorithm>
 #include <map>

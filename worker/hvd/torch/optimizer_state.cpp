@@ -1,4 +1,4 @@
-#include "worker/torch/optimizer_state.h"
+#include "worker/hvd/torch/optimizer_state.h"
 
 #include <sstream>
 

@@ -1,6 +1,6 @@
-#include "worker/torch/parameter_names.h"
+#include "worker/hvd/torch/parameter_names.h"
 
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/torch/row_async.h"
+#include "worker/hvd/torch/row_async.h"
 
 #include <atomic>
 #include <numeric>
@@ -8,11 +8,11 @@
 
 #include <c10/core/StreamGuard.h>
 
-#include "worker/torch/cuda_stream.h"
-#include "worker/torch/differentiable.h"
-#include "worker/torch/row_shapes.h"
-#include "worker/torch/tensor_handle.h"
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/cuda_stream.h"
+#include "worker/hvd/torch/differentiable.h"
+#include "worker/hvd/torch/row_shapes.h"
+#include "worker/hvd/torch/tensor_handle.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 

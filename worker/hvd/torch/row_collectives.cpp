@@ -4,10 +4,10 @@
 
 #include <hvd/torch.h>
 
-#include "worker/torch/differentiable.h"
-#include "worker/torch/row_async.h"
-#include "worker/torch/row_shapes.h"
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/differentiable.h"
+#include "worker/hvd/torch/row_async.h"
+#include "worker/hvd/torch/row_shapes.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

@@ -1,11 +1,11 @@
-#include "worker/torch/row_shapes.h"
+#include "worker/hvd/torch/row_shapes.h"
 
 #include <algorithm>
 #include <limits>
 #include <sstream>
 #include <string_view>
 
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 

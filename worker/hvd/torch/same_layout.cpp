@@ -1,4 +1,4 @@
-#include "worker/torch/same_layout.h"
+#include "worker/hvd/torch/same_layout.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <limits>
 #include <sstream>
 
-#include "worker/torch/optimizer_name.h"
+#include "worker/hvd/torch/optimizer_name.h"
 
 namespace hvdrun {
 namespace {

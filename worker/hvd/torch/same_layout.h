@@ -7,7 +7,7 @@
 
 #include <hvd/torch.h>
 
-#include "worker/torch/parameter_names.h"
+#include "worker/hvd/torch/parameter_names.h"
 
 namespace hvdrun {
 

@@ -1,9 +1,9 @@
-#include "worker/torch/sparse_gradients.h"
+#include "worker/hvd/torch/sparse_gradients.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/torch/step_timeline.h"
+#include "worker/hvd/torch/step_timeline.h"
 
 namespace hvdrun {
 

@@ -3,10 +3,10 @@
 
 #include <hvd/torch.h>
 
-#include "worker/torch/cuda_stream.h"
-#include "worker/torch/differentiable.h"
-#include "worker/torch/tensor_handle.h"
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/cuda_stream.h"
+#include "worker/hvd/torch/differentiable.h"
+#include "worker/hvd/torch/tensor_handle.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
 namespace {

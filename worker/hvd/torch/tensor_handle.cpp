@@ -1,15 +1,15 @@
 // Collectives on tensors: one way for the blocking and the asynchronous ones. What travels is
 // contiguous memory of the wire's dtype; the result is brought back into a tensor of the program's
 // when somebody asks for it.
-#include "worker/torch/tensor_handle.h"
+#include "worker/hvd/torch/tensor_handle.h"
 
 #include <algorithm>
 #include <exception>
 #include <utility>
 
-#include "worker/torch/cuda_stream.h"
-#include "worker/torch/row_async.h"
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/cuda_stream.h"
+#include "worker/hvd/torch/row_async.h"
+#include "worker/hvd/torch/tensor_types.h"
 
 namespace hvd {
 

@@ -1,6 +1,6 @@
-#include "worker/torch/tensor_types.h"
+#include "worker/hvd/torch/tensor_types.h"
 
-#include "worker/torch/cuda_stream.h"
+#include "worker/hvd/torch/cuda_stream.h"
 
 namespace hvdrun {
 

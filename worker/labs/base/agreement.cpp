@@ -1,4 +1,4 @@
-#include "worker/labs/agreement.h"
+#include "worker/labs/base/agreement.h"
 
 #include <algorithm>
 #include <cstring>

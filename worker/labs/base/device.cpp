@@ -1,4 +1,4 @@
-#include "worker/labs/device.h"
+#include "worker/labs/base/device.h"
 
 #include <hvd/hvd.h>
 #include <torch/torch.h>

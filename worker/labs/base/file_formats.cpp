@@ -1,8 +1,8 @@
-#include "worker/labs/file_formats.h"
+#include "worker/labs/base/file_formats.h"
 
 #include <algorithm>
 
-#include "common/printable.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

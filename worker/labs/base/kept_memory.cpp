@@ -1,4 +1,4 @@
-#include "worker/labs/kept_memory.h"
+#include "worker/labs/base/kept_memory.h"
 
 #include <malloc.h>
 

@@ -1,4 +1,4 @@
-#include "worker/labs/number_text.h"
+#include "worker/labs/base/number_text.h"
 
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "worker/labs/text_columns.h"
+#include "worker/labs/base/text_columns.h"
 
 #include <algorithm>
 

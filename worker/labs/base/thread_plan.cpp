@@ -1,4 +1,4 @@
-#include "worker/labs/thread_plan.h"
+#include "worker/labs/base/thread_plan.h"
 
 #include <algorithm>
 

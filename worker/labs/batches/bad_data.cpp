@@ -1,4 +1,4 @@
-#include "worker/labs/bad_data.h"
+#include "worker/labs/batches/bad_data.h"
 
 #include <chrono>
 #include <string>
@@ -6,8 +6,8 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/labs/agreement.h"
-#include "worker/labs/exit_codes.h"
+#include "worker/labs/base/agreement.h"
+#include "worker/labs/base/exit_codes.h"
 
 namespace hvdrun {
 namespace {

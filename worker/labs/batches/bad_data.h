@@ -1,8 +1,8 @@
 // Samples that cannot be read, over all ranks.
 #pragma once
 
-#include "worker/data/bad_samples.h"
-#include "worker/labs/dataset.h"
+#include "worker/labs/batches/dataset.h"
+#include "worker/labs/data/files/bad_samples.h"
 
 namespace hvdrun {
 

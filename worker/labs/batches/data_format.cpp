@@ -1,13 +1,13 @@
-#include "worker/labs/data_format.h"
+#include "worker/labs/batches/data_format.h"
 
 #include <cmath>
 #include <utility>
 
-#include "worker/data/mnist_files.h"
-#include "worker/data/svhn_files.h"
-#include "worker/labs/image_batches.h"
-#include "worker/labs/pipeline_images.h"
-#include "worker/labs/text_batches.h"
+#include "worker/labs/batches/image_batches.h"
+#include "worker/labs/batches/pipeline_images.h"
+#include "worker/labs/batches/text_batches.h"
+#include "worker/labs/data/images/mnist_files.h"
+#include "worker/labs/data/images/svhn_files.h"
 
 namespace hvdrun {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/data/image_set.h"
+#include "worker/labs/data/images/image_set.h"
 
 namespace hvdrun {
 

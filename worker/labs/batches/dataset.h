@@ -13,9 +13,9 @@
 
 #include <ATen/ATen.h>
 
-#include "worker/data/bad_samples.h"
-#include "worker/data/pass.h"
-#include "worker/data/vocabulary.h"
+#include "worker/labs/data/files/bad_samples.h"
+#include "worker/labs/data/files/pass.h"
+#include "worker/labs/data/text/vocabulary.h"
 
 namespace hvdrun {
 

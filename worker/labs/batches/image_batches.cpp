@@ -1,11 +1,11 @@
-#include "worker/labs/image_batches.h"
+#include "worker/labs/batches/image_batches.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 #include <zlib.h>
 
-#include "worker/data/split_mix.h"
+#include "worker/labs/data/files/split_mix.h"
 
 namespace hvdrun {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "worker/labs/data_format.h"
-#include "worker/labs/dataset.h"
+#include "worker/labs/batches/data_format.h"
+#include "worker/labs/batches/dataset.h"
 
 namespace hvdrun {
 

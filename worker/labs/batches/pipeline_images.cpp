@@ -1,4 +1,4 @@
-#include "worker/labs/pipeline_images.h"
+#include "worker/labs/batches/pipeline_images.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,10 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "worker/data/image_check.h"
-#include "worker/data/split_mix.h"
-#include "worker/labs/bad_data.h"
-#include "worker/labs/data_format.h"
+#include "worker/labs/batches/bad_data.h"
+#include "worker/labs/batches/data_format.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/data/images/image_check.h"
 
 namespace hvdrun {
 namespace {

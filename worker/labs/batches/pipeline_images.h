@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/input_pipeline.h"
-#include "worker/labs/dataset.h"
+#include "worker/labs/batches/dataset.h"
+#include "worker/labs/data/images/input_pipeline.h"
 
 namespace hvdrun {
 

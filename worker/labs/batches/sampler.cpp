@@ -1,10 +1,10 @@
-#include "worker/labs/sampler.h"
+#include "worker/labs/batches/sampler.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "worker/data/split_mix.h"
+#include "worker/labs/data/files/split_mix.h"
 
 namespace hvdrun {
 

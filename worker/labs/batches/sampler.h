@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/data/pass.h"
+#include "worker/labs/data/files/pass.h"
 
 namespace hvdrun {
 

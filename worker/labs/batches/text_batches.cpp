@@ -1,4 +1,4 @@
-#include "worker/labs/text_batches.h"
+#include "worker/labs/batches/text_batches.h"
 
 #include <algorithm>
 #include <string>

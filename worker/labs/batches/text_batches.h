@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/sentences.h"
-#include "worker/labs/data_format.h"
-#include "worker/labs/dataset.h"
+#include "worker/labs/batches/data_format.h"
+#include "worker/labs/batches/dataset.h"
+#include "worker/labs/data/text/sentences.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/labs/checked_file.h"
+#include "worker/labs/checkpoint/checked_file.h"
 
 #include <array>
 #include <cstdint>

@@ -1,9 +1,9 @@
-#include "worker/labs/checkpoint.h"
+#include "worker/labs/checkpoint/checkpoint.h"
 
 #include <sstream>
 #include <vector>
 
-#include "worker/labs/checked_file.h"
+#include "worker/labs/checkpoint/checked_file.h"
 
 namespace hvdrun {
 namespace {

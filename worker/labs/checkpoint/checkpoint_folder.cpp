@@ -1,4 +1,4 @@
-#include "worker/labs/checkpoint_folder.h"
+#include "worker/labs/checkpoint/checkpoint_folder.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,8 +7,8 @@
 #include <system_error>
 #include <utility>
 
-#include "worker/data/whole_file.h"
-#include "worker/labs/checked_file.h"
+#include "worker/labs/checkpoint/checked_file.h"
+#include "worker/labs/data/files/whole_file.h"
 
 namespace hvdrun {
 namespace {

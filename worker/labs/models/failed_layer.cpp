@@ -2,7 +2,7 @@
 // what it is given. A layer is found by its parameters, as in layer_walk.cpp. (RecordFunction,
 // which is there to observe operators, has a member more in a build with asserts than in LibTorch's
 // own.)
-#include "worker/labs/failed_layer.h"
+#include "worker/labs/models/failed_layer.h"
 
 #include <exception>
 #include <sstream>

@@ -1,7 +1,7 @@
 // LibTorch has no forward hooks in C++, and a model's code should not know of being watched. But
 // the graph that autograd keeps of a forward pass says what was done, in which order, with which
 // parameters: the node that a module's parameters flow into is that module at work.
-#include "worker/labs/layer_walk.h"
+#include "worker/labs/models/layer_walk.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -10,7 +10,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
-#include "worker/labs/failed_layer.h"
+#include "worker/labs/models/failed_layer.h"
 
 namespace hvdrun {
 namespace {

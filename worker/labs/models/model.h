@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "worker/data/word_vectors.h"
+#include "worker/labs/data/text/word_vectors.h"
 #include "worker/labs/models/batch_norm.h"
 #include "worker/labs/models/registry.h"
 

@@ -1,8 +1,8 @@
-#include "worker/labs/parameter_count.h"
+#include "worker/labs/models/parameter_count.h"
 
 #include <exception>
 
-#include "worker/labs/failed_layer.h"
+#include "worker/labs/models/failed_layer.h"
 
 namespace hvdrun {
 namespace {

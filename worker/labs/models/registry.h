@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/labs/data_format.h"
-#include "worker/labs/recipe.h"
+#include "worker/labs/batches/data_format.h"
+#include "worker/labs/models/recipe.h"
 
 namespace hvdrun {
 

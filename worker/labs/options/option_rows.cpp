@@ -1,4 +1,4 @@
-#include "worker/labs/option_rows.h"
+#include "worker/labs/options/option_rows.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,13 +9,21 @@
 #include <stdexcept>
 #include <utility>
 
-#include "worker/data/vocabulary.h"
-#include "worker/labs/cudnn_search.h"
-#include "worker/labs/file_formats.h"
-#include "worker/labs/run_health.h"
+#include "worker/labs/base/file_formats.h"
+#include "worker/labs/data/text/vocabulary.h"
 
 namespace hvdrun {
 namespace {
+
+const std::vector<std::string>& on_nan_words() {
+  static const std::vector<std::string> words = {"stop", "warn", "skip"};
+  return words;
+}
+
+const std::vector<std::string>& cudnn_search_words() {
+  static const std::vector<std::string> words = {"auto", "on", "off"};
+  return words;
+}
 
 // The member that an option is written to.
 template <typename T>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/labs/options.h"
+#include "worker/labs/options/options.h"
 
 namespace hvdrun {
 

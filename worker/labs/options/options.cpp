@@ -1,4 +1,4 @@
-#include "worker/labs/options.h"
+#include "worker/labs/options/options.h"
 
 #include <algorithm>
 #include <set>
@@ -9,8 +9,8 @@
 
 #include <boost/program_options.hpp>
 
-#include "worker/labs/exit_codes.h"
-#include "worker/labs/option_rows.h"
+#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/options/option_rows.h"
 
 namespace hvdrun {
 namespace {

@@ -1,12 +1,12 @@
-#include "worker/labs/word_options.h"
+#include "worker/labs/options/word_options.h"
 
 #include <string>
 #include <vector>
 
 #include <hvd/hvd.h>
 
-#include "worker/labs/agreement.h"
-#include "worker/labs/exit_codes.h"
+#include "worker/labs/base/agreement.h"
+#include "worker/labs/base/exit_codes.h"
 
 namespace hvdrun {
 

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "worker/data/vocabulary.h"
+#include "worker/labs/data/text/vocabulary.h"
 #include "worker/labs/models/model.h"
-#include "worker/labs/options.h"
+#include "worker/labs/options/options.h"
 
 namespace hvdrun {
 

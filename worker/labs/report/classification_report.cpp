@@ -1,10 +1,10 @@
-#include "worker/labs/classification_report.h"
+#include "worker/labs/report/classification_report.h"
 
 #include <algorithm>
 #include <cstdio>
 
-#include "common/printable.h"
-#include "worker/labs/text_columns.h"
+#include "common/base/printable.h"
+#include "worker/labs/base/text_columns.h"
 
 namespace hvdrun {
 namespace {

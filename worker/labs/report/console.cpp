@@ -1,4 +1,4 @@
-#include "worker/labs/console.h"
+#include "worker/labs/report/console.h"
 
 #include <charconv>
 #include <cstdio>
@@ -9,8 +9,8 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "common/printable.h"
-#include "worker/labs/number_text.h"
+#include "common/base/printable.h"
+#include "worker/labs/base/number_text.h"
 
 namespace hvdrun {
 namespace {

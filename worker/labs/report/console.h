@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "worker/labs/checkpoint.h"
-#include "worker/labs/classification_report.h"
-#include "worker/labs/options.h"
-#include "worker/labs/progress_bar.h"
-#include "worker/labs/score.h"
-#include "worker/labs/throughput.h"
+#include "worker/labs/checkpoint/checkpoint.h"
+#include "worker/labs/options/options.h"
+#include "worker/labs/report/classification_report.h"
+#include "worker/labs/report/progress_bar.h"
+#include "worker/labs/report/score.h"
+#include "worker/labs/report/throughput.h"
 
 namespace hvdrun {
 

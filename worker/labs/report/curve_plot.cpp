@@ -1,4 +1,4 @@
-#include "worker/labs/curve_plot.h"
+#include "worker/labs/report/curve_plot.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
-#include "worker/labs/describe.h"
+#include "worker/labs/report/describe.h"
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "worker/labs/layer_walk.h"
-#include "worker/labs/parameter_count.h"
-#include "worker/labs/recipe_text.h"
-#include "worker/labs/text_columns.h"
+#include "worker/labs/base/text_columns.h"
+#include "worker/labs/models/layer_walk.h"
+#include "worker/labs/models/parameter_count.h"
+#include "worker/labs/report/recipe_text.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/labs/epoch_records.h"
+#include "worker/labs/report/epoch_records.h"
 
 #include <cerrno>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "worker/data/records.h"
+#include "worker/labs/data/files/records.h"
 
 namespace hvdrun {
 namespace {

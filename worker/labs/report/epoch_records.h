@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "worker/data/output_file.h"
-#include "worker/labs/score.h"
+#include "worker/labs/data/files/output_file.h"
+#include "worker/labs/report/score.h"
 
 namespace hvdrun {
 

@@ -1,11 +1,11 @@
-#include "worker/labs/progress_bar.h"
+#include "worker/labs/report/progress_bar.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
-#include "worker/labs/number_text.h"
+#include "worker/labs/base/number_text.h"
 
 namespace hvdrun {
 namespace {

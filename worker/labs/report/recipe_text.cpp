@@ -1,4 +1,4 @@
-#include "worker/labs/recipe_text.h"
+#include "worker/labs/report/recipe_text.h"
 
 #include <sstream>
 

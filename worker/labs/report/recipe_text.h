@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "worker/labs/recipe.h"
+#include "worker/labs/models/recipe.h"
 
 namespace hvdrun {
 

@@ -1,15 +1,15 @@
-#include "worker/labs/run_outputs.h"
+#include "worker/labs/report/run_outputs.h"
 
 #include <cstdio>
 
 #include <hvd/hvd.h>
 
-#include "worker/data/whole_file.h"
-#include "worker/labs/agreement.h"
-#include "worker/labs/checkpoint_folder.h"
-#include "worker/labs/curve_plot.h"
-#include "worker/labs/exit_codes.h"
-#include "worker/labs/file_formats.h"
+#include "worker/labs/base/agreement.h"
+#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/base/file_formats.h"
+#include "worker/labs/checkpoint/checkpoint_folder.h"
+#include "worker/labs/data/files/whole_file.h"
+#include "worker/labs/report/curve_plot.h"
 
 namespace hvdrun {
 

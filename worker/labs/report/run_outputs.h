@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/output_file.h"
-#include "worker/labs/classification_report.h"
-#include "worker/labs/epoch_records.h"
-#include "worker/labs/options.h"
+#include "worker/labs/data/files/output_file.h"
+#include "worker/labs/options/options.h"
+#include "worker/labs/report/classification_report.h"
+#include "worker/labs/report/epoch_records.h"
 
 namespace hvdrun {
 

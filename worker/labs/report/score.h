@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "worker/data/bad_samples.h"
+#include "worker/labs/data/files/bad_samples.h"
 
 namespace hvdrun {
 

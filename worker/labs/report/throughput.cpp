@@ -1,4 +1,4 @@
-#include "worker/labs/throughput.h"
+#include "worker/labs/report/throughput.h"
 
 namespace hvdrun {
 

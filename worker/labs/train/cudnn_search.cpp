@@ -1,4 +1,4 @@
-#include "worker/labs/cudnn_search.h"
+#include "worker/labs/train/cudnn_search.h"
 
 #include <ATen/Context.h>
 

@@ -9,14 +9,8 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
-#include <vector>
 
 namespace hvdrun {
-
-inline const std::vector<std::string>& cudnn_search_words() {
-  static const std::vector<std::string> words = {"auto", "on", "off"};
-  return words;
-}
 
 // Whether a search makes up for its own time in what is left of a run, in seconds as it goes
 // without.

@@ -1,4 +1,4 @@
-#include "worker/labs/learning_rates.h"
+#include "worker/labs/train/learning_rates.h"
 
 #include <cstddef>
 

@@ -7,7 +7,7 @@
 #include <hvd/callbacks.h>
 #include <torch/torch.h>
 
-#include "worker/labs/recipe.h"
+#include "worker/labs/models/recipe.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/labs/loss_watch.h"
+#include "worker/labs/train/loss_watch.h"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/labs/agreement.h"
+#include "worker/labs/base/agreement.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/labs/nan_trace.h"
+#include "worker/labs/train/nan_trace.h"
 
 #include <algorithm>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "worker/labs/optimizers.h"
+#include "worker/labs/train/optimizers.h"
 
 #include <cmath>
 #include <sstream>

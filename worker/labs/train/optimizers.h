@@ -8,7 +8,7 @@
 
 #include <torch/torch.h>
 
-#include "worker/labs/recipe.h"
+#include "worker/labs/models/recipe.h"
 
 namespace hvdrun {
 

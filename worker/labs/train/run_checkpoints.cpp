@@ -1,4 +1,4 @@
-#include "worker/labs/run_checkpoints.h"
+#include "worker/labs/train/run_checkpoints.h"
 
 #include <cstdint>
 #include <optional>
@@ -6,8 +6,8 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/labs/agreement.h"
-#include "worker/labs/exit_codes.h"
+#include "worker/labs/base/agreement.h"
+#include "worker/labs/base/exit_codes.h"
 
 namespace hvdrun {
 

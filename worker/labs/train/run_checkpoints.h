@@ -5,11 +5,11 @@
 
 #include <torch/torch.h>
 
-#include "worker/labs/checkpoint.h"
-#include "worker/labs/checkpoint_folder.h"
-#include "worker/labs/console.h"
-#include "worker/labs/dataset.h"
-#include "worker/labs/options.h"
+#include "worker/labs/batches/dataset.h"
+#include "worker/labs/checkpoint/checkpoint.h"
+#include "worker/labs/checkpoint/checkpoint_folder.h"
+#include "worker/labs/options/options.h"
+#include "worker/labs/report/console.h"
 
 namespace hvdrun {
 

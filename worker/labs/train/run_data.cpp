@@ -1,4 +1,4 @@
-#include "worker/labs/run_data.h"
+#include "worker/labs/train/run_data.h"
 
 #include <optional>
 #include <string>
@@ -6,12 +6,12 @@
 
 #include <hvd/hvd.h>
 
-#include "common/usable_cores.h"
-#include "worker/labs/agreement.h"
-#include "worker/labs/bad_data.h"
-#include "worker/labs/exit_codes.h"
-#include "worker/labs/synthetic_batches.h"
-#include "worker/labs/thread_plan.h"
+#include "common/host/usable_cores.h"
+#include "worker/labs/base/agreement.h"
+#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/base/thread_plan.h"
+#include "worker/labs/batches/bad_data.h"
+#include "worker/labs/train/synthetic_batches.h"
 
 namespace hvdrun {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/labs/dataset.h"
+#include "worker/labs/batches/dataset.h"
 #include "worker/labs/models/model.h"
-#include "worker/labs/options.h"
+#include "worker/labs/options/options.h"
 
 namespace hvdrun {
 

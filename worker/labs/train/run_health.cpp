@@ -1,4 +1,4 @@
-#include "worker/labs/run_health.h"
+#include "worker/labs/train/run_health.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/labs/agreement.h"
-#include "worker/labs/exit_codes.h"
+#include "worker/labs/base/agreement.h"
+#include "worker/labs/base/exit_codes.h"
 
 namespace hvdrun {
 

@@ -5,21 +5,16 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <torch/torch.h>
 
-#include "worker/labs/console.h"
-#include "worker/labs/loss_watch.h"
-#include "worker/labs/options.h"
-#include "worker/labs/score.h"
+#include "worker/labs/options/options.h"
+#include "worker/labs/report/console.h"
+#include "worker/labs/report/score.h"
+#include "worker/labs/train/loss_watch.h"
 
 namespace hvdrun {
 
-inline const std::vector<std::string>& on_nan_words() {
-  static const std::vector<std::string> words = {"stop", "warn", "skip"};
-  return words;
-}
 // Speed is measured with random numbers, of which nothing need be learned: --synthetic warns unless
 // it is told otherwise.
 std::string on_nan(const TrainOptions& options);

@@ -1,4 +1,4 @@
-#include "worker/labs/run_speed.h"
+#include "worker/labs/train/run_speed.h"
 
 #include <hvd/hvd.h>
 

@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
-#include "worker/labs/console.h"
-#include "worker/labs/cudnn_search.h"
-#include "worker/labs/throughput.h"
+#include "worker/labs/report/console.h"
+#include "worker/labs/report/throughput.h"
+#include "worker/labs/train/cudnn_search.h"
 
 namespace hvdrun {
 

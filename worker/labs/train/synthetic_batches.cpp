@@ -1,9 +1,9 @@
-#include "worker/labs/synthetic_batches.h"
+#include "worker/labs/train/synthetic_batches.h"
 
 #include <stdexcept>
 #include <utility>
 
-#include "worker/labs/failed_layer.h"
+#include "worker/labs/models/failed_layer.h"
 
 namespace hvdrun {
 namespace {

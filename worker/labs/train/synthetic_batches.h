@@ -3,7 +3,7 @@
 // heart, and its scores mean nothing.
 #pragma once
 
-#include "worker/labs/dataset.h"
+#include "worker/labs/batches/dataset.h"
 #include "worker/labs/models/model.h"
 
 namespace hvdrun {

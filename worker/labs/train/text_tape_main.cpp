@@ -11,14 +11,14 @@
 
 #include <hvd/torch.h>
 
-#include "common/printable.h"
-#include "worker/labs/agreement.h"
-#include "worker/labs/exit_codes.h"
-#include "worker/labs/kept_memory.h"
-#include "worker/labs/loss_watch.h"
+#include "common/base/printable.h"
+#include "worker/labs/base/agreement.h"
+#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/base/kept_memory.h"
+#include "worker/labs/batches/sampler.h"
+#include "worker/labs/batches/text_batches.h"
 #include "worker/labs/models/model.h"
-#include "worker/labs/sampler.h"
-#include "worker/labs/text_batches.h"
+#include "worker/labs/train/loss_watch.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "worker/labs/trainer.h"
+#include "worker/labs/train/trainer.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +10,9 @@
 #include <ATen/autocast_mode.h>
 #include <torch/version.h>
 
-#include "worker/labs/bad_data.h"
-#include "worker/labs/device.h"
-#include "worker/labs/failed_layer.h"
+#include "worker/labs/base/device.h"
+#include "worker/labs/batches/bad_data.h"
+#include "worker/labs/models/failed_layer.h"
 
 namespace hvdrun {
 namespace {

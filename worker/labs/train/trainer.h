@@ -11,12 +11,12 @@
 
 #include <hvd/torch.h>
 
-#include "worker/labs/classification_report.h"
-#include "worker/labs/dataset.h"
+#include "worker/labs/batches/dataset.h"
+#include "worker/labs/batches/sampler.h"
 #include "worker/labs/models/model.h"
-#include "worker/labs/nan_trace.h"
-#include "worker/labs/sampler.h"
-#include "worker/labs/score.h"
+#include "worker/labs/report/classification_report.h"
+#include "worker/labs/report/score.h"
+#include "worker/labs/train/nan_trace.h"
 
 namespace hvdrun {
 

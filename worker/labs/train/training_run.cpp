@@ -1,4 +1,4 @@
-#include "worker/labs/training_run.h"
+#include "worker/labs/train/training_run.h"
 
 #include <algorithm>
 #include <array>
@@ -13,27 +13,27 @@
 #include <vector>
 #include <zlib.h>
 
-#include "common/printable.h"
-#include "worker/data/split_mix.h"
-#include "worker/labs/agreement.h"
-#include "worker/labs/bad_data.h"
-#include "worker/labs/console.h"
-#include "worker/labs/dataset.h"
-#include "worker/labs/describe.h"
-#include "worker/labs/device.h"
-#include "worker/labs/exit_codes.h"
-#include "worker/labs/learning_rates.h"
-#include "worker/labs/optimizers.h"
-#include "worker/labs/option_rows.h"
-#include "worker/labs/parameter_count.h"
-#include "worker/labs/run_checkpoints.h"
-#include "worker/labs/run_data.h"
-#include "worker/labs/run_health.h"
-#include "worker/labs/run_outputs.h"
-#include "worker/labs/run_speed.h"
-#include "worker/labs/sampler.h"
-#include "worker/labs/trainer.h"
-#include "worker/labs/word_options.h"
+#include "common/base/printable.h"
+#include "worker/labs/base/agreement.h"
+#include "worker/labs/base/device.h"
+#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/batches/bad_data.h"
+#include "worker/labs/batches/dataset.h"
+#include "worker/labs/batches/sampler.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/models/parameter_count.h"
+#include "worker/labs/options/option_rows.h"
+#include "worker/labs/options/word_options.h"
+#include "worker/labs/report/console.h"
+#include "worker/labs/report/describe.h"
+#include "worker/labs/report/run_outputs.h"
+#include "worker/labs/train/learning_rates.h"
+#include "worker/labs/train/optimizers.h"
+#include "worker/labs/train/run_checkpoints.h"
+#include "worker/labs/train/run_data.h"
+#include "worker/labs/train/run_health.h"
+#include "worker/labs/train/run_speed.h"
+#include "worker/labs/train/trainer.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/host_list.h"
+#include "cli/hosts/host_list.h"
 
 namespace hvdrun {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/launch_plan.h"
-#include "cli/offered_addresses.h"
+#include "cli/hosts/offered_addresses.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "cli/launch_plan.h"
-#include "cli/slurm_hosts.h"
+#include "cli/hosts/slurm_hosts.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 namespace {

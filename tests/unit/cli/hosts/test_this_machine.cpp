@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <ifaddrs.h>
 
-#include "cli/this_machine.h"
-#include "common/host_addresses.h"
+#include "cli/hosts/this_machine.h"
+#include "common/net/host_addresses.h"
 
 namespace hvdrun {
 namespace {

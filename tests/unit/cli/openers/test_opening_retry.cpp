@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/opening_retry.h"
-#include "cli/ssh_words.h"
+#include "cli/openers/opening_retry.h"
+#include "cli/openers/ssh/ssh_words.h"
 
 using namespace hvdrun;
 using namespace std::chrono_literals;

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/launch_plan.h"
-#include "cli/remote_start.h"
+#include "cli/openers/remote_start.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 namespace {

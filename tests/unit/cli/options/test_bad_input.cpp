@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/launch_plan.h"
+#include "cli/plan/launch_plan.h"
 #include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {

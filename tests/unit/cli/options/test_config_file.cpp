@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "cli/config_file.h"
-#include "cli/options.h"
+#include "cli/options/config_file.h"
+#include "cli/options/options.h"
 #include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {

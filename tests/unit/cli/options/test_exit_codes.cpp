@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/exit_codes.h"
-#include "cli/options.h"
+#include "cli/options/exit_codes.h"
+#include "cli/text/user_errors.h"
 
 namespace hvdrun {
 namespace {

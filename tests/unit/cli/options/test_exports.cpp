@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "cli/exports.h"
-#include "cli/options.h"
+#include "cli/options/exports.h"
+#include "cli/options/options.h"
 
 namespace hvdrun {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/launch_plan.h"
-#include "cli/option_table.h"
+#include "cli/options/option_table.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/exit_codes.h"
-#include "cli/option_documents.h"
-#include "cli/option_table.h"
+#include "cli/options/exit_codes.h"
+#include "cli/options/option_documents.h"
+#include "cli/options/option_table.h"
 
 namespace hvdrun {
 namespace {

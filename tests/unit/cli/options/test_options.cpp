@@ -4,9 +4,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/option_help.h"
-#include "cli/option_table.h"
-#include "cli/options.h"
+#include "cli/options/option_help.h"
+#include "cli/options/option_table.h"
+#include "cli/options/options.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "cli/options.h"
-#include "cli/stall_times.h"
+#include "cli/options/options.h"
+#include "cli/options/stall_times.h"
 
 namespace hvdrun {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/line_holder.h"
+#include "cli/output/line_holder.h"
 #include "tests/soak.h"
 
 namespace hvdrun {

@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/options.h"
-#include "cli/output_files.h"
-#include "tests/unit/data/temporary_folder.h"
+#include "cli/output/output_files.h"
+#include "cli/text/user_errors.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
 
 namespace hvdrun {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/output_fold.h"
-#include "cli/output_tag.h"
+#include "cli/output/output_fold.h"
+#include "cli/output/output_tag.h"
 
 namespace hvdrun {
 namespace {

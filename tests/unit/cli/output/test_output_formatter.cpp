@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "cli/options.h"
-#include "cli/output_formatter.h"
+#include "cli/options/options.h"
+#include "cli/output/output_formatter.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "cli/output_queue.h"
+#include "cli/output/output_queue.h"
 
 namespace hvdrun {
 namespace {

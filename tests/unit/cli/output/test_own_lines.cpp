@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "cli/own_lines.h"
+#include "cli/output/own_lines.h"
 
 namespace hvdrun {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/own_output.h"
+#include "cli/output/own_output.h"
 
 namespace hvdrun {
 namespace {

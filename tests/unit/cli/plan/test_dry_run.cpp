@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "cli/dry_run.h"
-#include "cli/json_text.h"
+#include "cli/plan/dry_run.h"
+#include "cli/text/json_text.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "cli/dry_run.h"
-#include "cli/launch_plan.h"
+#include "cli/plan/dry_run.h"
+#include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
 namespace {

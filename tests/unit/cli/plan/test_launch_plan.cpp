@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/launch_plan.h"
-#include "common/launch_record.h"
+#include "cli/plan/launch_plan.h"
+#include "common/base/launch_record.h"
 #include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {

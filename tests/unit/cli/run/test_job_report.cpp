@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/job_report.h"
-#include "cli/json_text.h"
-#include "cli/status_text.h"
-#include "cli/stderr_tail.h"
+#include "cli/output/status_text.h"
+#include "cli/run/job_report.h"
+#include "cli/text/json_text.h"
+#include "cli/text/stderr_tail.h"
 
 namespace hvdrun {
 namespace {

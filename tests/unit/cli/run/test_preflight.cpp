@@ -9,8 +9,8 @@
 #include <elf.h>
 #include <link.h>
 
-#include "cli/preflight.h"
-#include "common/elf_file.h"
+#include "cli/run/preflight.h"
+#include "common/process/elf_file.h"
 
 namespace hvdrun {
 namespace {

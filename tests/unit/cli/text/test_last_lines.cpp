@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "cli/last_lines.h"
+#include "cli/text/last_lines.h"
 
 namespace hvdrun {
 namespace {

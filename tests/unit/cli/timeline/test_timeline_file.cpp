@@ -6,10 +6,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/options.h"
-#include "cli/timeline_file.h"
-#include "cli/timeline_sink.h"
-#include "common/environment.h"
+#include "cli/options/options.h"
+#include "cli/timeline/timeline_file.h"
+#include "cli/timeline/timeline_sink.h"
+#include "common/base/environment.h"
 #include "tests/soak.h"
 #include "tests/unit/cli/trace.h"
 

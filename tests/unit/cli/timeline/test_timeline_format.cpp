@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/timeline_format.h"
+#include "cli/timeline/timeline_format.h"
 #include "tests/soak.h"
 #include "tests/unit/cli/trace.h"
 

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/environment.h"
-#include "common/launch_record.h"
+#include "common/base/environment.h"
+#include "common/base/launch_record.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/lease.h"
+#include "common/base/lease.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/printable.h"
+#include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/process.h"
-#include "common/stop_clock.h"
-#include "common/stopped_children.h"
+#include "common/base/stop_clock.h"
+#include "common/process/process.h"
+#include "common/process/stopped_children.h"
 
 namespace hvdrun {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/held_gets.h"
+#include "common/horovod/held_gets.h"
 
 namespace hvdrun {
 namespace {

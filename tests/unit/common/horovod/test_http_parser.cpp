@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/http_parser.h"
+#include "common/horovod/http_parser.h"
 #include "tests/soak.h"
 
 namespace hvdrun {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/cpu_quota.h"
+#include "common/host/cpu_quota.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/slurm_devices.h"
+#include "common/host/slurm_devices.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/topology.h"
+#include "common/host/topology.h"
 
 namespace hvdrun {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/clock_offset.h"
+#include "common/net/clock_offset.h"
 
 namespace hvdrun {
 namespace {

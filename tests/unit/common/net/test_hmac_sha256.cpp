@@ -2,8 +2,8 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include "common/hmac_sha256.h"
-#include "common/random.h"
+#include "common/base/random.h"
+#include "common/net/hmac_sha256.h"
 
 using namespace hvdrun;
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/strangers.h"
+#include "common/net/strangers.h"
 
 namespace hvdrun {
 namespace {

@@ -10,8 +10,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
-#include "common/tls_listener.h"
+#include "common/base/limits.h"
+#include "common/net/tls_listener.h"
 
 namespace hvdrun {
 namespace {

@@ -8,8 +8,8 @@
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 
-#include "common/error.h"
-#include "common/tls_psk.h"
+#include "common/base/error.h"
+#include "common/net/tls_psk.h"
 
 namespace hvdrun {
 namespace {

@@ -11,9 +11,9 @@
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch.hpp>
 
-#include "common/error.h"
-#include "common/tls_connection.h"
-#include "common/tls_psk.h"
+#include "common/base/error.h"
+#include "common/net/tls_connection.h"
+#include "common/net/tls_psk.h"
 #include "tests/openssl_server.h"
 
 namespace hvdrun {

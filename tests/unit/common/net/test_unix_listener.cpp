@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/unique_fd.h"
-#include "common/unix_listener.h"
+#include "common/base/unique_fd.h"
+#include "common/net/unix_listener.h"
 #include "tests/unit/other_user.h"
 
 namespace hvdrun {

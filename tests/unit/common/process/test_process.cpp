@@ -10,9 +10,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/process.h"
-#include "common/process_tree.h"
-#include "common/stand_in.h"
+#include "common/process/process.h"
+#include "common/process/process_tree.h"
+#include "common/process/stand_in.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "common/frame.h"
-#include "common/messages.h"
+#include "common/wire/frame.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 namespace {

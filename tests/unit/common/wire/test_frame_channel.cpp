@@ -8,9 +8,9 @@
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch.hpp>
 
-#include "common/frame_channel.h"
-#include "common/messages.h"
-#include "common/unix_stream.h"
+#include "common/net/unix_stream.h"
+#include "common/wire/frame_channel.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun {
 namespace {

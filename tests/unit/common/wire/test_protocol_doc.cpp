@@ -9,8 +9,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/messages.h"
-#include "common/relay_messages.h"
+#include "common/wire/messages.h"
+#include "common/wire/relay_messages.h"
 
 namespace hvdrun {
 namespace {

@@ -5,11 +5,11 @@
 #include <boost/asio/post.hpp>
 #include <catch2/catch.hpp>
 
-#include "common/error.h"
-#include "common/messages.h"
-#include "common/relay.h"
-#include "common/relay_mux.h"
-#include "common/unix_stream.h"
+#include "common/base/error.h"
+#include "common/net/unix_stream.h"
+#include "common/wire/messages.h"
+#include "common/wire/relay.h"
+#include "common/wire/relay_mux.h"
 
 namespace hvdrun {
 namespace {

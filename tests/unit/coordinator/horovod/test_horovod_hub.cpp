@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "coordinator/horovod_hub.h"
+#include "coordinator/horovod/horovod_hub.h"
 
 namespace hvdrun {
 namespace {

@@ -10,8 +10,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/random.h"
-#include "coordinator/horovod_desk.h"
+#include "common/base/random.h"
+#include "coordinator/horovod/horovod_desk.h"
 
 namespace hvdrun {
 namespace {

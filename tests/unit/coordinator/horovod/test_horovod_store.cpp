@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "coordinator/horovod_store.h"
+#include "coordinator/horovod/horovod_store.h"
 
 namespace hvdrun {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/unix_stream.h"
+#include "common/net/unix_stream.h"
 #include "worker/agent/agent.h"
 
 namespace hvdrun {

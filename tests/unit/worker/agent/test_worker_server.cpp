@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
-#include "common/unix_stream.h"
+#include "common/base/limits.h"
+#include "common/net/unix_stream.h"
 #include "worker/agent/worker_server.h"
 
 namespace hvdrun {

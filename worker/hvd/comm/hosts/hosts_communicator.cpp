@@ -1,10 +1,10 @@
-#include "worker/comm/hosts_communicator.h"
+#include "worker/hvd/comm/hosts/hosts_communicator.h"
 
 #include <utility>
 
-#include "worker/comm/hosts_move.h"
-#include "worker/comm/hosts_operation.h"
-#include "worker/comm/hosts_reduce.h"
+#include "worker/hvd/comm/hosts/hosts_move.h"
+#include "worker/hvd/comm/hosts/hosts_operation.h"
+#include "worker/hvd/comm/hosts/hosts_reduce.h"
 
 namespace hvdrun {
 namespace {

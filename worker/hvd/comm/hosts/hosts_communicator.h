@@ -13,9 +13,9 @@
 
 #include <memory>
 
-#include "worker/comm/communicator.h"
-#include "worker/comm/host_layout.h"
-#include "worker/comm/link_set.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/host_layout.h"
+#include "worker/hvd/comm/link/link_set.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/comm/hosts_exchange.h"
+#include "worker/hvd/comm/hosts/hosts_exchange.h"
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "worker/comm/hosts_operation.h"
-#include "worker/comm/reduce.h"
+#include "worker/hvd/comm/hosts/hosts_operation.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 namespace hvdrun {
 

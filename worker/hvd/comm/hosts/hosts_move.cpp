@@ -1,8 +1,8 @@
-#include "worker/comm/hosts_move.h"
+#include "worker/hvd/comm/hosts/hosts_move.h"
 
 #include <algorithm>
 
-#include "worker/comm/copy.h"
+#include "worker/hvd/comm/reduce/copy.h"
 
 namespace hvdrun {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/comm/hosts_operation.h"
+#include "worker/hvd/comm/hosts/hosts_operation.h"
 
 namespace hvdrun {
 

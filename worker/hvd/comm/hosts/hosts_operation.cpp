@@ -1,4 +1,4 @@
-#include "worker/comm/hosts_operation.h"
+#include "worker/hvd/comm/hosts/hosts_operation.h"
 
 #include <algorithm>
 #include <limits>

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/comm/hosts_communicator.h"
+#include "worker/hvd/comm/hosts/hosts_communicator.h"
 
 namespace hvdrun {
 

@@ -1,9 +1,9 @@
-#include "worker/comm/hosts_reduce.h"
+#include "worker/hvd/comm/hosts/hosts_reduce.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "worker/comm/copy.h"
+#include "worker/hvd/comm/reduce/copy.h"
 
 namespace hvdrun {
 namespace {

@@ -5,9 +5,9 @@
 #include <functional>
 #include <vector>
 
-#include "worker/comm/hosts_exchange.h"
-#include "worker/comm/hosts_operation.h"
-#include "worker/comm/reduce.h"
+#include "worker/hvd/comm/hosts/hosts_exchange.h"
+#include "worker/hvd/comm/hosts/hosts_operation.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 namespace hvdrun {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/mutex.h"
+#include "common/base/mutex.h"
 
 namespace hvdrun {
 

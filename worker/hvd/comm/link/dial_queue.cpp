@@ -1,4 +1,4 @@
-#include "worker/comm/dial_queue.h"
+#include "worker/hvd/comm/link/dial_queue.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/comm/link.h"
+#include "worker/hvd/comm/link/link.h"
 
 #include <algorithm>
 #include <bit>

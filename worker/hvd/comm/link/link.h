@@ -15,9 +15,9 @@
 
 #include <hvd/hvd.h>
 
-#include "common/unique_fd.h"
-#include "worker/comm/link_channel.h"
-#include "worker/comm/message_memory.h"
+#include "common/base/unique_fd.h"
+#include "worker/hvd/comm/link/link_channel.h"
+#include "worker/hvd/comm/message_memory.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/comm/link_channel.h"
+#include "worker/hvd/comm/link/link_channel.h"
 
 #include <sys/socket.h>
 

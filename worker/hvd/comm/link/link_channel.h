@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <utility>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 

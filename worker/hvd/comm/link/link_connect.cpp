@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <utility>
 
-#include "common/descriptor_limit.h"
-#include "worker/comm/link_set.h"
+#include "common/base/descriptor_limit.h"
+#include "worker/hvd/comm/link/link_set.h"
 
 namespace hvdrun {
 namespace {

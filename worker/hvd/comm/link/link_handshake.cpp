@@ -1,6 +1,6 @@
-#include "worker/comm/link_handshake.h"
+#include "worker/hvd/comm/link/link_handshake.h"
 
-#include "common/hmac_sha256.h"
+#include "common/net/hmac_sha256.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/comm/link_set.h"
+#include "worker/hvd/comm/link/link_set.h"
 
 #include <algorithm>
 #include <sys/eventfd.h>

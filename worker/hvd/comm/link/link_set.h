@@ -17,18 +17,18 @@
 
 #include <hvd/hvd.h>
 
-#include "common/mutex.h"
-#include "common/port_range.h"
-#include "common/unique_fd.h"
-#include "worker/comm/accept_room.h"
-#include "worker/comm/awaited_links.h"
-#include "worker/comm/communicator.h"
-#include "worker/comm/dial_queue.h"
-#include "worker/comm/host_layout.h"
-#include "worker/comm/link.h"
-#include "worker/comm/link_handshake.h"
-#include "worker/comm/link_tls.h"
-#include "worker/comm/socket_address.h"
+#include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
+#include "common/net/port_range.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/host_layout.h"
+#include "worker/hvd/comm/link/accept_room.h"
+#include "worker/hvd/comm/link/awaited_links.h"
+#include "worker/hvd/comm/link/dial_queue.h"
+#include "worker/hvd/comm/link/link.h"
+#include "worker/hvd/comm/link/link_handshake.h"
+#include "worker/hvd/comm/link/link_tls.h"
+#include "worker/hvd/comm/link/socket_address.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/comm/link_tls.h"
+#include "worker/hvd/comm/link/link_tls.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,8 +8,8 @@
 
 #include <hvd/hvd.h>
 
-#include "common/hmac_sha256.h"
-#include "worker/comm/openssl.h"
+#include "common/net/hmac_sha256.h"
+#include "worker/hvd/comm/link/openssl.h"
 
 namespace hvdrun {
 namespace {

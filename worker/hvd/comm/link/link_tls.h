@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "common/unique_fd.h"
-#include "worker/comm/link_channel.h"
+#include "common/base/unique_fd.h"
+#include "worker/hvd/comm/link/link_channel.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/comm/openssl.h"
+#include "worker/hvd/comm/link/openssl.h"
 
 #include <string>
 

@@ -5,7 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "common/tls_settings.h"
+#include "common/net/tls_settings.h"
 
 namespace hvdrun {
 

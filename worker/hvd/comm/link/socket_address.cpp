@@ -1,4 +1,4 @@
-#include "worker/comm/socket_address.h"
+#include "worker/hvd/comm/link/socket_address.h"
 
 #include <charconv>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Compiled with -O3 and without contraction to fused multiply-add, as the loops of reduce().
-#include "worker/comm/adasum_arithmetic.h"
+#include "worker/hvd/comm/reduce/adasum_arithmetic.h"
 
 #include <limits>
 

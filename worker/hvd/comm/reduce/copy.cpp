@@ -1,4 +1,4 @@
-#include "worker/comm/copy.h"
+#include "worker/hvd/comm/reduce/copy.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,8 +1,8 @@
-#include "worker/comm/reduce.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 #include <cassert>
 
-#include "worker/comm/float_mode.h"
+#include "worker/hvd/comm/reduce/float_mode.h"
 
 namespace hvdrun {
 

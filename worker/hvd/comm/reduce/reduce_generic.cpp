@@ -1,2 +1,2 @@
 #define HVD_REDUCE_VARIANT reduce_generic
-#include "worker/comm/reduce_loops.h"
+#include "worker/hvd/comm/reduce/reduce_loops.h"

@@ -12,8 +12,8 @@
 #include <immintrin.h>
 #endif
 
-#include "worker/comm/reduce.h"
-#include "worker/comm/reduce_operations.h"
+#include "worker/hvd/comm/reduce/reduce.h"
+#include "worker/hvd/comm/reduce/reduce_operations.h"
 
 namespace hvdrun::HVD_REDUCE_VARIANT {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/comm/mapping.h"
+#include "worker/hvd/comm/shm/mapping.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,8 +11,8 @@
 
 #include <hvd/hvd.h>
 
-#include "common/descriptor_limit.h"
-#include "common/unique_fd.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {
@@ -24,8 +24,8 @@ namespace {
 // Why pages of this file may be missing when they are first touched, which would be SIGBUS; null:
 // they cannot be. A memfd (we seal ours) is of a file system of the kernel's own that has no limit,
 // and where a cgroup has no memory left its OOM killer comes, as for any page; only strict
-// accounting counts its pages one by one. A file of /dev/shm (worker/agent/segments.cpp) has what
-// is mounted there, 64 MiB in a container.
+// accounting counts its pages one by one. A file of /dev/shm (worker/agent/ranks/segments.cpp) has
+// what is mounted there, 64 MiB in a container.
 const char* why_pages_may_be_missing(int fd) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)

@@ -1,4 +1,4 @@
-#include "worker/comm/meeting.h"
+#include "worker/hvd/comm/shm/meeting.h"
 
 #include <algorithm>
 #include <cassert>
@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <utility>
 
-#include "worker/comm/futex.h"
-#include "worker/comm/test_points.h"
+#include "worker/hvd/comm/shm/futex.h"
+#include "worker/hvd/comm/shm/test_points.h"
 
 namespace hvdrun {
 namespace {

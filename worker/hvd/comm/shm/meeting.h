@@ -25,9 +25,9 @@
 
 #include <hvd/hvd.h>
 
-#include "common/mutex.h"
-#include "worker/comm/communicator.h"
-#include "worker/comm/descriptor.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/descriptor.h"
 
 namespace hvdrun {
 

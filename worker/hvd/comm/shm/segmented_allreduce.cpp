@@ -1,9 +1,9 @@
-#include "worker/comm/segmented_allreduce.h"
+#include "worker/hvd/comm/shm/segmented_allreduce.h"
 
 #include <algorithm>
 
-#include "worker/comm/copy.h"
-#include "worker/comm/descriptor.h"
+#include "worker/hvd/comm/descriptor.h"
+#include "worker/hvd/comm/reduce/copy.h"
 
 namespace hvdrun {
 

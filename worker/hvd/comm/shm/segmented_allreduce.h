@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "worker/comm/communicator.h"
-#include "worker/comm/reduce.h"
-#include "worker/comm/segment_row.h"
-#include "worker/comm/staging.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/reduce/reduce.h"
+#include "worker/hvd/comm/segment_row.h"
+#include "worker/hvd/comm/shm/staging.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/comm/shared_memory.h"
+#include "worker/hvd/comm/shm/shared_memory.h"
 
 #include <atomic>
 #include <new>

@@ -15,8 +15,8 @@
 
 #include <hvd/hvd.h>
 
-#include "common/mutex.h"
-#include "worker/comm/mapping.h"
+#include "common/base/mutex.h"
+#include "worker/hvd/comm/shm/mapping.h"
 
 namespace hvdrun {
 

@@ -1,12 +1,12 @@
-#include "worker/comm/shm_alltoall.h"
+#include "worker/hvd/comm/shm/shm_alltoall.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 
-#include "worker/comm/copy.h"
-#include "worker/comm/descriptor.h"
+#include "worker/hvd/comm/descriptor.h"
+#include "worker/hvd/comm/reduce/copy.h"
 
 namespace hvdrun {
 

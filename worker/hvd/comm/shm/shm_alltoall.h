@@ -3,9 +3,9 @@
 
 #include <cstddef>
 
-#include "worker/comm/communicator.h"
-#include "worker/comm/segment_row.h"
-#include "worker/comm/staging.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/segment_row.h"
+#include "worker/hvd/comm/shm/staging.h"
 
 namespace hvdrun {
 

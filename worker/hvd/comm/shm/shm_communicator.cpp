@@ -1,14 +1,14 @@
-#include "worker/comm/shm_communicator.h"
+#include "worker/hvd/comm/shm/shm_communicator.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "worker/comm/copy.h"
-#include "worker/comm/reduce.h"
-#include "worker/comm/segmented_allreduce.h"
-#include "worker/comm/shm_alltoall.h"
-#include "worker/comm/staging.h"
+#include "worker/hvd/comm/reduce/copy.h"
+#include "worker/hvd/comm/reduce/reduce.h"
+#include "worker/hvd/comm/shm/segmented_allreduce.h"
+#include "worker/hvd/comm/shm/shm_alltoall.h"
+#include "worker/hvd/comm/shm/staging.h"
 
 namespace hvdrun {
 namespace {

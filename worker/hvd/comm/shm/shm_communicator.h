@@ -12,9 +12,9 @@
 #include <memory>
 #include <vector>
 
-#include "worker/comm/communicator.h"
-#include "worker/comm/mapping.h"
-#include "worker/comm/shared_memory.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/shm/mapping.h"
+#include "worker/hvd/comm/shm/shared_memory.h"
 
 namespace hvdrun {
 

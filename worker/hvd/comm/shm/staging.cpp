@@ -1,4 +1,4 @@
-#include "worker/comm/staging.h"
+#include "worker/hvd/comm/shm/staging.h"
 
 #include <algorithm>
 #include <cassert>

@@ -12,10 +12,10 @@
 #include <memory>
 #include <vector>
 
-#include "worker/comm/mapping.h"
-#include "worker/comm/meeting.h"
-#include "worker/comm/shared_memory.h"
-#include "worker/comm/shm_communicator.h"
+#include "worker/hvd/comm/shm/mapping.h"
+#include "worker/hvd/comm/shm/meeting.h"
+#include "worker/hvd/comm/shm/shared_memory.h"
+#include "worker/hvd/comm/shm/shm_communicator.h"
 
 namespace hvdrun {
 

@@ -1,6 +1,6 @@
 // Places where tests disturb what ranks do among each other: they come late, or leave out a wait.
-// Only sources compiled with HVD_TEST_POINTS have them (tests/unit/comm); in the library they are
-// nothing.
+// Only sources compiled with HVD_TEST_POINTS have them (tests/unit/worker/hvd/comm); in the library
+// they are nothing.
 #pragma once
 
 namespace hvdrun {

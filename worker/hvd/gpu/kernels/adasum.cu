@@ -1,6 +1,6 @@
 // Adasum of two vectors: each loses half of what it has in the other's direction, so that equal
 // ones give their average and orthogonal ones their sum.
-#include "worker/gpu/kernels/common.cuh"
+#include "worker/hvd/gpu/kernels/common.cuh"
 
 namespace hvdrun::kernels {
 namespace {

@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 #include <hvd/hvd.h>
 
-#include "worker/gpu/kernels_abi.h"
+#include "worker/hvd/gpu/kernels_abi.h"
 
 #define HVD_KERNEL_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -1,6 +1,6 @@
 // Floating-point numbers as integers of the same order, for NCCL's min and max: of floats they
 // ignore a NaN.
-#include "worker/gpu/kernels/common.cuh"
+#include "worker/hvd/gpu/kernels/common.cuh"
 
 namespace hvdrun::kernels {
 namespace {

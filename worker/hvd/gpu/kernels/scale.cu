@@ -1,4 +1,4 @@
-#include "worker/gpu/kernels/common.cuh"
+#include "worker/hvd/gpu/kernels/common.cuh"
 
 namespace hvdrun::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/data/csv.h"
+#include "worker/labs/data/files/csv.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "worker/data/example.h"
+#include "worker/labs/data/files/example.h"
 
 #include <cstring>
 

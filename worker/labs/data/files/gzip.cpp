@@ -1,4 +1,4 @@
-#include "worker/data/gzip.h"
+#include "worker/labs/data/files/gzip.h"
 
 #include <algorithm>
 #include <limits>

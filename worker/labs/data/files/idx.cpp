@@ -1,10 +1,10 @@
-#include "worker/data/idx.h"
+#include "worker/labs/data/files/idx.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
-#include "worker/data/gzip.h"
+#include "worker/labs/data/files/gzip.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/data/mat_file.h"
+#include "worker/labs/data/files/mat_file.h"
 
 #include <algorithm>
 #include <cstring>

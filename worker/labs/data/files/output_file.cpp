@@ -1,4 +1,4 @@
-#include "worker/data/output_file.h"
+#include "worker/labs/data/files/output_file.h"
 
 #include <cerrno>
 #include <system_error>

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/output_place.h"
-#include "common/unique_fd.h"
+#include "common/base/output_place.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 
@@ -17,7 +17,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();  // what waits is written, whatever comes of it
 
-  // False, with `error`. Whatever stands there: common/output_place.h.
+  // False, with `error`. Whatever stands there: common/base/output_place.h.
   bool open(const std::string& name, Begin begin, std::string& error);
   bool is_open() const { return static_cast<bool>(file_); }
 

@@ -1,4 +1,4 @@
-#include "worker/data/records.h"
+#include "worker/labs/data/files/records.h"
 
 #include <cerrno>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
-#include "worker/data/text_file.h"
+#include "worker/labs/data/files/text_file.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "worker/data/gzip.h"
-#include "worker/data/whole_file.h"
+#include "worker/labs/data/files/gzip.h"
+#include "worker/labs/data/files/whole_file.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/data/whole_file.h"
+#include "worker/labs/data/files/whole_file.h"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -6,9 +6,9 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "common/flush_folder.h"
-#include "common/output_place.h"
-#include "common/unique_fd.h"
+#include "common/base/flush_folder.h"
+#include "common/base/output_place.h"
+#include "common/base/unique_fd.h"
 
 namespace hvdrun {
 namespace {

@@ -16,7 +16,7 @@ std::optional<std::string> read_whole_file(const std::string& path, std::uint64_
 // in the same folder, synced, renamed over it. A writer that is killed leaves nothing else there,
 // but where the file system knows no files without a name, or between the last two steps. Not
 // synced, a power failure may leave less: for files that can be made again, hundreds of them.
-// Where a link leads there, and what is no file is written to (common/output_place.h).
+// Where a link leads there, and what is no file is written to (common/base/output_place.h).
 enum class Sync { yes, no };
 bool write_whole_file(const std::string& path, std::string_view bytes, std::string& error,
                       Sync sync = Sync::yes);

@@ -8,10 +8,10 @@
 #include <utility>
 #include <zlib.h>
 
-#include "common/unique_fd.h"
-#include "worker/data/image_check.h"
-#include "worker/data/image_source.h"
-#include "worker/data/whole_file.h"
+#include "common/base/unique_fd.h"
+#include "worker/labs/data/files/whole_file.h"
+#include "worker/labs/data/images/image_check.h"
+#include "worker/labs/data/images/image_source.h"
 
 namespace hvdrun {
 namespace {

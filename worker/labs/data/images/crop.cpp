@@ -1,4 +1,4 @@
-#include "worker/data/crop.h"
+#include "worker/labs/data/images/crop.h"
 
 #include <algorithm>
 #include <cmath>

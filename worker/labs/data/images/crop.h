@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/data/image.h"
-#include "worker/data/split_mix.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/data/images/image.h"
 
 namespace hvdrun {
 

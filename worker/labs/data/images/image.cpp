@@ -1,7 +1,7 @@
-#include "worker/data/image.h"
+#include "worker/labs/data/images/image.h"
 
-#include "worker/data/jpeg.h"
-#include "worker/data/png_image.h"
+#include "worker/labs/data/images/jpeg.h"
+#include "worker/labs/data/images/png_image.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/data/image_check.h"
+#include "worker/labs/data/images/image_check.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "worker/data/image.h"
-#include "worker/data/image_source.h"
+#include "worker/labs/data/images/image.h"
+#include "worker/labs/data/images/image_source.h"
 
 namespace hvdrun {
 namespace {

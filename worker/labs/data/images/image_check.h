@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-#include "worker/data/bad_samples.h"
+#include "worker/labs/data/files/bad_samples.h"
 
 namespace hvdrun {
 

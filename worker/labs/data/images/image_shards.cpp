@@ -5,8 +5,8 @@
 #include <utility>
 #include <zlib.h>
 
-#include "worker/data/example.h"
-#include "worker/data/image_source.h"
+#include "worker/labs/data/files/example.h"
+#include "worker/labs/data/images/image_source.h"
 
 namespace hvdrun {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/passed_over.h"
-#include "worker/data/records.h"
+#include "worker/labs/data/files/passed_over.h"
+#include "worker/labs/data/files/records.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/data/input_pipeline.h"
+#include "worker/labs/data/images/input_pipeline.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
-#include "worker/data/bad_samples.h"
-#include "worker/data/crop.h"
-#include "worker/data/image_source.h"
-#include "worker/data/pass.h"
+#include "worker/labs/data/files/bad_samples.h"
+#include "worker/labs/data/files/pass.h"
+#include "worker/labs/data/images/crop.h"
+#include "worker/labs/data/images/image_source.h"
 
 namespace hvdrun {
 

@@ -1,4 +1,4 @@
-#include "worker/data/jpeg.h"
+#include "worker/labs/data/images/jpeg.h"
 
 #include <algorithm>
 #include <array>

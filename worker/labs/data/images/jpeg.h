@@ -1,7 +1,7 @@
 // JPEG by libjpeg. Only image.cpp includes this.
 #pragma once
 
-#include "worker/data/image.h"
+#include "worker/labs/data/images/image.h"
 
 namespace hvdrun {
 

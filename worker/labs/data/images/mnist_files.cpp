@@ -1,9 +1,9 @@
-#include "worker/data/mnist_files.h"
+#include "worker/labs/data/images/mnist_files.h"
 
 #include <unistd.h>
 
-#include "worker/data/gzip.h"
-#include "worker/data/whole_file.h"
+#include "worker/labs/data/files/gzip.h"
+#include "worker/labs/data/files/whole_file.h"
 
 namespace hvdrun {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/data/idx.h"
+#include "worker/labs/data/files/idx.h"
 
 namespace hvdrun {
 

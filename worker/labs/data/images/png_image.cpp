@@ -1,4 +1,4 @@
-#include "worker/data/png_image.h"
+#include "worker/labs/data/images/png_image.h"
 
 #include <algorithm>
 #include <array>

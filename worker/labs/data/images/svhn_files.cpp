@@ -1,10 +1,10 @@
-#include "worker/data/svhn_files.h"
+#include "worker/labs/data/images/svhn_files.h"
 
 #include <unistd.h>
 #include <utility>
 
-#include "worker/data/mat_file.h"
-#include "worker/data/whole_file.h"
+#include "worker/labs/data/files/mat_file.h"
+#include "worker/labs/data/files/whole_file.h"
 
 namespace hvdrun {
 namespace {

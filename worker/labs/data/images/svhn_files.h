@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "worker/data/image_set.h"
-#include "worker/data/mnist_files.h"
+#include "worker/labs/data/images/image_set.h"
+#include "worker/labs/data/images/mnist_files.h"
 
 namespace hvdrun {
 

@@ -5,12 +5,12 @@
 
 #include <boost/program_options.hpp>
 
-#include "worker/data/svhn_files.h"
-#include "worker/data/synthetic_digits.h"
-#include "worker/data/synthetic_numbers.h"
-#include "worker/data/synthetic_patterns.h"
-#include "worker/data/synthetic_sentences.h"
-#include "worker/data/whole_file.h"
+#include "worker/labs/data/files/whole_file.h"
+#include "worker/labs/data/images/svhn_files.h"
+#include "worker/labs/data/synthetic/synthetic_digits.h"
+#include "worker/labs/data/synthetic/synthetic_numbers.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
+#include "worker/labs/data/synthetic/synthetic_sentences.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
-#include "worker/data/synthetic_digits.h"
+#include "worker/labs/data/synthetic/synthetic_digits.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
-#include "worker/data/split_mix.h"
+#include "worker/labs/data/files/split_mix.h"
 
 namespace hvdrun {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/data/mnist_files.h"
+#include "worker/labs/data/images/mnist_files.h"
 
 namespace hvdrun {
 

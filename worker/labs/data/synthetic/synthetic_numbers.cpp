@@ -1,11 +1,11 @@
-#include "worker/data/synthetic_numbers.h"
+#include "worker/labs/data/synthetic/synthetic_numbers.h"
 
 #include <algorithm>
 #include <array>
 
-#include "worker/data/split_mix.h"
-#include "worker/data/svhn_files.h"
-#include "worker/data/synthetic_digits.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/data/images/svhn_files.h"
+#include "worker/labs/data/synthetic/synthetic_digits.h"
 
 namespace hvdrun {
 namespace {

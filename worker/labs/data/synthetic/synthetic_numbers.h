@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "worker/data/image_set.h"
-#include "worker/data/mnist_files.h"
+#include "worker/labs/data/images/image_set.h"
+#include "worker/labs/data/images/mnist_files.h"
 
 namespace hvdrun {
 

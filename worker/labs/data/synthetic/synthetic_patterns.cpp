@@ -1,4 +1,4 @@
-#include "worker/data/synthetic_patterns.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
 
 #include <algorithm>
 #include <array>
@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <system_error>
 
-#include "worker/data/example.h"
-#include "worker/data/image_source.h"
-#include "worker/data/records.h"
-#include "worker/data/whole_file.h"
+#include "worker/labs/data/files/example.h"
+#include "worker/labs/data/files/records.h"
+#include "worker/labs/data/files/whole_file.h"
+#include "worker/labs/data/images/image_source.h"
 
 namespace hvdrun {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string>
 
-#include "worker/data/image.h"
-#include "worker/data/mnist_files.h"
-#include "worker/data/split_mix.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/data/images/image.h"
+#include "worker/labs/data/images/mnist_files.h"
 
 namespace hvdrun {
 

@@ -1,11 +1,11 @@
-#include "worker/data/synthetic_sentences.h"
+#include "worker/labs/data/synthetic/synthetic_sentences.h"
 
 #include <array>
 #include <utility>
 #include <vector>
 
-#include "worker/data/csv.h"
-#include "worker/data/split_mix.h"
+#include "worker/labs/data/files/csv.h"
+#include "worker/labs/data/files/split_mix.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/data/class_values.h"
+#include "worker/labs/data/text/class_values.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "worker/data/csv.h"
+#include "worker/labs/data/files/csv.h"
 
 namespace hvdrun {
 namespace {

@@ -1,12 +1,12 @@
-#include "worker/data/sentences.h"
+#include "worker/labs/data/text/sentences.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "worker/data/class_values.h"
-#include "worker/data/csv.h"
-#include "worker/data/split_mix.h"
-#include "worker/data/text_file.h"
+#include "worker/labs/data/files/csv.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/data/files/text_file.h"
+#include "worker/labs/data/text/class_values.h"
 
 namespace hvdrun {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/data/vocabulary.h"
+#include "worker/labs/data/text/vocabulary.h"
 
 namespace hvdrun {
 

@@ -1,9 +1,9 @@
-#include "worker/data/vocabulary.h"
+#include "worker/labs/data/text/vocabulary.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "worker/data/split_mix.h"
+#include "worker/labs/data/files/split_mix.h"
 
 namespace hvdrun {
 namespace {

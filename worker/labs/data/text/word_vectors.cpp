@@ -1,11 +1,11 @@
-#include "worker/data/word_vectors.h"
+#include "worker/labs/data/text/word_vectors.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <system_error>
 
-#include "worker/data/text_file.h"
+#include "worker/labs/data/files/text_file.h"
 
 namespace hvdrun {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/srun_command.h"
+#include "cli/openers/srun/srun_command.h"
 
 namespace hvdrun {
 namespace {

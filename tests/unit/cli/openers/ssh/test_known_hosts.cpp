@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/key_file.h"
-#include "cli/known_hosts.h"
-#include "cli/ssh_wire.h"
+#include "cli/openers/ssh/key_file.h"
+#include "cli/openers/ssh/known_hosts.h"
+#include "cli/openers/ssh/ssh_wire.h"
 
 namespace hvdrun {
 namespace {

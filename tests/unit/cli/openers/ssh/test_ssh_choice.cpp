@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "cli/ssh_agent.h"
-#include "cli/ssh_wire.h"
-#include "cli/transport_choice.h"
+#include "cli/openers/ssh/ssh_agent.h"
+#include "cli/openers/ssh/ssh_choice.h"
+#include "cli/openers/ssh/ssh_wire.h"
 
 namespace hvdrun {
 namespace {

@@ -7,7 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <catch2/catch.hpp>
 
-#include "cli/tcp_dialer.h"
+#include "cli/openers/ssh/tcp_dialer.h"
 
 namespace hvdrun {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/agent/horovod_mirror.h"
+#include "worker/agent/horovod/horovod_mirror.h"
 
 namespace hvdrun {
 namespace {

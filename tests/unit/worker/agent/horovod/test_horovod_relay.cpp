@@ -12,8 +12,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/unique_fd.h"
-#include "worker/agent/horovod_relay.h"
+#include "common/base/unique_fd.h"
+#include "worker/agent/horovod/horovod_relay.h"
 
 namespace hvdrun {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/unix_stream.h"
-#include "worker/agent/input_pump.h"
+#include "common/net/unix_stream.h"
+#include "worker/agent/output/input_pump.h"
 
 namespace hvdrun {
 namespace {

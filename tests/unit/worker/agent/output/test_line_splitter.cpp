@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
-#include "common/line_splitter.h"
+#include "common/base/limits.h"
+#include "worker/agent/output/line_splitter.h"
 
 namespace hvdrun {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
-#include "common/unix_stream.h"
-#include "worker/agent/output_pump.h"
+#include "common/base/limits.h"
+#include "common/net/unix_stream.h"
+#include "worker/agent/output/output_pump.h"
 
 namespace hvdrun {
 namespace {

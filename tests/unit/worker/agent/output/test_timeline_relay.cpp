@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
-#include "worker/agent/timeline_relay.h"
+#include "common/base/limits.h"
+#include "worker/agent/output/timeline_relay.h"
 
 namespace hvdrun {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/unique_fd.h"
-#include "worker/agent/held_pipes.h"
+#include "common/base/unique_fd.h"
+#include "worker/agent/ranks/held_pipes.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "worker/agent/kill_ladder.h"
+#include "worker/agent/ranks/kill_ladder.h"
 
 namespace hvdrun {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/open_port.h"
-#include "worker/agent/master_port.h"
+#include "common/net/open_port.h"
+#include "worker/agent/ranks/master_port.h"
 
 namespace hvdrun {
 namespace {

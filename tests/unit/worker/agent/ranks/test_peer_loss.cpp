@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "worker/agent/peer_loss.h"
+#include "worker/agent/ranks/peer_loss.h"
 
 namespace hvdrun {
 namespace {

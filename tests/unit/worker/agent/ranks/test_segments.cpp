@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
-#include "worker/agent/segments.h"
+#include "common/base/limits.h"
+#include "worker/agent/ranks/segments.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "worker/agent/stall_desk.h"
+#include "worker/agent/stalls/stall_desk.h"
 
 namespace hvdrun {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/agent/process_probe.h"
-#include "worker/agent/stall_probe.h"
+#include "worker/agent/ranks/process_probe.h"
+#include "worker/agent/stalls/stall_probe.h"
 
 namespace hvdrun {
 namespace {

@@ -22,8 +22,8 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/client/fake_agent.h"
-#include "worker/client/environment.h"
+#include "tests/unit/worker/hvd/client/fake_agent.h"
+#include "worker/hvd/client/environment.h"
 
 namespace hvdrun::test {
 

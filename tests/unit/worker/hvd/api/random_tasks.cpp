@@ -1,4 +1,4 @@
-#include "tests/unit/api/random_tasks.h"
+#include "tests/unit/worker/hvd/api/random_tasks.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
-#include "worker/api/address_book.h"
+#include "worker/hvd/api/address_book.h"
 
 namespace hvdrun {
 namespace {

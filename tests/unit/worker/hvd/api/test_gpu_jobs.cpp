@@ -9,11 +9,11 @@
 #include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
-#include "tests/unit/api/mini_job.h"
-#include "tests/unit/gpu/fake_ranks.h"
-#include "worker/api/job.h"
-#include "worker/engine/device_use.h"
-#include "worker/gpu/stream.h"
+#include "tests/unit/worker/hvd/api/mini_job.h"
+#include "tests/unit/worker/hvd/gpu/fake_ranks.h"
+#include "worker/hvd/api/job.h"
+#include "worker/hvd/engine/device_use.h"
+#include "worker/hvd/gpu/stream.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

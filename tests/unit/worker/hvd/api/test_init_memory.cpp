@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "tests/failing_memory.h"
-#include "tests/unit/api/mini_job.h"
-#include "worker/api/job.h"
+#include "tests/unit/worker/hvd/api/mini_job.h"
+#include "worker/hvd/api/job.h"
 
 namespace hvdrun {
 namespace {

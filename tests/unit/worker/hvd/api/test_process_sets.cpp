@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
-#include "tests/unit/api/mini_job.h"
+#include "tests/unit/worker/hvd/api/mini_job.h"
 
 using namespace hvdrun::test;
 

@@ -11,8 +11,8 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
-#include "tests/unit/api/mini_job.h"
-#include "tests/unit/api/random_tasks.h"
+#include "tests/unit/worker/hvd/api/mini_job.h"
+#include "tests/unit/worker/hvd/api/random_tasks.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <utility>
 
-#include "common/frame.h"
-#include "common/messages.h"
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
+#include "common/wire/frame.h"
+#include "common/wire/messages.h"
 
 namespace hvdrun::test {
 

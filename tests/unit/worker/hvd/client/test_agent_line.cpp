@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/client/fake_agent.h"
-#include "worker/client/agent_line.h"
+#include "tests/unit/worker/hvd/client/fake_agent.h"
+#include "worker/hvd/client/agent_line.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

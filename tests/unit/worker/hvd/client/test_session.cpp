@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/client/fake_agent.h"
-#include "worker/client/session.h"
+#include "tests/unit/worker/hvd/client/fake_agent.h"
+#include "worker/hvd/client/session.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

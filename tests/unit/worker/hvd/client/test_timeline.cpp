@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/client/fake_agent.h"
-#include "worker/client/agent_line.h"
-#include "worker/client/timeline_settings.h"
+#include "tests/unit/worker/hvd/client/fake_agent.h"
+#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/timeline_settings.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/other_user.h"
-#include "worker/client/unix_socket.h"
+#include "worker/hvd/client/unix_socket.h"
 
 namespace hvdrun {
 namespace {

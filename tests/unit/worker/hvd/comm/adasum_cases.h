@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/comm/adasum_reference.h"
-#include "tests/unit/comm/buffers.h"
-#include "tests/unit/comm/errors.h"
-#include "tests/unit/comm/reference_types.h"
-#include "worker/comm/adasum.h"
+#include "tests/unit/worker/hvd/comm/adasum_reference.h"
+#include "tests/unit/worker/hvd/comm/buffers.h"
+#include "tests/unit/worker/hvd/comm/errors.h"
+#include "tests/unit/worker/hvd/comm/reference_types.h"
+#include "worker/hvd/comm/adasum.h"
 
 namespace hvdrun::test {
 

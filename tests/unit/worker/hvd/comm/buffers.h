@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "worker/comm/mapping.h"
-#include "worker/comm/shared_memory.h"
+#include "worker/hvd/comm/shm/mapping.h"
+#include "worker/hvd/comm/shm/shared_memory.h"
 
 namespace hvdrun::test {
 

@@ -8,9 +8,9 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/comm/random_cases.h"
-#include "tests/unit/comm/reference.h"
-#include "worker/comm/communicator.h"
+#include "tests/unit/worker/hvd/comm/random_cases.h"
+#include "tests/unit/worker/hvd/comm/reference.h"
+#include "worker/hvd/comm/communicator.h"
 
 namespace hvdrun::test {
 

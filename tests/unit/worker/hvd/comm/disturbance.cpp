@@ -1,11 +1,11 @@
-#include "tests/unit/comm/disturbance.h"
+#include "tests/unit/worker/hvd/comm/disturbance.h"
 
 #include <atomic>
 #include <random>
 #include <sched.h>
 #include <unistd.h>
 
-#include "worker/comm/test_points.h"
+#include "worker/hvd/comm/shm/test_points.h"
 
 namespace hvdrun {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/unit/comm/reference.h"
+#include "tests/unit/worker/hvd/comm/reference.h"
 
 namespace hvdrun::test {
 

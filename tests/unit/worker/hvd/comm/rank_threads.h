@@ -15,12 +15,12 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/comm/buffers.h"
-#include "tests/unit/comm/errors.h"
-#include "worker/comm/communicator.h"
-#include "worker/comm/mapping.h"
-#include "worker/comm/self_communicator.h"
-#include "worker/comm/shm_communicator.h"
+#include "tests/unit/worker/hvd/comm/buffers.h"
+#include "tests/unit/worker/hvd/comm/errors.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/self_communicator.h"
+#include "worker/hvd/comm/shm/mapping.h"
+#include "worker/hvd/comm/shm/shm_communicator.h"
 
 namespace hvdrun::test {
 

@@ -10,11 +10,11 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/comm/buffers.h"
-#include "tests/unit/comm/errors.h"
-#include "tests/unit/comm/reference_types.h"
-#include "worker/comm/communicator.h"
-#include "worker/comm/descriptor.h"
+#include "tests/unit/worker/hvd/comm/buffers.h"
+#include "tests/unit/worker/hvd/comm/errors.h"
+#include "tests/unit/worker/hvd/comm/reference_types.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/descriptor.h"
 
 namespace hvdrun::test {
 

@@ -4,12 +4,12 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
-#include "tests/unit/comm/adasum_cases.h"
-#include "tests/unit/comm/conformance.h"
-#include "tests/unit/comm/disturbance.h"
-#include "tests/unit/comm/host_threads.h"
-#include "tests/unit/comm/rank_threads.h"
-#include "tests/unit/comm/trouble.h"
+#include "tests/unit/worker/hvd/comm/adasum_cases.h"
+#include "tests/unit/worker/hvd/comm/conformance.h"
+#include "tests/unit/worker/hvd/comm/disturbance.h"
+#include "tests/unit/worker/hvd/comm/hosts/host_threads.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/trouble.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -4,11 +4,11 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
-#include "tests/unit/comm/conformance.h"
-#include "tests/unit/comm/disturbance.h"
-#include "tests/unit/comm/random_cases.h"
-#include "tests/unit/comm/rank_threads.h"
-#include "tests/unit/comm/reference.h"
+#include "tests/unit/worker/hvd/comm/conformance.h"
+#include "tests/unit/worker/hvd/comm/disturbance.h"
+#include "tests/unit/worker/hvd/comm/random_cases.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/reference.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
-#include "tests/unit/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

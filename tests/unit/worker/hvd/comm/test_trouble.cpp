@@ -10,10 +10,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/comm/conformance.h"
-#include "tests/unit/comm/disturbance.h"
-#include "tests/unit/comm/rank_threads.h"
-#include "tests/unit/comm/trouble.h"
+#include "tests/unit/worker/hvd/comm/conformance.h"
+#include "tests/unit/worker/hvd/comm/disturbance.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/trouble.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

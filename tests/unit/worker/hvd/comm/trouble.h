@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/comm/errors.h"
-#include "worker/comm/communicator.h"
+#include "tests/unit/worker/hvd/comm/errors.h"
+#include "worker/hvd/comm/communicator.h"
 
 namespace hvdrun::test {
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/comm/host_threads.h"
-#include "tests/unit/comm/rank_threads.h"
-#include "tests/unit/comm/reference.h"
-#include "worker/engine/engine.h"
+#include "tests/unit/worker/hvd/comm/hosts/host_threads.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/reference.h"
+#include "worker/hvd/engine/engine.h"
 
 namespace hvdrun::test {
 

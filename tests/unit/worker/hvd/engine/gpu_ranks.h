@@ -1,5 +1,5 @@
-// Engines of ranks that have a GPU each: those of the fake driver and NCCL (tests/unit/gpu), whose
-// memory is ordinary memory.
+// Engines of ranks that have a GPU each: those of the fake driver and NCCL
+// (tests/unit/worker/hvd/gpu), whose memory is ordinary memory.
 #pragma once
 
 #include <atomic>
@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/engine/engine_ranks.h"
-#include "tests/unit/gpu/fake_ranks.h"
-#include "worker/engine/device_use.h"
-#include "worker/gpu/rank_gpu.h"
+#include "tests/unit/worker/hvd/engine/engine_ranks.h"
+#include "tests/unit/worker/hvd/gpu/fake_ranks.h"
+#include "worker/hvd/engine/device_use.h"
+#include "worker/hvd/gpu/rank_gpu.h"
 
 namespace hvdrun::test {
 

@@ -10,9 +10,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/comm/rank_threads.h"
-#include "tests/unit/comm/reference.h"
-#include "worker/engine/engine.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/reference.h"
+#include "worker/hvd/engine/engine.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/gpu/driver_calls.h"
-#include "tests/unit/engine/gpu_ranks.h"
+#include "tests/unit/worker/hvd/engine/gpu_ranks.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -9,8 +9,8 @@
 #include <catch2/catch.hpp>
 
 #include "tests/gpu/driver_calls.h"
-#include "tests/unit/engine/gpu_ranks.h"
-#include "worker/engine/timeline.h"
+#include "tests/unit/worker/hvd/engine/gpu_ranks.h"
+#include "worker/hvd/engine/timeline.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

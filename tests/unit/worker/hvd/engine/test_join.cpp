@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/engine/engine_ranks.h"
+#include "tests/unit/worker/hvd/engine/engine_ranks.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

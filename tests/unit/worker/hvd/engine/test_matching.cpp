@@ -9,9 +9,9 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
-#include "tests/unit/comm/conformance.h"
-#include "tests/unit/comm/random_cases.h"
-#include "tests/unit/engine/engine_ranks.h"
+#include "tests/unit/worker/hvd/comm/conformance.h"
+#include "tests/unit/worker/hvd/comm/random_cases.h"
+#include "tests/unit/worker/hvd/engine/engine_ranks.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/comm/trouble.h"
-#include "tests/unit/engine/engine_ranks.h"
+#include "tests/unit/worker/hvd/comm/trouble.h"
+#include "tests/unit/worker/hvd/engine/engine_ranks.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

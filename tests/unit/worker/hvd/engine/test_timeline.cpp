@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/limits.h"
-#include "worker/engine/timeline.h"
+#include "common/base/limits.h"
+#include "worker/hvd/engine/timeline.h"
 
 namespace hvdrun {
 namespace {

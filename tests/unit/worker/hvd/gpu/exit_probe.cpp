@@ -15,9 +15,9 @@
 #include <hvd/hvd.h>
 
 #include "tests/gpu/driver_calls.h"
-#include "tests/unit/gpu/fake_gpu.h"
-#include "tests/unit/gpu/loaded_fake.h"
-#include "worker/gpu/rank_gpu.h"
+#include "tests/unit/worker/hvd/gpu/fake_gpu.h"
+#include "tests/unit/worker/hvd/gpu/loaded_fake.h"
+#include "worker/hvd/gpu/rank_gpu.h"
 
 namespace {
 

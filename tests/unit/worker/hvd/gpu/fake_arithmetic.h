@@ -8,8 +8,8 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/comm/reduce.h"
-#include "worker/gpu/nccl_api.h"
+#include "worker/hvd/comm/reduce/reduce.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun::test {
 

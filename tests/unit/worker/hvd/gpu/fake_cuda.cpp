@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/gpu/fake_gpu.h"
-#include "tests/unit/gpu/fake_stream.h"
-#include "worker/gpu/cuda_api.h"
+#include "tests/unit/worker/hvd/gpu/fake_gpu.h"
+#include "tests/unit/worker/hvd/gpu/fake_stream.h"
+#include "worker/hvd/gpu/cuda_api.h"
 
 namespace hvdrun::test {
 namespace {

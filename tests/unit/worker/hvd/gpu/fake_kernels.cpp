@@ -9,11 +9,11 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/gpu/fake_arithmetic.h"
-#include "tests/unit/gpu/fake_gpu.h"
-#include "tests/unit/gpu/fake_stream.h"
-#include "worker/comm/reduce.h"
-#include "worker/gpu/kernels_abi.h"
+#include "tests/unit/worker/hvd/gpu/fake_arithmetic.h"
+#include "tests/unit/worker/hvd/gpu/fake_gpu.h"
+#include "tests/unit/worker/hvd/gpu/fake_stream.h"
+#include "worker/hvd/comm/reduce/reduce.h"
+#include "worker/hvd/gpu/kernels_abi.h"
 
 namespace hvdrun::test {
 namespace {

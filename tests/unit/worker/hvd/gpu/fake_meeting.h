@@ -11,8 +11,8 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/gpu/fake_arithmetic.h"
-#include "worker/gpu/nccl_api.h"
+#include "tests/unit/worker/hvd/gpu/fake_arithmetic.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun::test {
 

@@ -10,10 +10,10 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/gpu/fake_gpu.h"
-#include "tests/unit/gpu/fake_meeting.h"
-#include "tests/unit/gpu/fake_stream.h"
-#include "worker/gpu/nccl_api.h"
+#include "tests/unit/worker/hvd/gpu/fake_gpu.h"
+#include "tests/unit/worker/hvd/gpu/fake_meeting.h"
+#include "tests/unit/worker/hvd/gpu/fake_stream.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 namespace hvdrun::nccl {
 struct CommOfNccl {

@@ -14,9 +14,9 @@
 #include <dlfcn.h>
 #include <hvd/hvd.h>
 
-#include "tests/unit/gpu/fake_gpu.h"
-#include "tests/unit/gpu/loaded_fake.h"
-#include "worker/gpu/nccl_communicator.h"
+#include "tests/unit/worker/hvd/gpu/fake_gpu.h"
+#include "tests/unit/worker/hvd/gpu/loaded_fake.h"
+#include "worker/hvd/gpu/nccl_communicator.h"
 
 namespace hvdrun::test {
 

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "worker/gpu/device.h"
-#include "worker/gpu/kernels.h"
-#include "worker/gpu/loader.h"
+#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/kernels.h"
+#include "worker/hvd/gpu/loader.h"
 
 int main() {
   using namespace hvdrun;

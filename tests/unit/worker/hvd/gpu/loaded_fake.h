@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-#include "tests/unit/gpu/fake_gpu.h"
+#include "tests/unit/worker/hvd/gpu/fake_gpu.h"
 
 namespace hvdrun::test {
 

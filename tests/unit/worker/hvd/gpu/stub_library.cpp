@@ -1,8 +1,8 @@
 // Libraries that are what test_loader.cpp needs them to be: -DSTUB_CUDA or -DSTUB_NCCL, with a
 // result, a version, and all functions or only the first ones. The parameters do not matter: what
 // is not called needs none, and the others take them from their callers' registers.
-#include "worker/gpu/cuda_api.h"
-#include "worker/gpu/nccl_api.h"
+#include "worker/hvd/gpu/cuda_api.h"
+#include "worker/hvd/gpu/nccl_api.h"
 
 #define STUB extern "C" __attribute__((visibility("default")))
 #define STUB_FUNCTION(member, symbol, parameters) \

@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
-#include "worker/gpu/placement.h"
-#include "worker/gpu/visible_devices.h"
+#include "worker/hvd/gpu/placement.h"
+#include "worker/hvd/gpu/visible_devices.h"
 
 using namespace hvdrun;
 using Names = std::vector<std::string>;

@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/gpu/fake_ranks.h"
+#include "tests/unit/worker/hvd/gpu/fake_ranks.h"
 
 using namespace hvdrun::test;
 

@@ -10,8 +10,8 @@
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
 
-#include "worker/gpu/kernels.h"
-#include "worker/gpu/loader.h"
+#include "worker/hvd/gpu/kernels.h"
+#include "worker/hvd/gpu/loader.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "worker/gpu/lone_plan.h"
+#include "worker/hvd/gpu/lone_plan.h"
 
 namespace hvdrun {
 namespace {

@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "tests/gpu/conformance.h"
-#include "tests/unit/gpu/fake_ranks.h"
-#include "worker/gpu/watch.h"
+#include "tests/unit/worker/hvd/gpu/fake_ranks.h"
+#include "worker/hvd/gpu/watch.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

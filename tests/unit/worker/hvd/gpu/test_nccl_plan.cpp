@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/gpu/nccl_plan.h"
+#include "worker/hvd/gpu/nccl_plan.h"
 
 using namespace hvdrun;
 using hvd::DataType;

@@ -3,8 +3,8 @@
 
 #include "tests/gpu/driver_calls.h"
 #include "tests/gpu/gpu_rank.h"
-#include "tests/unit/gpu/fake_ranks.h"
-#include "worker/gpu/watch.h"
+#include "tests/unit/worker/hvd/gpu/fake_ranks.h"
+#include "worker/hvd/gpu/watch.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -1,4 +1,4 @@
-#include "tests/unit/torch/fake_collectives.h"
+#include "tests/unit/worker/hvd/torch/fake_collectives.h"
 
 #include <cstdlib>
 #include <cstring>

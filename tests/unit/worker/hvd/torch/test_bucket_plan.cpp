@@ -1,6 +1,6 @@
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/torch/bucket_memory.h"
-#include "worker/torch/bucket_plan.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/hvd/torch/bucket_memory.h"
+#include "worker/hvd/torch/bucket_plan.h"
 
 namespace hvdrun {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "tests/unit/refused_flush.h"
-#include "tests/unit/torch/catch_with_torch.h"
-#include "tests/unit/torch/fake_collectives.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/hvd/torch/fake_collectives.h"
 
 namespace hvdrun {
 namespace {

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "tests/unit/torch/fake_collectives.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/hvd/torch/fake_collectives.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 // How buckets follow what the program says and does: groups, and the order of the first backward.
-#include "tests/unit/torch/catch_with_torch.h"
-#include "tests/unit/torch/fake_collectives.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/hvd/torch/fake_collectives.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,7 @@
-// What is refused, over a fake job; tests/integration/torch_mismatch_probe.cpp has real ranks.
-#include "tests/unit/torch/catch_with_torch.h"
-#include "tests/unit/torch/fake_collectives.h"
+// What is refused, over a fake job; tests/integration/programs/torch_mismatch_probe.cpp has real
+// ranks.
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/hvd/torch/fake_collectives.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 // zero_grad(true): gradients are gone until backward has made them.
-#include "tests/unit/torch/catch_with_torch.h"
-#include "tests/unit/torch/fake_collectives.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/hvd/torch/fake_collectives.h"
 
 namespace hvdrun {
 namespace {

@@ -1,5 +1,5 @@
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/thread_plan.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/base/thread_plan.h"
 
 namespace hvdrun {
 namespace {

@@ -1,8 +1,8 @@
 // Which passes of a run are augmented: those that are trained on, unless --no-augment is given.
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/data/synthetic_patterns.h"
-#include "worker/labs/image_batches.h"
-#include "worker/labs/trainer.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/batches/image_batches.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
+#include "worker/labs/train/trainer.h"
 
 namespace hvdrun {
 namespace {

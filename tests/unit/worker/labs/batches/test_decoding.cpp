@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "common/usable_cores.h"
-#include "tests/unit/data/temporary_folder.h"
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/data/crop.h"
-#include "worker/data/image_source.h"
-#include "worker/data/synthetic_patterns.h"
-#include "worker/labs/run_data.h"
-#include "worker/labs/sampler.h"
-#include "worker/labs/thread_plan.h"
+#include "common/host/usable_cores.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/base/thread_plan.h"
+#include "worker/labs/batches/sampler.h"
+#include "worker/labs/data/images/crop.h"
+#include "worker/labs/data/images/image_source.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
+#include "worker/labs/train/run_data.h"
 
 namespace hvdrun {
 namespace {

@@ -1,9 +1,9 @@
 #include <set>
 #include <utility>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/data/synthetic_numbers.h"
-#include "worker/labs/image_batches.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/batches/image_batches.h"
+#include "worker/labs/data/synthetic/synthetic_numbers.h"
 
 namespace hvdrun {
 namespace {

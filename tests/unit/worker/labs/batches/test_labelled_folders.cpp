@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <set>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/data/crop.h"
-#include "worker/data/image.h"
-#include "worker/labs/data_format.h"
-#include "worker/labs/dataset.h"
-#include "worker/labs/sampler.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/batches/data_format.h"
+#include "worker/labs/batches/dataset.h"
+#include "worker/labs/batches/sampler.h"
+#include "worker/labs/data/images/crop.h"
+#include "worker/labs/data/images/image.h"
 
 namespace hvdrun {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <set>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/checked_file.h"
-#include "worker/labs/sampler.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/batches/sampler.h"
+#include "worker/labs/checkpoint/checked_file.h"
 
 namespace hvdrun {
 namespace {

@@ -1,13 +1,13 @@
 // What is said of a model whose layers do not fit together, or are not what its line says.
 #include <functional>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/describe.h"
-#include "worker/labs/failed_layer.h"
-#include "worker/labs/layer_walk.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "worker/labs/models/batch_norm.h"
-#include "worker/labs/parameter_count.h"
-#include "worker/labs/synthetic_batches.h"
+#include "worker/labs/models/failed_layer.h"
+#include "worker/labs/models/layer_walk.h"
+#include "worker/labs/models/parameter_count.h"
+#include "worker/labs/report/describe.h"
+#include "worker/labs/train/synthetic_batches.h"
 
 namespace hvdrun {
 namespace {

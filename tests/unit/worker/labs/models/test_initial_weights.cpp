@@ -1,7 +1,7 @@
 // How the weights of each lab model begin, as docs/models.md says of its source.
 #include <cmath>
 
-#include "tests/unit/torch/catch_with_torch.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "worker/labs/models/model.h"
 
 namespace hvdrun {

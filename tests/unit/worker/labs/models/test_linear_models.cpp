@@ -1,19 +1,19 @@
 // The made-up sets want a net: a linear model of what they hold stays far behind what the lab
-// models reach on them (tests/integration/test_train*.cpp ask for more of those).
+// models reach on them (tests/integration/labs/test_train*.cpp ask for more of those).
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/data/crop.h"
-#include "worker/data/image_source.h"
-#include "worker/data/sentences.h"
-#include "worker/data/split_mix.h"
-#include "worker/data/synthetic_numbers.h"
-#include "worker/data/synthetic_patterns.h"
-#include "worker/data/synthetic_sentences.h"
-#include "worker/labs/image_batches.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/batches/image_batches.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/data/images/crop.h"
+#include "worker/labs/data/images/image_source.h"
+#include "worker/labs/data/synthetic/synthetic_numbers.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
+#include "worker/labs/data/synthetic/synthetic_sentences.h"
+#include "worker/labs/data/text/sentences.h"
 
 namespace hvdrun {
 namespace {

@@ -2,12 +2,12 @@
 #include <cmath>
 #include <map>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/describe.h"
-#include "worker/labs/layer_walk.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/batches/sampler.h"
+#include "worker/labs/models/layer_walk.h"
 #include "worker/labs/models/wide_resnet.h"
-#include "worker/labs/sampler.h"
-#include "worker/labs/synthetic_batches.h"
+#include "worker/labs/report/describe.h"
+#include "worker/labs/train/synthetic_batches.h"
 
 namespace hvdrun {
 namespace {

@@ -1,12 +1,12 @@
 // Vectors of words from a file: where they go in text-nnlm, and what training makes of them.
-#include "tests/unit/data/temporary_folder.h"
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/data/synthetic_sentences.h"
-#include "worker/data/whole_file.h"
-#include "worker/labs/checkpoint.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/checkpoint/checkpoint.h"
+#include "worker/labs/data/files/whole_file.h"
+#include "worker/labs/data/synthetic/synthetic_sentences.h"
 #include "worker/labs/models/model.h"
-#include "worker/labs/optimizers.h"
-#include "worker/labs/training_run.h"
+#include "worker/labs/train/optimizers.h"
+#include "worker/labs/train/training_run.h"
 
 namespace hvdrun {
 namespace {

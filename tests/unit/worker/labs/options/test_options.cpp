@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <sstream>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/exit_codes.h"
-#include "worker/labs/file_formats.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/base/file_formats.h"
 #include "worker/labs/models/registry.h"
-#include "worker/labs/option_rows.h"
-#include "worker/labs/options.h"
+#include "worker/labs/options/option_rows.h"
+#include "worker/labs/options/options.h"
 
 namespace hvdrun {
 namespace {

@@ -3,9 +3,9 @@
 #include <map>
 #include <sstream>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/classification_report.h"
-#include "worker/labs/text_columns.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/base/text_columns.h"
+#include "worker/labs/report/classification_report.h"
 
 namespace hvdrun {
 namespace {

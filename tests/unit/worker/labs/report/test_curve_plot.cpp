@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/curve_plot.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/report/curve_plot.h"
 
 namespace hvdrun {
 namespace {

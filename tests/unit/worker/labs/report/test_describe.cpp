@@ -5,10 +5,10 @@
 #include <map>
 #include <sstream>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/describe.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "worker/labs/models/registry.h"
-#include "worker/labs/recipe_text.h"
+#include "worker/labs/report/describe.h"
+#include "worker/labs/report/recipe_text.h"
 
 namespace hvdrun {
 namespace {

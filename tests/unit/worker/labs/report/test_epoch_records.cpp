@@ -3,10 +3,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/data/records.h"
-#include "worker/labs/epoch_records.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/records.h"
+#include "worker/labs/report/epoch_records.h"
 
 namespace hvdrun {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/progress_bar.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/report/progress_bar.h"
 
 namespace hvdrun {
 namespace {

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <memory>
 
-#include "tests/unit/torch/catch_with_torch.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "worker/labs/models/registry.h"
-#include "worker/labs/synthetic_batches.h"
-#include "worker/labs/trainer.h"
+#include "worker/labs/train/synthetic_batches.h"
+#include "worker/labs/train/trainer.h"
 
 namespace hvdrun {
 namespace {

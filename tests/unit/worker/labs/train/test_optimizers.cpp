@@ -2,8 +2,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/optimizers.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/train/optimizers.h"
 
 namespace hvdrun {
 namespace {

@@ -8,12 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "tests/soak.h"
-#include "tests/unit/data/temporary_folder.h"
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/checked_file.h"
-#include "worker/labs/checkpoint_folder.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/checkpoint/checked_file.h"
+#include "worker/labs/checkpoint/checkpoint_folder.h"
 
 namespace hvdrun {
 namespace {

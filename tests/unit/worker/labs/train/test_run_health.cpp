@@ -2,15 +2,15 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/labs/checkpoint.h"
-#include "worker/labs/checkpoint_folder.h"
-#include "worker/labs/cudnn_search.h"
-#include "worker/labs/loss_watch.h"
-#include "worker/labs/run_health.h"
-#include "worker/labs/throughput.h"
-#include "worker/labs/trainer.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/checkpoint/checkpoint.h"
+#include "worker/labs/checkpoint/checkpoint_folder.h"
+#include "worker/labs/report/throughput.h"
+#include "worker/labs/train/cudnn_search.h"
+#include "worker/labs/train/loss_watch.h"
+#include "worker/labs/train/run_health.h"
+#include "worker/labs/train/trainer.h"
 
 namespace hvdrun {
 namespace {

@@ -1,14 +1,14 @@
 #include <cstdio>
 #include <sstream>
 
-#include "tests/unit/torch/catch_with_torch.h"
-#include "worker/data/split_mix.h"
-#include "worker/data/synthetic_digits.h"
-#include "worker/labs/checked_file.h"
-#include "worker/labs/checkpoint.h"
-#include "worker/labs/device.h"
-#include "worker/labs/image_batches.h"
-#include "worker/labs/trainer.h"
+#include "tests/unit/worker/hvd/torch/catch_with_torch.h"
+#include "worker/labs/base/device.h"
+#include "worker/labs/batches/image_batches.h"
+#include "worker/labs/checkpoint/checked_file.h"
+#include "worker/labs/checkpoint/checkpoint.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/data/synthetic/synthetic_digits.h"
+#include "worker/labs/train/trainer.h"
 
 namespace hvdrun {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/comm/rank_threads.h"
-#include "worker/comm/hosts_communicator.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
+#include "worker/hvd/comm/hosts/hosts_communicator.h"
 
 namespace hvdrun::test {
 

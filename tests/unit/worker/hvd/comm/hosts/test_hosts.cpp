@@ -10,11 +10,11 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
-#include "tests/unit/comm/conformance.h"
-#include "tests/unit/comm/host_threads.h"
-#include "tests/unit/comm/number_checks.h"
-#include "tests/unit/comm/random_cases.h"
-#include "tests/unit/comm/trouble.h"
+#include "tests/unit/worker/hvd/comm/conformance.h"
+#include "tests/unit/worker/hvd/comm/hosts/host_threads.h"
+#include "tests/unit/worker/hvd/comm/random_cases.h"
+#include "tests/unit/worker/hvd/comm/reduce/number_checks.h"
+#include "tests/unit/worker/hvd/comm/trouble.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/comm/accept_room.h"
-#include "worker/comm/dial_queue.h"
+#include "worker/hvd/comm/link/accept_room.h"
+#include "worker/hvd/comm/link/dial_queue.h"
 
 using namespace hvdrun;
 using namespace std::chrono_literals;

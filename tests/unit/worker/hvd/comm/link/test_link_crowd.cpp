@@ -17,12 +17,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/descriptor_limit.h"
-#include "common/unique_fd.h"
-#include "tests/unit/comm/errors.h"
-#include "worker/comm/link_handshake.h"
-#include "worker/comm/link_set.h"
-#include "worker/comm/socket_address.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/unique_fd.h"
+#include "tests/unit/worker/hvd/comm/errors.h"
+#include "worker/hvd/comm/link/link_handshake.h"
+#include "worker/hvd/comm/link/link_set.h"
+#include "worker/hvd/comm/link/socket_address.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -9,14 +9,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/unique_fd.h"
+#include "common/base/unique_fd.h"
 #include "tests/soak.h"
-#include "tests/unit/comm/errors.h"
-#include "worker/comm/link.h"
-#include "worker/comm/link_handshake.h"
-#include "worker/comm/link_set.h"
-#include "worker/comm/link_tls.h"
-#include "worker/comm/socket_address.h"
+#include "tests/unit/worker/hvd/comm/errors.h"
+#include "worker/hvd/comm/link/link.h"
+#include "worker/hvd/comm/link/link_handshake.h"
+#include "worker/hvd/comm/link/link_set.h"
+#include "worker/hvd/comm/link/link_tls.h"
+#include "worker/hvd/comm/link/socket_address.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

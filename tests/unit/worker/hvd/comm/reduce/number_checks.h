@@ -9,11 +9,11 @@
 
 #include <hvd/hvd.h>
 
-#include "tests/unit/comm/buffers.h"
-#include "tests/unit/comm/errors.h"
-#include "tests/unit/comm/number_rules.h"
-#include "worker/comm/adasum.h"
-#include "worker/comm/communicator.h"
+#include "tests/unit/worker/hvd/comm/buffers.h"
+#include "tests/unit/worker/hvd/comm/errors.h"
+#include "tests/unit/worker/hvd/comm/reduce/number_rules.h"
+#include "worker/hvd/comm/adasum.h"
+#include "worker/hvd/comm/communicator.h"
 
 namespace hvdrun::test {
 

@@ -14,9 +14,9 @@
 
 #include <hvd/hvd.h>
 
-#include "worker/comm/communicator.h"
-#include "worker/comm/descriptor.h"
-#include "worker/comm/reduce.h"
+#include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/comm/descriptor.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 namespace hvdrun::test {
 

@@ -4,10 +4,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/comm/conformance.h"
-#include "tests/unit/comm/rank_threads.h"
-#include "tests/unit/comm/reference.h"
-#include "worker/comm/copy.h"
+#include "tests/unit/worker/hvd/comm/conformance.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/reference.h"
+#include "worker/hvd/comm/reduce/copy.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

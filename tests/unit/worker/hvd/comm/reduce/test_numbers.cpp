@@ -10,10 +10,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/comm/number_checks.h"
-#include "tests/unit/comm/rank_threads.h"
-#include "worker/comm/adasum.h"
-#include "worker/comm/reduce.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/reduce/number_checks.h"
+#include "worker/hvd/comm/adasum.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

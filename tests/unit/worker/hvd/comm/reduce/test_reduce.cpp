@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/comm/reference.h"
-#include "tests/unit/comm/reference_types.h"
-#include "worker/comm/reduce.h"
+#include "tests/unit/worker/hvd/comm/reference.h"
+#include "tests/unit/worker/hvd/comm/reference_types.h"
+#include "worker/hvd/comm/reduce/reduce.h"
 
 namespace hvdrun {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/unit/comm/disturbance.h"
-#include "tests/unit/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/disturbance.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -7,10 +7,10 @@
 #include <catch2/catch.hpp>
 
 #include "tests/soak.h"
-#include "tests/unit/comm/conformance.h"
-#include "tests/unit/comm/host_threads.h"
-#include "tests/unit/comm/random_cases.h"
-#include "tests/unit/comm/rank_threads.h"
+#include "tests/unit/worker/hvd/comm/conformance.h"
+#include "tests/unit/worker/hvd/comm/hosts/host_threads.h"
+#include "tests/unit/worker/hvd/comm/random_cases.h"
+#include "tests/unit/worker/hvd/comm/rank_threads.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/data/csv.h"
+#include "worker/labs/data/files/csv.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "worker/data/example.h"
+#include "worker/labs/data/files/example.h"
 
 namespace hvdrun {
 namespace {

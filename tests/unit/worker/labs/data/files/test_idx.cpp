@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "worker/data/gzip.h"
-#include "worker/data/idx.h"
+#include "worker/labs/data/files/gzip.h"
+#include "worker/labs/data/files/idx.h"
 
 namespace hvdrun {
 namespace {

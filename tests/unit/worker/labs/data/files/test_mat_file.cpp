@@ -6,11 +6,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "worker/data/mat_file.h"
-#include "worker/data/svhn_files.h"
-#include "worker/data/synthetic_digits.h"
-#include "worker/data/synthetic_numbers.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/mat_file.h"
+#include "worker/labs/data/images/svhn_files.h"
+#include "worker/labs/data/synthetic/synthetic_digits.h"
+#include "worker/labs/data/synthetic/synthetic_numbers.h"
 
 namespace hvdrun {
 namespace {

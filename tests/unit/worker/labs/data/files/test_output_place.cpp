@@ -10,9 +10,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/output_place.h"
-#include "tests/unit/data/temporary_folder.h"
-#include "worker/data/whole_file.h"
+#include "common/base/output_place.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/whole_file.h"
 
 namespace hvdrun {
 namespace {

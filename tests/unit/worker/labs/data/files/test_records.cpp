@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "worker/data/records.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/records.h"
 
 namespace hvdrun {
 namespace {

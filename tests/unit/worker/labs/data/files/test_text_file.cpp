@@ -3,11 +3,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "worker/data/gzip.h"
-#include "worker/data/sentences.h"
-#include "worker/data/text_file.h"
-#include "worker/data/word_vectors.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/gzip.h"
+#include "worker/labs/data/files/text_file.h"
+#include "worker/labs/data/text/sentences.h"
+#include "worker/labs/data/text/word_vectors.h"
 
 namespace hvdrun {
 namespace {

@@ -6,12 +6,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "worker/data/example.h"
-#include "worker/data/image.h"
-#include "worker/data/image_check.h"
-#include "worker/data/image_source.h"
-#include "worker/data/synthetic_patterns.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/example.h"
+#include "worker/labs/data/images/image.h"
+#include "worker/labs/data/images/image_check.h"
+#include "worker/labs/data/images/image_source.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
 
 namespace hvdrun {
 namespace {

@@ -8,9 +8,9 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "worker/data/crop.h"
-#include "worker/data/image.h"
-#include "worker/data/synthetic_patterns.h"
+#include "worker/labs/data/images/crop.h"
+#include "worker/labs/data/images/image.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
 
 using namespace hvdrun;
 using Catch::Matchers::Contains;

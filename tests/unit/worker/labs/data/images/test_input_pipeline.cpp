@@ -6,8 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/data/input_pipeline.h"
-#include "worker/data/synthetic_patterns.h"
+#include "worker/labs/data/images/input_pipeline.h"
+#include "worker/labs/data/synthetic/synthetic_patterns.h"
 
 using namespace hvdrun;
 

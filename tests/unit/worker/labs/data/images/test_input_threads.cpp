@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/failing_memory.h"
-#include "worker/data/input_pipeline.h"
+#include "worker/labs/data/images/input_pipeline.h"
 
 namespace hvdrun {
 namespace {

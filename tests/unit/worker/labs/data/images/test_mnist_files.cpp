@@ -4,13 +4,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/data/temporary_folder.h"
 #include "tests/unit/other_user.h"
 #include "tests/unit/refused_flush.h"
-#include "worker/data/gzip.h"
-#include "worker/data/mnist_files.h"
-#include "worker/data/synthetic_digits.h"
-#include "worker/data/whole_file.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/gzip.h"
+#include "worker/labs/data/files/whole_file.h"
+#include "worker/labs/data/images/mnist_files.h"
+#include "worker/labs/data/synthetic/synthetic_digits.h"
 
 namespace hvdrun {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/data/temporary_folder.h"
-#include "worker/data/image.h"
-#include "worker/data/whole_file.h"
+#include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/whole_file.h"
+#include "worker/labs/data/images/image.h"
 
 namespace hvdrun {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/data/split_mix.h"
-#include "worker/data/synthetic_digits.h"
+#include "worker/labs/data/files/split_mix.h"
+#include "worker/labs/data/synthetic/synthetic_digits.h"
 
 namespace hvdrun {
 namespace {

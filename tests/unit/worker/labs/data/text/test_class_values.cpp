@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/data/class_values.h"
+#include "worker/labs/data/text/class_values.h"
 
 namespace hvdrun {
 namespace {

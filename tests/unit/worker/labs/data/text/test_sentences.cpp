@@ -10,9 +10,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/data/csv.h"
-#include "worker/data/sentences.h"
-#include "worker/data/synthetic_sentences.h"
+#include "worker/labs/data/files/csv.h"
+#include "worker/labs/data/synthetic/synthetic_sentences.h"
+#include "worker/labs/data/text/sentences.h"
 
 namespace hvdrun {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "worker/data/sentences.h"
-#include "worker/data/word_vectors.h"
+#include "worker/labs/data/text/sentences.h"
+#include "worker/labs/data/text/word_vectors.h"
 
 using namespace hvdrun;
 
