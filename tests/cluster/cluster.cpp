@@ -25,6 +25,15 @@ std::string Cluster::missing() {
   return tried.exit_code == 0 ? "" : "no namespaces are allowed here: " + tried.err;
 }
 
+bool has_sshd_session() { return ::access("/usr/lib/openssh/sshd-session", F_OK) == 0; }
+
+std::string without_waiting(const std::string& text) {
+  std::string rest;
+  for (const std::string& line : set_of_lines(text))
+    if (line.find("still waiting for ") == std::string::npos) rest += line + "\n";
+  return rest;
+}
+
 Cluster::Cluster(int hosts, bool ipv6_only)
     : folder_("/tmp/hvd-cluster-" + std::to_string(::getpid())) {
   std::vector<std::string> args{script(), "up", std::to_string(hosts)};

@@ -20,6 +20,13 @@ inline std::set<std::string> set_of_lines(const std::string& text) {
   return lines;
 }
 
+// From OpenSSH 9.8 on a session is a program of its own, and sshd lets nobody in for a while who
+// has often ended before the login.
+bool has_sshd_session();
+
+// Lines without those by which hvdrun says, on a slow machine, what it still waits for.
+std::string without_waiting(const std::string& text);
+
 class Cluster {
  public:
   // Throws std::runtime_error with what scripts/cluster said.

@@ -29,6 +29,10 @@ copy() {
 }
 copy "$(command -v busybox)" /bin/busybox
 copy /usr/sbin/sshd /usr/sbin/sshd
+# From OpenSSH 9.8 on it is several programs.
+for part in /usr/lib/openssh/sshd-session /usr/lib/openssh/sshd-auth; do
+  [ ! -e "$part" ] || copy "$part" "$part"
+done
 for name in $(busybox --list); do ln -s busybox "$root/bin/$name" 2>/dev/null || true; done
 echo 'root:x:0:0::/root:/bin/sh
 sshd:x:100:65534::/run/sshd:/bin/false' >"$root/etc/passwd"

@@ -32,7 +32,9 @@ TEST_CASE("whoever is killed on whichever host, nothing is left on any", "[clust
         Victim{"guard of another host", "node2", "hvd-guard", 69, "host node2 was lost"},
         Victim{"agent of another host", "node2", "hvd-agent", 69, "host node2 was lost"},
         Victim{"ssh client", "node1", "ssh -T", 69, "host node2 was lost"},
-        Victim{"sshd's session", "node2", "sshd: root@notty", 69, "host node2 was lost"},
+        Victim{"sshd's session", "node2",
+               has_sshd_session() ? "sshd-session: root@notty" : "sshd: root@notty", 69,
+               "host node2 was lost"},
         Victim{"worker", "node2", "sleep 1000.75", 137, "rank 1 on node2 (pid "}}) {
     const std::string what = victim.what;
     const bool of_shell = what == "worker";

@@ -39,7 +39,8 @@ class LateHosts {
     std::ofstream(place_ + "late_sshd")
         << "Port 2207\nListenAddress 0.0.0.0\nHostKey " << place_ << "key\nAuthorizedKeysFile "
         << place_ << "../id.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nPidFile " << place_
-        << "late_pid\n";
+        << "late_pid\n"
+        << (has_sshd_session() ? "PerSourcePenalties no\n" : "");
   }
   std::vector<std::string> hvdrun(std::vector<std::string> args) const {
     args.insert(args.begin(), {build_path("hvdrun"), "--env-compat", "torch"});
