@@ -30,7 +30,8 @@ def cases(log):
         return int(match[1]), 0, 0
     if match := SOME_FAILED.search(log):
         failed = numbers(match[2], "failed")
-        return int(match[1]) - failed, failed, 0
+        skipped = numbers(match[2], "skipped")  # Catch2 3's SKIP()
+        return int(match[1]) - failed - skipped, failed, skipped
     if match := UNITTEST.search(log):
         failed = numbers(match[3] or "", "failures", "errors")
         skipped = numbers(match[3] or "", "skipped")
