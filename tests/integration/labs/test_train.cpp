@@ -84,7 +84,7 @@ TEST_CASE("four ranks with a quarter of the batch compute what one process does"
   // above would prove nothing.
   const auto skipped =
       losses("4", "16", 40,
-             {.env = {{"LD_PRELOAD", build_path("tests/integration/libleave_out_reduction.so")},
+             {.env = {{"LD_PRELOAD", build_path("tests/integration/programs/libleave_out_reduction.so")},
                       {"LEAVE_OUT_REDUCTION", "10"}}});
   CAPTURE(largest_difference(alone, skipped));
   CHECK(largest_difference(alone, skipped) > 10 * kTolerance);
