@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "worker/labs/data/files/csv.h"
+#include "worker/labs/data/files/decoded_text.h"
 #include "worker/labs/data/files/example.h"
 #include "worker/labs/data/files/mat_file.h"
 #include "worker/labs/data/files/records.h"
-#include "worker/labs/data/files/text_file.h"
 #include "worker/labs/data/images/image.h"
 #include "worker/labs/data/text/sentences.h"
 #include "worker/labs/data/text/word_vectors.h"

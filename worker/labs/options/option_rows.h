@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 
 namespace hvdrun {
 

@@ -8,8 +8,8 @@
 #include "worker/labs/batches/dataset.h"
 #include "worker/labs/checkpoint/checkpoint.h"
 #include "worker/labs/checkpoint/checkpoint_folder.h"
-#include "worker/labs/options/options.h"
-#include "worker/labs/report/console.h"
+#include "worker/labs/options/train_options.h"
+#include "worker/labs/report/train_console.h"
 
 namespace hvdrun {
 

@@ -8,9 +8,9 @@
 
 #include <torch/torch.h>
 
-#include "worker/labs/options/options.h"
-#include "worker/labs/report/console.h"
+#include "worker/labs/options/train_options.h"
 #include "worker/labs/report/score.h"
+#include "worker/labs/report/train_console.h"
 #include "worker/labs/train/loss_watch.h"
 
 namespace hvdrun {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "worker/labs/report/console.h"
 #include "worker/labs/report/throughput.h"
+#include "worker/labs/report/train_console.h"
 #include "worker/labs/train/cudnn_search.h"
 
 namespace hvdrun {

@@ -13,8 +13,8 @@
 
 #include "common/base/printable.h"
 #include "worker/labs/base/agreement.h"
-#include "worker/labs/base/exit_codes.h"
 #include "worker/labs/base/kept_memory.h"
+#include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/batches/sampler.h"
 #include "worker/labs/batches/text_batches.h"
 #include "worker/labs/models/model.h"

@@ -10,7 +10,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/version.h>
 
-#include "worker/labs/base/device.h"
+#include "worker/labs/base/training_device.h"
 #include "worker/labs/batches/bad_data.h"
 #include "worker/labs/models/failed_layer.h"
 

@@ -1,7 +1,7 @@
 // `train` from its options to its exit code: reads, agrees with the other ranks, trains, reports.
 #pragma once
 
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 
 namespace hvdrun {
 

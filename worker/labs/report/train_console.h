@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "worker/labs/checkpoint/checkpoint.h"
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 #include "worker/labs/report/classification_report.h"
 #include "worker/labs/report/progress_bar.h"
 #include "worker/labs/report/score.h"

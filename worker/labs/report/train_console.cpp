@@ -1,4 +1,4 @@
-#include "worker/labs/report/console.h"
+#include "worker/labs/report/train_console.h"
 
 #include <charconv>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "worker/labs/data/files/text_file.h"
+#include "worker/labs/data/files/decoded_text.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +9,7 @@
 
 #include <boost/program_options.hpp>
 
-#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/options/option_rows.h"
 
 namespace hvdrun {
