@@ -3,7 +3,7 @@
 
 namespace hvdrun {
 
-enum ExitCode : int {
+enum TrainExitCode : int {
   exit_ok = 0,
   exit_failed = 1,          // a rank was lost, the launcher is gone, something broke
   exit_usage = 64,          // wrong options

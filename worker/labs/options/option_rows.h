@@ -10,7 +10,7 @@
 
 namespace hvdrun {
 
-struct OptionRow {
+struct TrainOptionRow {
   const char* name;   // without the two hyphens
   const char* value;  // what stands behind it, for the help; null: nothing does
   std::string help;
@@ -22,7 +22,7 @@ struct OptionRow {
 };
 
 // In the order of the help.
-const std::vector<OptionRow>& option_rows();
+const std::vector<TrainOptionRow>& option_rows();
 // What all rows agree in, and the model.
 std::string agreed_options(const TrainOptions& options);
 

@@ -44,7 +44,7 @@ std::vector<std::string> with_hyphens(int argc, const char* const* argv) {
 
 po::options_description describe() {
   po::options_description all(kUsage);
-  for (const OptionRow& row : option_rows()) {
+  for (const TrainOptionRow& row : option_rows()) {
     if (row.value == nullptr)
       all.add_options()(row.name, row.help.c_str());
     else
@@ -109,7 +109,7 @@ TrainOptions put_together(const po::parsed_options& parsed, const std::string& m
   std::set<std::string> given;
   for (const auto& option : parsed.options) {
     given.insert(option.string_key);
-    for (const OptionRow& row : option_rows())
+    for (const TrainOptionRow& row : option_rows())
       if (option.string_key == row.name)
         row.put(options, option.value.empty() ? "" : option.value.front());
   }

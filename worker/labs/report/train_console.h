@@ -27,14 +27,14 @@ struct RunFacts {
   bool on_gpu = false;
 };
 
-class Console {
+class TrainConsole {
  public:
   // With `silent` it prints nothing at all.
-  Console(const TrainOptions& options, bool silent);
+  TrainConsole(const TrainOptions& options, bool silent);
   // Takes the bar away, so that an error stands on a line of its own.
-  ~Console();
-  Console(const Console&) = delete;
-  Console& operator=(const Console&) = delete;
+  ~TrainConsole();
+  TrainConsole(const TrainConsole&) = delete;
+  TrainConsole& operator=(const TrainConsole&) = delete;
 
   // `resumed_from` is empty for a run from the start.
   void header(const RunFacts& facts, const Progress& progress, const std::string& resumed_from);

@@ -16,7 +16,7 @@ namespace hvdrun {
 class RunCheckpoints {
  public:
   // All outlive it.
-  RunCheckpoints(const TrainOptions& options, Console& console, Progress& progress)
+  RunCheckpoints(const TrainOptions& options, TrainConsole& console, Progress& progress)
       : options_(options), console_(console), progress_(progress) {}
 
   // Collective, before there are data: rank 0 reads, the bytes go to everybody. Their seed counts
@@ -40,7 +40,7 @@ class RunCheckpoints {
   CheckpointNames names() const;
 
   const TrainOptions& options_;
-  Console& console_;
+  TrainConsole& console_;
   Progress& progress_;
   std::string path_;
   std::string bytes_;  // until they are restored

@@ -26,7 +26,7 @@ std::string first_not_finite(const torch::nn::Module& model);
 class RunHealth {
  public:
   // Both outlive it.
-  RunHealth(const TrainOptions& options, Console& console);
+  RunHealth(const TrainOptions& options, TrainConsole& console);
 
   bool leaves_out() const { return policy_ == "skip"; }
   // A step of this rank; no collective.
@@ -51,7 +51,7 @@ class RunHealth {
 
   const std::string policy_;
   const bool traces_;
-  Console& console_;
+  TrainConsole& console_;
   LossWatch watch_;
   std::int64_t left_out_ = 0;  // in this epoch
   bool told_ = false;          // in this epoch

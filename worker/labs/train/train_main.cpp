@@ -2,7 +2,7 @@
 // line.
 #include "worker/labs/base/kept_memory.h"
 #include "worker/labs/options/train_options.h"
-#include "worker/labs/train/training_run.h"
+#include "worker/labs/train/train_process.h"
 
 int main(int argc, char** argv) {
   hvdrun::keep_freed_memory();

@@ -6,7 +6,7 @@
 #include "worker/labs/data/synthetic/synthetic_sentences.h"
 #include "worker/labs/models/model.h"
 #include "worker/labs/train/optimizers.h"
-#include "worker/labs/train/training_run.h"
+#include "worker/labs/train/train_process.h"
 
 namespace hvdrun {
 namespace {
