@@ -5,8 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/installed_tree.h"
 
 namespace hvdrun::test {

@@ -1,6 +1,5 @@
 // A program outside this project, built against the installed tree with one g++ line.
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/installed_tree.h"
 
 namespace hvdrun::test {

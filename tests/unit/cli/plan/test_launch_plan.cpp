@@ -1,9 +1,8 @@
 #include <set>
 
-#include <catch2/catch.hpp>
-
 #include "cli/plan/launch_plan.h"
 #include "common/base/launch_record.h"
+#include "tests/catch.h"
 #include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {

@@ -1,7 +1,6 @@
 // What opens the other hosts: srun, ssh or a command of the user's.
-#include <catch2/catch.hpp>
-
 #include "cli/plan/launch_plan.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

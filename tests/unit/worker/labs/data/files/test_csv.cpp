@@ -1,8 +1,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/files/csv.h"
 
 namespace hvdrun {

@@ -1,8 +1,7 @@
 #include <string>
 #include <string_view>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/decoded_text.h"
 #include "worker/labs/data/files/gzip.h"

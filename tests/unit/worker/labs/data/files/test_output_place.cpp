@@ -8,9 +8,8 @@
 #include <tuple>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/output_place.h"
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/whole_file.h"
 

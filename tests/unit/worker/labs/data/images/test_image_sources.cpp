@@ -5,8 +5,7 @@
 #include <sstream>
 #include <sys/resource.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/example.h"
 #include "worker/labs/data/files/gzip.h"

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <catch2/catch.hpp>
 #include <jpeglib.h>
 #include <png.h>
 
+#include "tests/catch.h"
 #include "worker/labs/data/images/crop.h"
 #include "worker/labs/data/images/image.h"
 #include "worker/labs/data/synthetic/synthetic_patterns.h"

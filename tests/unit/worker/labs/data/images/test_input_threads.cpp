@@ -2,8 +2,7 @@
 #include <memory>
 #include <new>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/failing_memory.h"
 #include "worker/labs/data/images/input_pipeline.h"
 

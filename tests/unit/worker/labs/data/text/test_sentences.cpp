@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/files/csv.h"
 #include "worker/labs/data/synthetic/synthetic_sentences.h"
 #include "worker/labs/data/text/sentences.h"
