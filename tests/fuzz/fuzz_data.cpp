@@ -1,6 +1,6 @@
-// Data files: an Example, a table, sentences of a table, packed or not, vectors of words, the
-// header of a record, arrays of a MAT-file, a JPEG, a PNG. What is read stays within the input, and
-// what a reader accepts it accepts again as its writer writes it.
+// Data files. Of text: a table, sentences of a table, packed or not, vectors of words. Of bytes: an
+// Example, the header of a record, arrays of a MAT-file, a JPEG, a PNG. What is read stays within
+// the input, and what a reader accepts it accepts again as its writer writes it.
 #include <algorithm>
 #include <cassert>
 #include <cmath>

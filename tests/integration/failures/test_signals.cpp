@@ -1,5 +1,4 @@
-// What hvdrun does with the signals of its user, and where its own descriptors are closed, full or
-// gone.
+// Signals of hvdrun's user, and its own descriptors, closed, full or gone.
 #include <filesystem>
 #include <fstream>
 #include <signal.h>

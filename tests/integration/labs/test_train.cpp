@@ -371,7 +371,7 @@ TEST_CASE("a fault is one line from one rank, and an exit code", "[train]") {
        at = result.err.find("]<stderr>:train: ", at + 1))
     ++lines;
   CHECK(lines >= 1);
-  // What is wrong with the command line every rank sees before it knows of others.
+  // A fault of the command line is seen by every rank before it knows of others.
   if (text != "'none'") CHECK(lines == 1);
 }
 

@@ -240,7 +240,7 @@ TEST_CASE("the time of all epochs goes on in a resumed run", "[train][images]") 
   };
   const double two = last_times({"--epochs", "2", "--checkpoint", state});
   const double three = last_times({"--epochs", "3", "--resume", state});
-  // Of tenths of a second; an epoch is longer than a tenth.
+  // Times have tenths of a second; an epoch is longer than a tenth.
   CHECK(three > two);
 }
 

@@ -1,4 +1,5 @@
-// What a run of train leaves and shows: checkpoints in a folder, a plot, lines of steps, a bar.
+// Things that a run of train leaves and shows: checkpoints in a folder, a plot, lines of steps, a
+// bar.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>

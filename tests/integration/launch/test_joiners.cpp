@@ -1,4 +1,4 @@
-// Who may join as which rank.
+// Processes that may join as a rank, and others.
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 

@@ -1,4 +1,4 @@
-// How `train` ends (sysexits.h where it has a number).
+// The exit codes of `train` (those of sysexits.h where it has a number).
 #pragma once
 
 namespace hvdrun {

@@ -72,7 +72,7 @@ void check_shape(const ModelInfo& model, const ModelShape& shape) {
   require(trouble.empty(), trouble);
 }
 
-// What no option can see alone.
+// Faults that no option can see alone.
 void check(const TrainOptions& options, const std::set<std::string>& given) {
   const std::string& optimizer = options.recipe.optimizer;
   require(given.count("momentum") == 0 || optimizer == "sgd",
@@ -91,7 +91,7 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
           "--keep is of --checkpoint-dir, which is not given");
 }
 
-// What the model says itself, below what the command line says.
+// The model's own values, below what the command line says.
 TrainOptions of_model(const std::string& name) {
   const ModelInfo* const model = find_model(name);
   if (model == nullptr)

@@ -15,7 +15,7 @@
 namespace hvdrun {
 namespace {
 
-// Of hvdrun's terminal, which shows what this process writes into a pipe.
+// The columns of hvdrun's terminal, which shows what this process writes into a pipe.
 std::optional<std::size_t> columns_of_hvdrun() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
   const char* const told = std::getenv("HVD_OUTPUT_COLUMNS");

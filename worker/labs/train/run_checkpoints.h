@@ -1,4 +1,5 @@
-// What a run goes on from, and what it leaves for another: --resume, and the bytes of checkpoints.
+// The checkpoint that a run goes on from, and those that it leaves for another: --resume, and the
+// bytes of checkpoints.
 #pragma once
 
 #include <string>

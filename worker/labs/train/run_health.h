@@ -1,6 +1,6 @@
-// What becomes of a run whose losses or weights are no numbers: --on-nan stop, warn or skip. With
-// stop the run ends on all ranks (Quit, exit_diverged); with warn it goes on; with skip, steps that
-// are not finite change nothing (TrainerOptions::leave_out_not_finite).
+// The fate of a run whose losses or weights are no numbers: --on-nan stop, warn or skip. With stop
+// the run ends on all ranks (Quit, exit_diverged); with warn it goes on; with skip, steps that are
+// not finite change nothing (TrainerOptions::leave_out_not_finite).
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ class RunHealth {
   // Collective, after the last of an epoch's `steps`: what has not been told yet, and the state of
   // `model`. Throws Quit.
   void end_epoch(std::int64_t epoch, std::int64_t steps, const torch::nn::Module& model);
-  // Whether the last end_epoch() found a state that is worth a checkpoint; the same on all ranks.
+  // True when the last end_epoch() found a state that is worth a checkpoint; the same on all ranks.
   bool is_sound() const { return is_sound_; }
 
-  // Of scores that are the same on all ranks; `what` as in "validation loss of epoch 3".
+  // Takes scores that are the same on all ranks; `what` as in "validation loss of epoch 3".
   void judge(const std::string& what, const Score& score);
   // At the end, when all is told and written. Throws Quit where judge() has seen a loss that is
   // none.

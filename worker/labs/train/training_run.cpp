@@ -37,6 +37,8 @@ namespace {
 // Steps of a GPU whose losses are read at once: often enough for a progress bar.
 constexpr std::size_t kGpuReports = 20;
 
+// The one conductor of a training, hence its many includes: each part knows its own concept, and
+// none of the others.
 class TrainingRun {
  public:
   explicit TrainingRun(const TrainOptions& options)
@@ -172,7 +174,7 @@ class TrainingRun {
         std::max<std::int64_t>(0, options_.max_steps - progress_.steps));
   }
 
-  // Whether a file is written or read decides which collectives a rank calls.
+  // Files that are written or read decide which collectives a rank calls.
   void require_same_options() const {
     const std::string text = agreed_options(options_);
     require_same(static_cast<std::int64_t>(

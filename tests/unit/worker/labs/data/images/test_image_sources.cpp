@@ -158,7 +158,7 @@ TEST_CASE("shards are read as one list, and what is wrong in them names its reco
   CHECK_THAT(error, Contains("no shards test-00000-of-00008"));
 }
 
-// Of every file below a folder, its name there and its bytes.
+// The name and the bytes of every file below a folder.
 std::map<std::string, std::string> all_files(const std::string& folder) {
   std::map<std::string, std::string> files;
   std::string error;

@@ -17,7 +17,7 @@ class NoImages final : public ImageSource {
   std::optional<EncodedImage> read(std::size_t, std::string&) const override { return {}; }
 };
 
-// Whether a pipeline is made although this allocation fails.
+// True when a pipeline is made although this allocation fails.
 bool makes_pipeline(int allocation) {
   std::shared_ptr<const ImageSource> source = std::make_shared<NoImages>();
   PipelineOptions options;
