@@ -1,6 +1,6 @@
-// How long a random test runs, and from which seed: HVD_TEST_PERCENT of its full count (10 unless
-// set; scripts/soak sets 100) and HVD_TEST_SEED (random unless set), so that a failure can be
-// repeated.
+// The length of a random test and its seed: HVD_TEST_PERCENT of its full count (10 unless set;
+// scripts/soak sets 100) and HVD_TEST_SEED. The seed is random unless set; it is printed, so that a
+// failure can be repeated.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline std::size_t soak_count(std::size_t full) {
   return full * (percent != nullptr ? std::strtoul(percent, nullptr, 10) : 10) / 100;
 }
 
-// Of cases that each take long, a soak has all, other runs every second one, from a seed on; says
+// Cases that each take long: a soak has all, other runs every second one, from a seed on; says
 // which are left out.
 inline bool takes_case(std::size_t number, std::uint64_t seed, const std::string& what) {
   if (soak_count(100) >= 100 || (number + seed) % 2 == 0) return true;

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace hvdrun::test {
 namespace {

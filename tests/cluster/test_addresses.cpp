@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/cluster.h"
 
 namespace hvdrun::test {

@@ -2,8 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/host_job.h"
 

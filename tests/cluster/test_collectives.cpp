@@ -2,8 +2,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/host_job.h"
 #include "tests/integration/helpers/run_program.h"

@@ -3,8 +3,7 @@
 #include <iostream>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/host_job.h"
 #include "tests/soak.h"
 

@@ -3,8 +3,7 @@
 #include <filesystem>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/cluster.h"
 
 using namespace hvdrun;

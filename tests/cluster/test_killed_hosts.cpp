@@ -1,7 +1,6 @@
 // Whoever of a job over several hosts is killed: who notices, what is said, and that nothing is
 // left on any host.
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/host_job.h"
 
 namespace hvdrun::test {

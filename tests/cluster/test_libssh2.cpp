@@ -4,8 +4,7 @@
 #include <iterator>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/cluster.h"
 #include "tests/soak.h"
 

@@ -5,8 +5,7 @@
 #include <sstream>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/host_job.h"
 #include "tests/cluster/slurm.h"
 

@@ -5,8 +5,7 @@
 #include <set>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/cluster.h"
 #include "tests/cluster/host_job.h"
 

@@ -3,8 +3,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/cluster/host_job.h"
 #include "tests/integration/helpers/train_output.h"
 

@@ -1,6 +1,6 @@
-// Data files: an Example, a table, sentences of a table, packed or not, vectors of words, the
-// header of a record, arrays of a MAT-file, a JPEG, a PNG. What is read stays within the input, and
-// what a reader accepts it accepts again as its writer writes it.
+// Data files. Of text: a table, sentences of a table, packed or not, vectors of words. Of bytes: an
+// Example, the header of a record, arrays of a MAT-file, a JPEG, a PNG. What is read stays within
+// the input, and what a reader accepts it accepts again as its writer writes it.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "worker/labs/data/files/csv.h"
+#include "worker/labs/data/files/decoded_text.h"
 #include "worker/labs/data/files/example.h"
 #include "worker/labs/data/files/mat_file.h"
 #include "worker/labs/data/files/records.h"
-#include "worker/labs/data/files/text_file.h"
 #include "worker/labs/data/images/image.h"
 #include "worker/labs/data/text/sentences.h"
 #include "worker/labs/data/text/word_vectors.h"

@@ -1,7 +1,6 @@
 // Sets of data files: images and labels of MNIST's format, packed or not, a pair of them in a
-// folder, house numbers, files of records, shards of records whose checksums are right and whose
-// content is anything, folders and shards of any name.
-// What is read stays within the input, and agrees with itself.
+// folder, house numbers, files of records. Shards of records have right checksums and any content,
+// folders and shards any name. What is read stays within the input, and agrees with itself.
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
@@ -125,7 +124,7 @@ void check_mnist(const std::string& folder, std::string_view bytes) {
   assert(read->images.pixels.size() == read->images.count * read->images.image_size());
 }
 
-// Of the right shape mostly, with a number of images and one of labels.
+// An array of the right shape mostly, with a number of images and one of labels.
 MatArray svhn_array(const char* name, std::string_view& bytes) {
   constexpr MatType kTypes[] = {MatType::uint8, MatType::int8, MatType::real, MatType::int64};
   const std::size_t kind = take_byte(bytes);

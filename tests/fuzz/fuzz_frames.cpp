@@ -23,7 +23,7 @@ void check(const Frame& frame) {
   assert(encode(message) == frame.payload);
 }
 
-// What only the viewer reads of a batch.
+// The part of a batch that only the viewer reads.
 void check_events(const Frame& frame) {
   TimelineBatch batch;
   TimelineEvents events;
@@ -62,7 +62,7 @@ std::string read(std::string_view bytes, std::size_t piece) {
   return said + std::to_string(ec.value());
 }
 
-// What a relay makes of them, in words.
+// The work of a relay on them, in words.
 std::string relay(std::string_view bytes, std::size_t piece) {
   RelayMux mux;
   std::vector<RelayMux::Event> events;

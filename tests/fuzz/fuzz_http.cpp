@@ -17,7 +17,7 @@ using namespace hvdrun;
 constexpr HttpLimits kHttp{.line = 200, .headers = 8, .body = 300};
 constexpr HorovodLimits kStore{.key = 40, .value = 200, .bytes = 2000, .keys = 20, .waiters = 4};
 
-// What the store answered, in words.
+// The store's answers, in words.
 std::string serve(std::string_view bytes, std::size_t piece, bool assigned) {
   HttpParser parser(kHttp);
   HorovodStore store(kStore);

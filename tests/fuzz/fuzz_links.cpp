@@ -18,7 +18,7 @@ namespace {
 
 using namespace hvdrun;
 
-// What a link makes of them, in words.
+// The work of a link on them, in words.
 std::string receive(std::string_view bytes, std::size_t piece) {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) != 0) return "no sockets";

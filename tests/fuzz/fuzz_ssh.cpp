@@ -1,5 +1,5 @@
-// What ssh's files, its agent and `ssh -G` may say: nothing but what is understood, and files of
-// known hosts that keep what they say of a host.
+// Words of ssh's files, its agent and `ssh -G`: nothing but what is understood, and files of known
+// hosts that keep what they say of a host.
 #include <cassert>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,5 @@
 // An unmodified PyTorch program: torch.distributed with gloo and env://.
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

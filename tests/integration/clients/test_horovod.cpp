@@ -9,8 +9,7 @@
 #include <signal.h>
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 
@@ -193,7 +192,7 @@ TEST_CASE("members of several hosts find the store at their own agent", "[horovo
   std::set<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.insert(line);
   CHECK(lines.size() == 2);
-  // What each process listens at, as the lines say it.
+  // The ports that each process listens at, as the lines say it.
   std::set<std::string> expected;
   for (const ProcessInfo& info : processes_with(marker.first + "=" + marker.second)) {
     if (info.name != "hvd-agent" && info.name != "hvd-coordinator") continue;

@@ -5,8 +5,7 @@
 #include <iostream>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/killed_rank.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"

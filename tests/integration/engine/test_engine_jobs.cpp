@@ -3,8 +3,7 @@
 #include <fstream>
 #include <regex>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -25,7 +24,7 @@ std::size_t lines_with(const std::string& text, const std::string& part) {
   return count;
 }
 
-// What check_timeline.py says of a file whose rows have no phases that overlap.
+// The words of check_timeline.py on a file whose rows have no phases that overlap.
 std::string rows_of_timeline(const std::string& file) {
   const RunResult checked =
       run({.args = {"/usr/bin/python3", source_path("tests/integration/programs/check_timeline.py"),

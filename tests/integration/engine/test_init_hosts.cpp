@@ -3,8 +3,7 @@
 #include <memory>
 #include <regex>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

@@ -5,8 +5,7 @@
 #include <signal.h>
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -16,7 +15,7 @@ using namespace std::chrono_literals;
 
 std::string timeline_probe() { return build_path("tests/integration/programs/timeline_probe"); }
 
-// What check_timeline.py says of the file, which is JSON.
+// The words of check_timeline.py on the file, which is JSON.
 std::string contents_of(const std::string& path) {
   const RunResult result =
       run({.args = {"/usr/bin/python3", source_path("tests/integration/programs/check_timeline.py"),

@@ -1,7 +1,6 @@
 #include <chrono>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 

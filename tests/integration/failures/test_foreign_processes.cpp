@@ -1,6 +1,6 @@
 // Processes that hvdrun and its guards have not started are left alone; all others are ended. A
-// shell that becomes hvdrun by exec has children, a login shell that becomes a guard may have some,
-// and an ssh client may leave one behind on purpose.
+// shell that becomes hvdrun by exec has children; a login shell that becomes a guard may have some.
+// An ssh client may leave one behind on purpose.
 #include <cerrno>
 #include <fcntl.h>
 #include <fstream>
@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -53,7 +52,7 @@ class Scene {
     for (pid_t pid = 0; file >> pid;) pids.push_back(pid);
     return pids;
   }
-  // How many of them there are, if all of them are alive; else 0.
+  // The number of them, if all of them are alive; else 0.
   std::size_t alive() const {
     const std::vector<pid_t> pids = foreign();
     std::size_t found = 0;

@@ -12,8 +12,7 @@
 #include <signal.h>
 #include <thread>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 
@@ -45,7 +44,7 @@ constexpr Phase kPhases[] = {
 constexpr const char* kVictims[] = {"hvdrun", "hvd-coordinator", "hvd-guard", "hvd-agent",
                                     "worker_probe"};
 
-// What one trial did.
+// The outcome of one trial.
 struct Outcome {
   bool killed = false;  // the victim was there when we looked
   std::vector<ProcessInfo> left;

@@ -1,12 +1,10 @@
-// What hvdrun does with the signals of its user, and where its own descriptors are closed, full or
-// gone.
+// Signals of hvdrun's user, and its own descriptors, closed, full or gone.
 #include <filesystem>
 #include <fstream>
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

@@ -4,8 +4,7 @@
 #include <iterator>
 #include <regex>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

@@ -5,8 +5,7 @@
 #include <signal.h>
 #include <thread>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -100,7 +99,7 @@ TEST_CASE("over TCP the coordinator and the agent wait for each other's word", "
   CHECK(left.empty());
 }
 
-// How often the kernel has given the process, with all its threads, a CPU.
+// The times that the kernel has given the process, with all its threads, a CPU.
 long long wake_ups(pid_t pid) {
   long long all = 0;
   for (const auto& thread :

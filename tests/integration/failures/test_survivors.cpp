@@ -2,8 +2,7 @@
 // from outside, over all of /proc.
 #include <signal.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

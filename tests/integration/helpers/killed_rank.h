@@ -11,8 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 

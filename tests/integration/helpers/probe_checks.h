@@ -1,5 +1,5 @@
-// What the LibTorch probes of real jobs have in common: the first difference ends the rank with its
-// words and exit code 1.
+// Checks that the LibTorch probes of real jobs have in common: the first difference ends the rank
+// with its words and exit code 1.
 #pragma once
 
 #include <cstdio>

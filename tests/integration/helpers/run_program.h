@@ -39,11 +39,11 @@ class Background {
   Background& operator=(const Background&) = delete;
 
   pid_t pid() const { return pid_; }
-  // What it has written to both outputs so far; waits until `text` is among it, or throws.
+  // Its words on both outputs so far; waits until `text` is among it, or throws.
   std::string wait_for_output(const std::string& text, std::chrono::seconds limit);
-  // What has been read of it.
+  // The output that has been read.
   const std::string& output() const { return text_; }
-  // How much of it waits in the pipe, which nobody reads but the functions here.
+  // The bytes that wait in the pipe, which nobody reads but the functions here.
   std::size_t unread() const;
   // Its exit code as above; -1 when it is still running after the limit.
   int wait(std::chrono::milliseconds limit);

@@ -1,4 +1,4 @@
-// What tests read in the output of `train`.
+// Numbers that tests read in the output of `train`.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -33,7 +32,7 @@ inline std::vector<std::string> lines_of(const std::string& file) {
   return lines;
 }
 
-// What --loss-log has left: the loss of each step.
+// The file of --loss-log: the loss of each step.
 inline std::vector<double> logged_losses(const std::string& file) {
   std::ifstream in(file);
   std::vector<double> values;
@@ -41,7 +40,7 @@ inline std::vector<double> logged_losses(const std::string& file) {
   return values;
 }
 
-// Of the steps' losses, as a part of the first run's.
+// The largest difference of a step's losses, as a part of the first run's.
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double largest = 0;

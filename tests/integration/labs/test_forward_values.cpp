@@ -1,8 +1,7 @@
 // The lab models against an independent reference: Python's PyTorch with the same weights.
 #include <cstdio>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/installed_tree.h"
 
 namespace hvdrun::test {
@@ -63,7 +62,7 @@ TEST_CASE("the tutorial's program trains on any number of ranks", "[readme]") {
 TEST_CASE("the README's five changes compile, train and agree on every rank", "[readme]") {
   const std::string code = changed_program();
   REQUIRE(code.find("hvd::DistributedOptimizer") != std::string::npos);
-  // What the README leaves to the reader: a model and its data.
+  // The parts that the README leaves to the reader: a model and its data.
   const std::string source = R"(
 #include <hvd/torch.h>
 #include <iostream>

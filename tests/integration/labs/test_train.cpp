@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 
@@ -82,10 +81,10 @@ TEST_CASE("four ranks with a quarter of the batch compute what one process does"
 
   // The same comparison with one allreduce left out: were it still within tolerance, the check
   // above would prove nothing.
-  const auto skipped =
-      losses("4", "16", 40,
-             {.env = {{"LD_PRELOAD", build_path("tests/integration/libleave_out_reduction.so")},
-                      {"LEAVE_OUT_REDUCTION", "10"}}});
+  const auto skipped = losses(
+      "4", "16", 40,
+      {.env = {{"LD_PRELOAD", build_path("tests/integration/programs/libleave_out_reduction.so")},
+               {"LEAVE_OUT_REDUCTION", "10"}}});
   CAPTURE(largest_difference(alone, skipped));
   CHECK(largest_difference(alone, skipped) > 10 * kTolerance);
 }
@@ -372,7 +371,7 @@ TEST_CASE("a fault is one line from one rank, and an exit code", "[train]") {
        at = result.err.find("]<stderr>:train: ", at + 1))
     ++lines;
   CHECK(lines >= 1);
-  // What is wrong with the command line every rank sees before it knows of others.
+  // A fault of the command line is seen by every rank before it knows of others.
   if (text != "'none'") CHECK(lines == 1);
 }
 

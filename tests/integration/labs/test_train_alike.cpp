@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 #include "tests/soak.h"
@@ -24,7 +23,7 @@ struct AlikeCase {
   bool normalises;
 };
 
-// Of each of 8 steps of 16 samples.
+// The losses of 8 steps of 16 samples each.
 std::vector<double> losses_of(const AlikeCase& one, const std::string& folder, int ranks,
                               bool over_all_ranks) {
   const TempFolder out;

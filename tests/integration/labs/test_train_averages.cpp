@@ -1,11 +1,10 @@
-// What train prints is of all ranks: the lines of an epoch, of the validation and of the test are
-// those of one process that has seen the same samples. And 16 bits learn as 32 do.
+// The numbers that train prints are of all ranks: the lines of an epoch, of the validation and of
+// the test are those of one process that has seen the same samples. And 16 bits learn as 32 do.
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 

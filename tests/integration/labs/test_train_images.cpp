@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 
@@ -241,7 +240,7 @@ TEST_CASE("the time of all epochs goes on in a resumed run", "[train][images]") 
   };
   const double two = last_times({"--epochs", "2", "--checkpoint", state});
   const double three = last_times({"--epochs", "3", "--resume", state});
-  // Of tenths of a second; an epoch is longer than a tenth.
+  // Times have tenths of a second; an epoch is longer than a tenth.
   CHECK(three > two);
 }
 

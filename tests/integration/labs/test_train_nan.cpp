@@ -3,8 +3,7 @@
 #include <filesystem>
 #include <set>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 
@@ -54,7 +53,7 @@ TEST_CASE("a loss that becomes NaN ends the run with its own code, and is named"
                              Contains("--on-nan") && Contains("--trace-nan"));
   CHECK(result.err.find(">:train: ") == result.err.rfind(">:train: "));  // one rank, one line
   CHECK(checkpoints_of(states).empty());
-  // What came before is not lost.
+  // The losses before are not lost.
   if (logged) CHECK_FALSE(lines_of(losses).empty());
 }
 

@@ -1,4 +1,5 @@
-// What a run of train leaves and shows: checkpoints in a folder, a plot, lines of steps, a bar.
+// Things that a run of train leaves and shows: checkpoints in a folder, a plot, lines of steps, a
+// bar.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -8,8 +9,7 @@
 #include <set>
 #include <thread>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 #include "tests/soak.h"
@@ -19,7 +18,7 @@ using namespace std::chrono_literals;
 struct ResumeCase {
   std::string data;
   std::vector<std::string> options;  // --model first
-  // Of the run that is broken, not of the one that goes on.
+  // Options of the run that is broken, not of the one that goes on.
   std::vector<std::string> first_only = {};
 };
 
@@ -60,7 +59,7 @@ TEST_CASE("a broken run goes on bit for bit, model by model", "[train][resume]")
        {"--model", "resnet50", "--classes", "10", "--width", "8", "--image-size", "64"}},
       {"imagenet",
        {"--model", "alexnet-owt", "--classes", "10", "--width", "8", "--image-size", "64"}},
-      // What is held back, and of which words there are vectors, follows from the seed.
+      // The sentences that are held back, and the words that have vectors, follow from the seed.
       {"artists",
        {"--model", "artists-resnet", "--width", "8", "--image-size", "64"},
        {"--seed", "7"}},

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 
@@ -265,7 +264,8 @@ TEST_CASE("the loop of one's own learns the same on one rank and on four", "[tra
     RunOptions options;
     options.limit = 120s;
     options.env.emplace_back("OMP_NUM_THREADS", "1");
-    const RunResult result = hvdrun({"-np", np, build_path("tests/integration/tape")}, options);
+    const RunResult result =
+        hvdrun({"-np", np, build_path("tests/integration/programs/tape")}, options);
     INFO(result.out << result.err);
     REQUIRE(result.exit_code == 0);
     losses.emplace_back();

@@ -1,5 +1,4 @@
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/killed_rank.h"
 
 namespace hvdrun::test {

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <time.h>
 
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -156,7 +156,7 @@ TEST_CASE("a folder for temporary files is new each time, whatever lies there", 
   CHECK(names_in(host.temporary).size() == 1);
 }
 
-// What a program needs to be stored safely is not what its ranks' files are to be.
+// The mode that stores a program safely is not the one of its ranks' files.
 TEST_CASE("ranks elsewhere have the umask of the login there", "[agent folder]") {
   OtherHost host;
   const std::string cache = host.home + "/.cache/hvdrun";

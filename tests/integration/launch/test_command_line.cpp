@@ -1,8 +1,7 @@
 // The command line of the real hvdrun: what starts nothing, and what files and variables change.
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

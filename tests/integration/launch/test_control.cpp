@@ -10,11 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/unique_fd.h"
 #include "common/wire/base_messages.h"
 #include "common/wire/frame.h"
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/openssl_server.h"
 #include "tests/soak.h"

@@ -1,8 +1,7 @@
 #include <filesystem>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

@@ -5,8 +5,7 @@
 #include <optional>
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -115,7 +114,7 @@ TEST_CASE_METHOD(FetchFixture, "what cannot be fetched is one line and no file",
   }
   SECTION("refused") {
     write_list("http://127.0.0.1:1 http://127.0.0.1:2");
-    // Why each of them gave nothing.
+    // The reason why each of them gave nothing.
     const bool first = GENERATE(true, false);
     text = first ? "http://127.0.0.1:1/hello: curl: (7) Failed to connect to 127.0.0.1 port 1 "
                  : "; http://127.0.0.1:2/hello: curl: (7) Failed to connect to 127.0.0.1 port 2 ";

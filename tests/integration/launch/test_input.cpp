@@ -4,8 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -41,7 +40,7 @@ TEST_CASE("input that no rank gets is said once, unless that is meant", "[input]
   CHECK(hints(shell(job)) == 0);
   CHECK(hints(shell(build_path("hvdrun") + " --stdin none -np 2 true", "bytes\n")) == 0);
   CHECK(hints(shell(build_path("hvdrun") + " --stdin 1 -np 2 cat", "bytes\n")) == 0);
-  // What comes while the job runs is seen at its end.
+  // Bytes that come while the job runs are seen at its end.
   const std::string go = folder.path() + "/go";
   const std::string gone = folder.path() + "/gone";
   REQUIRE(mkfifo(go.c_str(), 0600) == 0);
@@ -51,7 +50,7 @@ TEST_CASE("input that no rank gets is said once, unless that is meant", "[input]
                     "'")) == 1);
 }
 
-// What stands behind the tag of `rank`, line by line: other ranks' lines may come in between.
+// The text behind the tag of `rank`, line by line: other ranks' lines may come in between.
 std::string lines_of(const std::string& output, const std::string& rank) {
   const std::string tag = "[" + rank + "]<stdout>:";
   std::istringstream lines(output);

@@ -1,6 +1,5 @@
 // A program outside this project, built against the installed tree with one g++ line.
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/installed_tree.h"
 
 namespace hvdrun::test {
@@ -34,8 +33,7 @@ int main() {
   const RunResult remote = tree.hvdrun({"-np", "1", "-H", "elsewhere:1", "--ssh", "false", "true"});
   CHECK(remote.exit_code == 69);
   CHECK(remote.err.find("host elsewhere (connecting)") != std::string::npos);
-  // What breaks a job so that a test can see it is in no file of ours; a name that is there is
-  // found.
+  // Code that breaks a job for a test to see is in no file of ours; a name that is there is found.
   CHECK(tree.files_with("HVD_FAULT") == std::vector<std::string>{});
   CHECK(!tree.files_with("HVD_INIT_TIMEOUT").empty());
 }

@@ -1,6 +1,5 @@
-// Who may join as which rank.
-#include <catch2/catch.hpp>
-
+// Processes that may join as a rank, and others.
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

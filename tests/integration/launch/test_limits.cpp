@@ -5,8 +5,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 

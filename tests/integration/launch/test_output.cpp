@@ -4,8 +4,7 @@
 #include <sstream>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -111,7 +110,7 @@ TEST_CASE("a reader that stops tears no long line either", "[output]") {
   CHECK(count == 20);
 }
 
-// What a rank says before it waits for something is seen while it waits.
+// The words of a rank before it waits for something are seen while it waits.
 TEST_CASE("a line that is not finished is shown all the same", "[output]") {
   TempFolder folder;
   const std::string fifo = folder.path() + "/fifo";
@@ -180,7 +179,7 @@ std::vector<int> ranks_of(const std::string& ranges) {
   return ranks;
 }
 
-// How many lines they fold into depends on how far apart they come.
+// The number of lines that they fold into depends on how far apart they come.
 TEST_CASE("equal lines of many ranks fold, and nobody's is lost", "[output]") {
   TempFolder folder;
   const RunResult result = hvdrun(
@@ -279,7 +278,7 @@ TEST_CASE("output for a stdout that is closed is lost, and said to be", "[output
   const RunResult nothing = closed("true");
   CHECK(nothing.exit_code == 0);
   CHECK(nothing.err.empty());
-  // What they write to stderr is not written to stdout, though nobody sees either.
+  // Words for stderr are not written to stdout, though nobody sees either.
   CHECK(closed("sh -c 'echo hi >&2' 2>/dev/null").exit_code == 0);
 }
 

@@ -7,8 +7,7 @@
 #include <sstream>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -135,8 +134,8 @@ TEST_CASE("a rank that floods holds up neither another's lines nor our memory", 
   REQUIRE(wait_for_size(folder.path() + "/out/rank.0/stdout", 260'000));
   std::ofstream(folder.path() + "/go") << "";
   REQUIRE(wait_for_file(folder.path() + "/out/rank.1/stdout", "marker\n"));
-  // What is ahead of it: the pipe, what is on its way, and a piece of each. In the order in which
-  // it came 1.8 MB would be.
+  // Ahead of it are the pipe, what is on its way, and a piece of each. In the order in which it
+  // came 1.8 MB would be.
   const std::string text = job.wait_for_output("[1]<stdout>:marker\n", 20s);
   CHECK(text.size() < 500'000);
   for (const auto& process : processes_with(marker.first + "=" + marker.second)) {

@@ -1,5 +1,5 @@
-// What hvdrun itself says while nobody reads it: it waits behind the output of the ranks, within a
-// bound, and nothing of the job waits for it.
+// Words of hvdrun itself that nobody reads: they wait behind the output of the ranks, within a
+// bound. Nothing of the job waits for them.
 #include <algorithm>
 #include <fcntl.h>
 #include <fstream>
@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {

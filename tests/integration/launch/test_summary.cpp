@@ -2,10 +2,8 @@
 #include <signal.h>
 #include <sstream>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 
 namespace hvdrun::test {
@@ -75,25 +73,6 @@ TEST_CASE("the time of the whole job is limited", "[summary]") {
   CHECK(result.exit_code == 124);
   CHECK(has(result.err, "--timeout"));
   CHECK(result.time < 5s);
-}
-
-TEST_CASE("the OOM killer is named", "[summary]") {
-  // A memory cgroup of its own, where one can be made.
-  const std::string folder = "/sys/fs/cgroup/memory/hvdrun-test-" + std::to_string(getpid());
-  if (run({.args = {"mkdir", folder}}).exit_code != 0) {
-    WARN("skipped: no memory cgroup can be made at " << folder);
-    return;
-  }
-  const RunResult result = run(
-      {.args = {"sh", "-c",
-                "echo 400000000 > " + folder + "/memory.limit_in_bytes && echo $$ > " + folder +
-                    "/cgroup.procs && exec " + build_path("hvdrun") +
-                    " -np 2 sh -c '[ $HVD_RANK = 1 ] && exec tail /dev/zero; exec sleep 100'"}});
-  CHECK(run({.args = {"rmdir", folder}}).exit_code == 0);
-  INFO(result.err);
-  CHECK(result.exit_code == 137);
-  CHECK(has(result.err, "rank 1 on localhost"));
-  CHECK(has(result.err, "OOM killer"));
 }
 
 TEST_CASE("events tell every change of every rank, as lines of JSON", "[summary]") {

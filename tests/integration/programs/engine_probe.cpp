@@ -283,8 +283,8 @@ void memory(const std::string& how) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   std::printf("after %s: %s\n", seconds.count() < 10 ? "a moment" : "a long time", text.c_str());
   std::fflush(stdout);
-  // Who leaves first would be the cause of the job's end, also for a rank that still adds up what
-  // it has; on a busy machine that takes a while.
+  // The first to leave would be the cause of the job's end, also for a rank that still adds up what
+  // it has. On a busy machine that takes a while.
   std::this_thread::sleep_for(std::chrono::milliseconds(1000));
 }
 

@@ -24,7 +24,7 @@ constexpr std::size_t kAddressBytes = 136;  // of one peer, in a member's value
 
 constexpr std::uint32_t kProcesses = 2;  // one alone would be slower than the store
 
-// What the processes of the crowd share.
+// Counts that the processes of the crowd share.
 struct Totals {
   std::atomic<std::size_t> done;
   std::atomic<std::size_t> finished;

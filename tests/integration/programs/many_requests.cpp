@@ -136,7 +136,7 @@ bool ManyRequests::advance(int fd, Request& request) {
   while (request.head_size == 0 || request.got < request.length) {
     std::array<char, kHeadBytes> buffer;
     const bool in_head = request.head_size == 0;
-    // What follows the head is counted, not copied.
+    // Bytes behind the head are counted, not copied.
     const ssize_t got = in_head ? ::recv(fd, buffer.data(), buffer.size(), 0)
                                 : ::recv(fd, nullptr, request.length - request.got, MSG_TRUNC);
     if (got < 0 && errno == EAGAIN) return true;

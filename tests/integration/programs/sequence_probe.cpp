@@ -39,7 +39,7 @@ class HvdCommunicator final : public Communicator {
       finish(hvd::allreduce_async(input, output, count, reduction.type, reduction.op, scale));
     }
   }
-  // Of these the conformance tests call none.
+  // These are called by none of the conformance tests.
   void allreduce_segments(const std::vector<BufferPart>& /*segments*/,
                           const Reduction& /*reduction*/, const CallOptions& /*options*/) override {
     throw std::logic_error("allreduce_segments");

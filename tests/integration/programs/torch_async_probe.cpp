@@ -248,7 +248,7 @@ void check_handle_join() {
            "sparse_allreduce_async while rank 0 has joined");
     expect(hvd::synchronize(gather).equal(torch::cat(rows)),
            "allgather_async while rank 0 has joined");
-    // What falls to rank 0 is lost, and goes back as zeros.
+    // The part of rank 0 is lost, and goes back as zeros.
     const auto whole = torch::ones({hvd::size(), 2}, torch::requires_grad());
     const auto more = torch::ones({hvd::size()}, torch::requires_grad());
     Tensor expected = torch::ones({hvd::size(), 2});

@@ -75,7 +75,7 @@ Tensor adaptive_pair(const Tensor& a, const Tensor& b) {
   return part(a) + part(b);
 }
 
-// What all ranks together do, in one process.
+// The work of all ranks together, in one process.
 class OneProcess {
  public:
   OneProcess(const Combination& one, const std::vector<int>& ranks) : case_(one), ranks_(ranks) {

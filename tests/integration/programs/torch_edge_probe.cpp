@@ -1,5 +1,5 @@
-// What programs do seldom: integers in a group that goes back, a shared parameter under loss
-// scaling, layers changed in place, no segment left, gradients that are all sparse and dropped.
+// Things that programs do seldom. Integers in a group that goes back, a shared parameter under loss
+// scaling, layers changed in place; no segment left, gradients that are all sparse and dropped.
 #include <string>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // hvd::elastic on real ranks: a training that is broken by errors, of all ranks or of one, ends
-// with the bits of one that was not, and every sample has had its turn once in each epoch.
+// with the bits of one that was not. Every sample has had its turn once in each epoch.
 #include <cstdio>
 #include <string>
 #include <vector>

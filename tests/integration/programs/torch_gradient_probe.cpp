@@ -17,7 +17,7 @@ namespace {
 using torch::Tensor;
 using Tensors = std::vector<Tensor>;
 
-// What rank r has; a leaf that requires a gradient.
+// The tensor of rank r, a leaf that requires a gradient.
 Tensor leaf(int rank, std::int64_t rows) {
   torch::manual_seed(100 + rank);
   return torch::randn({rows, 3}, torch::kDouble).requires_grad_();
@@ -185,7 +185,7 @@ void check_second_order() {
   first.sum().backward();
   Tensor sum = torch::zeros({2, 3}, torch::kDouble);
   for (int rank = 0; rank < hvd::size(); ++rank) sum += leaf(rank, 2).detach();
-  // Of size() losses alike each: 6 sum, once for each rank that has it.
+  // The gradient of size() losses alike each: 6 sum, once for each rank that has it.
   expect(mine.grad().allclose(6 * sum * hvd::size() * hvd::size(), 1e-10, 1e-10),
          "gradient of a gradient");
 }

@@ -1,6 +1,6 @@
-// What ranks call in different ways, and what makes no sense on one of them: an error of every
-// rank, in time, that harms no later operation. The first difference ends the rank with its words
-// and exit code 1.
+// Calls that differ between ranks, or make no sense on one of them: an error of every rank, in
+// time, that harms no later operation. The first difference ends the rank with its words and exit
+// code 1.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -116,7 +116,7 @@ void check_mismatches() {
        "SyncBatchNorm of " + std::to_string(last ? 4 : 3) +
            " features: rank 0 called allgather(float32, 7 elements in all, shape [7]), but " +
            rank + " called allgather(float32, 9 elements in all, shape [9])");
-  // Of a group each tensor's shape counts, not its elements alone; the job goes on.
+  // Each tensor's shape in a group counts, not its elements alone; the job goes on.
   const std::vector<Tensor> group = {torch::ones({5}),
                                      last ? torch::ones({3, 2}) : torch::ones({2, 3})};
   const std::string grouped = error_of([&] { hvd::grouped_allreduce(group); });

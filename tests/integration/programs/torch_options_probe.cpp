@@ -72,7 +72,7 @@ struct Rows {
   Tensor target;
 };
 
-// What `rank` trains on in this step.
+// The rows that `rank` trains on in this step.
 Rows rows_of(int rank, int step) {
   torch::manual_seed(1000 * rank + step);
   const auto options = torch::TensorOptions(torch::kDouble);

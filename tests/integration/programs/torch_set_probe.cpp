@@ -23,7 +23,7 @@ struct Half {
   double mean;  // of their numbers
 };
 
-// Of odd ranks and of even ones; nothing where there is one half only.
+// Process sets of odd ranks and of even ones; nothing where there is one half only.
 Half half() {
   std::vector<int> halves[2];
   for (int rank = 0; rank < hvd::size(); ++rank) halves[rank % 2].push_back(rank);

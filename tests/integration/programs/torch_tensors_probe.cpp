@@ -1,6 +1,6 @@
-// What <hvd/torch.h> promises, asked on every rank of a real job: each rank compares with what it
-// can compute by itself. The first difference ends the rank with its words and exit code 1.
-// Takes an empty folder.
+// Promises of <hvd/torch.h>, asked on every rank of a real job: each rank compares with what it can
+// compute by itself. The first difference ends the rank with its words and exit code 1. Takes an
+// empty folder.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -20,7 +20,7 @@ namespace {
 
 using torch::Tensor;
 
-// What rank r brings: as many rows as its rank, of numbers that nobody else has.
+// The tensor that rank r brings: as many rows as its rank, of numbers that nobody else has.
 Tensor rows_of(int rank, std::int64_t rows) {
   return torch::arange(rows * 2, torch::kFloat).view({rows, 2}) + 100 * rank;
 }
@@ -312,7 +312,7 @@ struct Stubborn : torch::optim::SGD {
   }
 };
 
-// What goes wrong on one rank ends nothing, and is the same error on all.
+// An error on one rank ends nothing, and is the same on all.
 void check_states_refused() {
   using namespace torch::optim;
   const int root = hvd::size() - 1;

@@ -75,7 +75,7 @@ int scattered(int rank, int size) {
   return any ? 0 : 26;
 }
 
-// How many segments this process has mapped.
+// The number of segments that this process has mapped.
 int mapped_segments() {
   std::ifstream maps("/proc/self/maps");
   int count = 0;

@@ -7,9 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "coordinator/job.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 

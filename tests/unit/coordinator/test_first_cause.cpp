@@ -1,11 +1,10 @@
 #include <cerrno>
 #include <signal.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
 #include "common/base/rank_ranges.h"
 #include "coordinator/first_cause.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "coordinator/host_checks.h"
+#include "tests/catch.h"
 #include "tests/unit/coordinator/job_fixture.h"
 
 namespace hvdrun {

@@ -1,9 +1,8 @@
 // Who holds up an init to which all have come.
 #include <numeric>
 
-#include <catch2/catch.hpp>
-
 #include "coordinator/init_hang.h"
+#include "tests/catch.h"
 #include "tests/unit/coordinator/stall_fixture.h"
 
 namespace hvdrun {

@@ -1,9 +1,8 @@
 #include <cerrno>
 #include <signal.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
+#include "tests/catch.h"
 #include "tests/unit/coordinator/job_fixture.h"
 
 namespace hvdrun {

@@ -1,6 +1,5 @@
 // Who waits in hvd::init or Horovod's init for whom, and what becomes of the job.
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/coordinator/job_fixture.h"
 
 namespace hvdrun {

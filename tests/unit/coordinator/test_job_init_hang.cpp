@@ -1,8 +1,7 @@
 // All ranks have come to hvd::init, and it does not get on.
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/coordinator/job_fixture.h"
 
 namespace hvdrun {

@@ -1,6 +1,5 @@
 // Operations that wait for ranks, and what becomes of the job.
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/coordinator/job_fixture.h"
 
 namespace hvdrun {

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "coordinator/rank_survey.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

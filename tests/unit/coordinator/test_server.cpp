@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <boost/asio/ip/tcp.hpp>
-#include <catch2/catch.hpp>
 
 #include "common/base/error.h"
 #include "common/net/clock_offset.h"
 #include "common/net/unix_stream.h"
 #include "coordinator/server.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "coordinator/stall_inspector.h"
+#include "tests/catch.h"
 #include "tests/unit/coordinator/stall_fixture.h"
 
 namespace hvdrun {

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
 #include "coordinator/status_board.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

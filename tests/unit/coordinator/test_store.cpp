@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
 #include "coordinator/store.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

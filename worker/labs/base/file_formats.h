@@ -1,4 +1,5 @@
-// Whether the name of an output promises another format than it will have. No LibTorch in here.
+// A check whether the name of an output promises another format than it will have. No LibTorch in
+// here.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@ namespace hvdrun {
 // In small letters, without the dot; empty where the name has none.
 std::string extension_of(const std::string& path);
 
-// Of the files that `train` writes: what their content is called, by which extensions, and which
-// ones promise something else. Any other name is the user's own choice.
+// A format of the files that `train` writes: its name, its extensions, and those that promise
+// something else. Any other name is the user's own choice.
 struct FileFormat {
   const char* content;
   const char* name_it;  // ".svg"
@@ -20,7 +21,7 @@ const FileFormat& plot_format();
 const FileFormat& report_format();
 const FileFormat& metrics_format();
 
-// What is wrong with the name, from "writes" on; empty: nothing.
+// The fault of the name, from "writes" on; empty: nothing.
 std::string other_format(const FileFormat& format, const std::string& path);
 
 }  // namespace hvdrun

@@ -1,10 +1,10 @@
-// What a training program keeps of the memory that a step has freed. No LibTorch in here.
+// Memory that a step has freed, and that a training program keeps. No LibTorch in here.
 #pragma once
 
 namespace hvdrun {
 
-// Called first in main(), while there is one thread: glibc then keeps freed memory for the next
-// step, up to 1 GiB of it, instead of giving it back and having it cleared by the kernel anew.
+// Called first in main(), while there is one thread. glibc then keeps up to 1 GiB of freed memory
+// for the next step. Given back, it would be cleared by the kernel anew.
 void keep_freed_memory();
 
 }  // namespace hvdrun

@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-// Of more than one byte a character has one first one.
+// A character of more than one byte has one first byte.
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }
 
 std::string blanks_for(const std::string& text, std::size_t width) {

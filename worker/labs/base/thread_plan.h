@@ -1,4 +1,4 @@
-// How the ranks of a host share its cores between decoding images and computing. No LibTorch in
+// The cores of a host, shared by its ranks between decoding images and computing. No LibTorch in
 // here.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a model is fed with: who reads it, and what becomes of it on its way to the model. No
+// The data of a model: who reads them, and what becomes of them on their way to the model. No
 // LibTorch in here.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace hvdrun {
 
-// What happens to an image of the training set each time it is used.
+// The changes to an image of the training set each time it is used.
 struct Augmentation {
   // At most so much of the image's side up or down and left or right, in whole pixels; what comes
   // in is the edge again.
@@ -30,7 +30,7 @@ Scaling scaling_of(const ImageSet& images);
 
 struct DataSets;
 
-// What the command line says of the data.
+// The command line's words on the data.
 struct DataRequest {
   std::string directory;
   std::uint64_t seed = 1;         // of what is held back for the test

@@ -1,5 +1,6 @@
-// What a model is trained on or tested with: samples by number, given out as batches. The trainer
-// knows no more of them, be they images in memory, files that are decoded meanwhile, or sentences.
+// Data that a model is trained on or tested with: samples by number, given out as batches. The
+// trainer knows no more of them, be they images in memory, files that are decoded meanwhile, or
+// sentences.
 #pragma once
 
 #include <chrono>
@@ -24,8 +25,7 @@ struct Batch {
   at::Tensor labels;  // int64 [n]
 };
 
-// What is wrong with the data in the middle of a pass; names the file. The program ends with
-// exit_no_input.
+// A fault of the data in the middle of a pass; names the file. The program ends with exit_no_input.
 class DataError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -42,10 +42,10 @@ class Dataset {
   virtual std::size_t size() const = 0;
   // Labels are below it; of yes and no, 2.
   virtual std::int64_t classes() const = 0;
-  // Of the content, or, of files that are read later, of their names and sizes; ranks with
-  // different data must not train together.
+  // The checksum of the content, or, for files that are read later, of their names and sizes. Ranks
+  // with different data must not train together.
   virtual std::uint32_t checksum() const = 0;
-  // What a sample of each class counts in the loss; empty: all alike.
+  // The weight of a sample of each class in the loss; empty: all alike.
   virtual std::vector<double> class_weights() const { return {}; }
 
   // None, where they have none.
@@ -53,13 +53,14 @@ class Dataset {
   // Seconds of this pass that next() has waited for a batch; none where nothing is waited for.
   virtual std::optional<double> waited() const { return std::nullopt; }
 
-  // Those among the samples `part`, `part + parts` and so on that cannot be read, as far as that
-  // can be seen by then and without reading all of them. None where all have been read already.
+  // Those among the samples `part`, `part + parts` and so on that cannot be read. They are found as
+  // far as that can be seen by then and without reading all. None where all have been read already.
   virtual BadSamples look_over(std::size_t /*part*/, std::size_t /*parts*/,
                                std::chrono::steady_clock::time_point /*until*/) const {
     return {};
   }
-  // Of this pass, as far as next() has come: replaced or left out, as the pass wants it.
+  // Bad samples of this pass, as far as next() has come: replaced or left out, as the pass wants
+  // it.
   virtual BadSamples bad() const { return {}; }
 
   // From now on next() gives the batches of this pass; what is left of the one before is dropped.

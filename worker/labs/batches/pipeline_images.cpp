@@ -48,7 +48,7 @@ void note_passed_over(const ClassFolders& found, const std::string& directory, D
                        found.empty.front());
 }
 
-// Of sorted names, those in `of` that are not in `in`: ": no images of a, b and 3 more".
+// Those of the sorted names in `of` that are not in `in`: ": no images of a, b and 3 more".
 std::string only_in(const std::vector<std::string>& of, const std::vector<std::string>& in,
                     const char* what) {
   constexpr std::size_t kNamed = 3;

@@ -1,7 +1,7 @@
-// Which images a rank sees at which step.
+// The images that a rank sees at each step.
 //
-// The order of an epoch follows from (seed, epoch) alone, and step k takes the k-th global batch of
-// it, of which every rank takes its contiguous part. So the same global batch size gives the same
+// The order of an epoch follows from (seed, epoch) alone. Step k takes the k-th global batch of it,
+// of which every rank takes its contiguous part. So the same global batch size gives the same
 // global batches, whatever the number of ranks.
 //
 // Every sample has its turn in every epoch. Where the global batch does not divide them there is
@@ -25,8 +25,8 @@ struct IndexRange {
   std::size_t size() const { return end - begin; }
 };
 
-// Of an epoch with `batch_size` samples of each rank at most; 0 when there are fewer than one step
-// takes.
+// The steps of an epoch with `batch_size` samples of each rank at most. 0 when there are fewer
+// samples than one step takes.
 std::size_t steps_of(std::size_t samples, std::size_t batch_size, int size);
 
 class EpochSampler {
@@ -38,9 +38,9 @@ class EpochSampler {
   }
   // The samples of all ranks at one step, as positions in the order.
   IndexRange step(std::size_t step, std::size_t batch_size, int size) const;
-  // What one rank has of them.
+  // One rank's part of them.
   IndexRange part(std::size_t step, std::size_t batch_size, int rank, int size) const;
-  // What the mean over a rank's part counts, so that the average over the ranks is the mean over
+  // The weight of the mean over a rank's part, so that the average over the ranks is the mean over
   // all samples of the step. 0: the part is empty, and the batch is a stand-in.
   double share(std::size_t step, std::size_t batch_size, int rank, int size) const;
   // One rank's way through the first `max_steps` steps, augmented. In the place of an empty part

@@ -32,7 +32,7 @@ std::vector<std::string> layout_of(const torch::nn::Module& model) {
   return lines;
 }
 
-// What of the model's tensors is other than in the checkpoint; empty: nothing.
+// The first of the model's tensors that is other than in the checkpoint; empty: nothing.
 std::string difference(const std::string& saved, const torch::nn::Module& model) {
   std::istringstream lines(saved);
   std::ostringstream text;

@@ -29,14 +29,14 @@ struct Progress {
   std::optional<TrainingSet> data = std::nullopt;  // none: made-up numbers, or not known
 };
 
-// What a checkpoint fits to.
+// The run that a checkpoint fits to.
 struct CheckpointNames {
   std::string model;
   std::string optimizer = "sgd";
   bool frozen_words = false;  // --freeze-embedding: their vectors are not the optimizer's
 };
 
-// Why a checkpoint is not gone on from.
+// A reason not to go on from a checkpoint.
 enum class CheckpointFault {
   none,
   unfit,         // damaged, or of another model
@@ -47,13 +47,13 @@ enum class CheckpointFault {
 std::string encode_checkpoint(const CheckpointNames& names, const torch::nn::Module& model,
                               const torch::optim::Optimizer& optimizer, const Progress& progress);
 
-// Of the run that has made it: what data are held back follows from it, so it is needed before
-// there is a model. Nothing when the bytes are no checkpoint; decode_checkpoint() says what is
-// wrong.
+// The seed of the run that has made it. The data that are held back follow from it, so it is needed
+// before there is a model. Nothing when the bytes are no checkpoint; decode_checkpoint() says what
+// is wrong.
 std::optional<std::uint64_t> checkpoint_seed(std::string_view bytes);
 
-// Whether weights, running means and the optimizer's state in it are all numbers; otherwise `error`
-// names one. True for bytes that are no checkpoint.
+// True when weights, running means and the optimizer's state in it are all numbers; otherwise
+// `error` names one. Bytes that are no checkpoint are taken for sound, too.
 bool is_finite_checkpoint(std::string_view bytes, std::string& error);
 
 // Into a model and an optimizer of the same make. A fault has one line in `error`, which does not

@@ -113,7 +113,7 @@ std::optional<FoundCheckpoint> find_checkpoint(const std::string& path, const Ch
   for (const std::string& candidate : paths) {
     error.clear();
     auto bytes = read_whole_file(candidate, kMaxCheckpoint, error);
-    // What is wrong with a file that is named decode_checkpoint() says.
+    // The fault of a file that is named is told by decode_checkpoint().
     std::string damage;
     const bool is_whole = bytes && verify_checksum(*bytes, damage);
     if (is_folder && bytes && !is_whole) error = damage;

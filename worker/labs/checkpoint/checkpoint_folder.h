@@ -42,8 +42,8 @@ struct FoundCheckpoint {
 };
 // Says of the bytes of an undamaged checkpoint why nobody should go on from it.
 using CheckpointTest = std::function<bool(std::string_view bytes, std::string& error)>;
-// What `path` names: a checkpoint, or the newest of a folder that is undamaged and passes `test`.
-// None, and `error` names the file.
+// The checkpoint that `path` names: a file, or the newest of a folder that is undamaged and passes
+// `test`. None, and `error` names the file.
 std::optional<FoundCheckpoint> find_checkpoint(const std::string& path, const CheckpointTest& test,
                                                std::string& error);
 

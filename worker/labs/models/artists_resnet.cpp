@@ -1,4 +1,5 @@
-// Who painted it? A ResNet-50 over a folder for each painter, of which some have left few pictures.
+// The painter of a picture: a ResNet-50 over a folder for each painter, of which some have left few
+// pictures.
 #include "worker/labs/models/resnet.h"
 
 namespace hvdrun {

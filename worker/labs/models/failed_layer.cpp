@@ -51,7 +51,7 @@ std::string shape_of(const at::Tensor& tensor) {
 // Nobody else uses it: who has it on asks to see the operators first.
 constexpr c10::DispatchKey kWatched = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
-// What the model calls in this thread while it lives, not what that calls in turn.
+// Sees what the model calls in this thread while it lives, not what that calls in turn.
 class Watch {
  public:
   explicit Watch(const LabModel& model) : names_(names_of(model)), on_(kWatched) {

@@ -1,4 +1,4 @@
-// Which layer a forward pass fails in, and which loss: LibTorch's error has two shapes, and no
+// The layer that a forward pass fails in, or the loss: LibTorch's error has two shapes, and no
 // name.
 #pragma once
 

@@ -104,7 +104,8 @@ std::vector<Layer> layers_of(LabModel& model, const torch::Tensor& batch) {
       layer.kind = pooling_of(node->name());
       if (layer.kind.empty()) continue;
     }
-    // What comes back into a node has the shape of what it gave; the shape itself is private.
+    // A gradient that comes back into a node has the shape of what it gave; the shape itself is
+    // private.
     layer.shape = node->input_metadata(0).zeros_like().sizes().vec();
     layers.push_back(std::move(layer));
   }

@@ -1,4 +1,4 @@
-// What every lab model is to the training and to `train --describe`.
+// A lab model as the training and `train --describe` see it.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ class LabModel : public torch::nn::Module {
   // A batch [n, ...] as example() has it; gives log-probabilities [n, classes], or for yes and no
   // one logit [n, 1].
   virtual torch::Tensor forward(const torch::Tensor& batch) = 0;
-  // Of what forward() gave, the mean over the batch. With `class_weights` (float [classes], or
-  // undefined) each sample counts so much, and the sum is still divided by their number: so the
-  // mean of the ranks' losses is that of all their samples.
+  // The loss of what forward() gave, the mean over the batch. With `class_weights` (float
+  // [classes], or undefined) each sample counts so much, and the sum is still divided by their
+  // number: so the mean of the ranks' losses is that of all their samples.
   virtual torch::Tensor loss(const torch::Tensor& output, const torch::Tensor& labels,
                              const torch::Tensor& class_weights = {}) const {
     if (!class_weights.defined()) return torch::nll_loss(output, labels);
@@ -52,7 +52,7 @@ class LabModel : public torch::nn::Module {
   virtual std::vector<torch::Tensor> word_parameters() const { return {}; }
   // From now on backward() gives them sparse gradients; false for a model without words.
   virtual bool make_word_gradients_sparse() { return false; }
-  // What the recipe adds to the loss, L2 on weights say; undefined: nothing.
+  // The recipe's addition to the loss, L2 on weights say; undefined: nothing.
   virtual torch::Tensor penalty() const { return {}; }
   // Some batch of `n`: the shape and type that forward() takes.
   virtual torch::Tensor example(std::int64_t n) const = 0;

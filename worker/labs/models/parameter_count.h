@@ -1,4 +1,4 @@
-// Whether a model has as many parameters as its ModelInfo says.
+// A check that a model has as many parameters as its ModelInfo says.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How a model is trained unless the command line says otherwise: the numbers of its source.
+// The training of a model unless the command line says otherwise: the numbers of its source.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ struct LearningRateDrop {
   double factor;
 };
 
-// Of make_optimizer() in optimizers.h.
+// The optimizers of make_optimizer() in optimizers.h.
 inline const std::vector<std::string>& optimizer_names() {
   static const std::vector<std::string> names = {"sgd", "adam", "novograd", "lamb"};
   return names;
 }
 
-// What stands here is for a model that says nothing else.
+// Values here are for a model that says nothing else.
 struct Recipe {
   std::string optimizer = "sgd";
   std::int64_t epochs = 3;

@@ -16,7 +16,7 @@ namespace hvdrun {
 
 class LabModel;
 
-// What of a model the command line may change.
+// The parts of a model that the command line may change.
 struct ModelShape {
   double dropout = 0;        // 0: the model has none
   std::int64_t depth = 0;    // in layers; 0: the model has one depth only
@@ -36,7 +36,7 @@ struct ModelInfo {
   std::shared_ptr<LabModel> (*make)(const ModelShape& shape);
   ModelShape shape = {};
   Recipe recipe = {};
-  // What is wrong with a depth or a width; empty: nothing. Null: any will do.
+  // The fault of a depth or a width; empty: nothing. Null: any will do.
   std::string (*refuse)(const ModelShape& shape) = nullptr;
   std::int64_t smallest_image = 0;  // rows and columns of a photograph; 0: any will do
   bool classes_of_data = false;     // there are as many as the data has
@@ -50,7 +50,7 @@ const ModelInfo* find_model(const std::string& name);
 std::string model_names();
 // Null for an unknown name. Without `dropout` the model has its own.
 std::shared_ptr<LabModel> make_model(const std::string& name, std::optional<double> dropout = {});
-// What `train --list` prints: a line for each model below a line of titles.
+// The text of `train --list`: a line for each model below a line of titles.
 std::string list_models();
 
 #define HVD_LAB_MODEL(name) ModelInfo name();

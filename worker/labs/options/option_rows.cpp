@@ -57,8 +57,8 @@ const T& value_of(Member<T> member, const TrainOptions& options) {
 }
 
 // From `low` to `high`.
-OptionRow whole(const char* name, Member<std::int64_t> to, std::int64_t low, std::int64_t high,
-                std::string help) {
+TrainOptionRow whole(const char* name, Member<std::int64_t> to, std::int64_t low, std::int64_t high,
+                     std::string help) {
   return {name, "N", std::move(help),
           [=](TrainOptions& options, const std::string& word) {
             const auto value = number<std::int64_t>(name, word);
@@ -70,8 +70,8 @@ OptionRow whole(const char* name, Member<std::int64_t> to, std::int64_t low, std
           [=](const TrainOptions& options) { return std::to_string(value_of(to, options)); }};
 }
 
-OptionRow real(const char* name, const char* value_name, Member<double> to, bool (*fits)(double),
-               const char* takes, std::string help) {
+TrainOptionRow real(const char* name, const char* value_name, Member<double> to,
+                    bool (*fits)(double), const char* takes, std::string help) {
   return {name, value_name, std::move(help),
           [=](TrainOptions& options, const std::string& word) {
             const auto value = number<double>(name, word);
@@ -81,15 +81,16 @@ OptionRow real(const char* name, const char* value_name, Member<double> to, bool
           [=](const TrainOptions& options) { return shown(value_of(to, options), 17); }};
 }
 
-OptionRow fraction(const char* name, const char* value_name, Member<double> to, std::string help) {
+TrainOptionRow fraction(const char* name, const char* value_name, Member<double> to,
+                        std::string help) {
   return real(
       name, value_name, to, [](double value) { return value >= 0 && value < 1; },
       "a number from 0 to below 1", std::move(help));
 }
 
 // One of a few words.
-OptionRow choice(const char* name, Member<std::string> to, const std::vector<std::string>& words,
-                 std::string help) {
+TrainOptionRow choice(const char* name, Member<std::string> to,
+                      const std::vector<std::string>& words, std::string help) {
   return {name, "NAME", std::move(help),
           [=](TrainOptions& options, const std::string& word) {
             if (std::find(words.begin(), words.end(), word) == words.end()) {
@@ -104,7 +105,8 @@ OptionRow choice(const char* name, Member<std::string> to, const std::vector<std
 }
 
 // The name of something that is written or read: ranks agree in whether it is, not in its name.
-OptionRow file(const char* name, const char* value_name, Member<std::string> to, std::string help) {
+TrainOptionRow file(const char* name, const char* value_name, Member<std::string> to,
+                    std::string help) {
   return {name, value_name, std::move(help),
           [=](TrainOptions& options, const std::string& word) { to(options) = word; },
           [=](const TrainOptions& options) -> std::string {
@@ -113,9 +115,9 @@ OptionRow file(const char* name, const char* value_name, Member<std::string> to,
 }
 
 // The same, where a name can promise what will not be in the file.
-OptionRow file_of(const FileFormat& format, const char* name, const char* value_name,
-                  Member<std::string> to, std::string help) {
-  OptionRow row = file(name, value_name, to, std::move(help));
+TrainOptionRow file_of(const FileFormat& format, const char* name, const char* value_name,
+                       Member<std::string> to, std::string help) {
+  TrainOptionRow row = file(name, value_name, to, std::move(help));
   row.put = [=, &format](TrainOptions& options, const std::string& word) {
     const std::string trouble = other_format(format, word);
     if (!trouble.empty()) throw std::invalid_argument(std::string("--") + name + " " + trouble);
@@ -125,10 +127,10 @@ OptionRow file_of(const FileFormat& format, const char* name, const char* value_
 }
 
 // `is_on` is null where another option's row has the value.
-OptionRow flag(const char* name, std::string help, void (*turn_on)(TrainOptions&),
-               bool (*is_on)(const TrainOptions&)) {
-  OptionRow row{name, nullptr, std::move(help),
-                [=](TrainOptions& options, const std::string&) { turn_on(options); }, nullptr};
+TrainOptionRow flag(const char* name, std::string help, void (*turn_on)(TrainOptions&),
+                    bool (*is_on)(const TrainOptions&)) {
+  TrainOptionRow row{name, nullptr, std::move(help),
+                     [=](TrainOptions& options, const std::string&) { turn_on(options); }, nullptr};
   if (is_on != nullptr)
     row.agreed = [=](const TrainOptions& options) { return is_on(options) ? "+" : "-"; };
   return row;
@@ -138,9 +140,9 @@ constexpr std::int64_t kMany = 1'000'000;
 
 }  // namespace
 
-const std::vector<OptionRow>& option_rows() {
+const std::vector<TrainOptionRow>& option_rows() {
   using To = TrainOptions;
-  static const std::vector<OptionRow> rows = {
+  static const std::vector<TrainOptionRow> rows = {
       // parse_train_options has found the model before any row is put.
       {"model", "NAME", "mnist-cnn (default) or another of --list", [](To&, const std::string&) {},
        nullptr},
@@ -334,7 +336,7 @@ const std::vector<OptionRow>& option_rows() {
 
 std::string agreed_options(const TrainOptions& options) {
   std::string text = options.model;
-  for (const OptionRow& row : option_rows())
+  for (const TrainOptionRow& row : option_rows())
     if (row.agreed) text.append(" ").append(row.agreed(options));
   return text;
 }

@@ -6,24 +6,24 @@
 #include <string>
 #include <vector>
 
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 
 namespace hvdrun {
 
-struct OptionRow {
+struct TrainOptionRow {
   const char* name;   // without the two hyphens
   const char* value;  // what stands behind it, for the help; null: nothing does
   std::string help;
   // `word` is what the user wrote, empty for an option without a value. Throws
   // std::invalid_argument, with a text for the user.
   std::function<void(TrainOptions& to, const std::string& word)> put;
-  // What must be the same on all ranks, as text. Null: each may have its own.
+  // The value that must be the same on all ranks, as text. Null: each may have its own.
   std::function<std::string(const TrainOptions& from)> agreed;
 };
 
 // In the order of the help.
-const std::vector<OptionRow>& option_rows();
-// What all rows agree in, and the model.
+const std::vector<TrainOptionRow>& option_rows();
+// The values that all ranks must agree in, with the model.
 std::string agreed_options(const TrainOptions& options);
 
 }  // namespace hvdrun

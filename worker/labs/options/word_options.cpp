@@ -6,7 +6,7 @@
 #include <hvd/hvd.h>
 
 #include "worker/labs/base/agreement.h"
-#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/base/train_exit_codes.h"
 
 namespace hvdrun {
 

@@ -6,7 +6,7 @@
 
 #include "worker/labs/data/text/vocabulary.h"
 #include "worker/labs/models/model.h"
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 
 namespace hvdrun {
 

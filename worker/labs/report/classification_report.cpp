@@ -33,7 +33,7 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// What stands before the lines of classes, and above the columns of the matrix.
+// The names before the lines of classes, and those above the columns of the matrix.
 struct Heads {
   std::vector<std::string> rows;
   std::vector<std::string> columns;

@@ -1,4 +1,4 @@
-// How well each class is found. No LibTorch in here.
+// A report on each class: how well it is found. No LibTorch in here.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace hvdrun {
 
-// How often a sample of the row's class was taken for the column's.
+// Counts of how often a sample of the row's class was taken for the column's.
 struct ConfusionMatrix {
   explicit ConfusionMatrix(std::size_t of_classes)
       : classes(of_classes), counts(of_classes * of_classes) {}
@@ -38,8 +38,8 @@ inline constexpr std::size_t kReportColumns = 100;
 // A matrix of more classes is not printed: nobody reads it.
 inline constexpr std::size_t kMostClassesShown = 100;
 
-// A table of them with the accuracy and the means, and the matrix, in blocks of as many classes as
-// fit into `columns` side by side; the table is never narrower than 53. Classes without a name are
+// A table of them with the accuracy and the means, and the matrix. It has blocks of as many classes
+// as fit into `columns` side by side, and is never narrower than 53. Classes without a name are
 // numbered. Names that are too long as heads have numbers, which stand before them in each line.
 std::string classification_report(const ConfusionMatrix& matrix,
                                   const std::vector<std::string>& names,

@@ -1,4 +1,5 @@
-// What `train --describe` prints of a model: its layers, one a line, and the sum of its parameters.
+// The text of `train --describe` for a model: its layers, one a line, and the sum of its
+// parameters.
 #pragma once
 
 #include <cstdint>

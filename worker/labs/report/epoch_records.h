@@ -1,4 +1,4 @@
-// What each epoch came to, for other programs: a line of JSON in --metrics-file, an event for
+// The results of each epoch, for other programs: a line of JSON in --metrics-file, an event for
 // TensorBoard in --log-dir. Rank 0 writes them. No LibTorch in here.
 #pragma once
 

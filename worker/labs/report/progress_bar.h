@@ -13,9 +13,8 @@ class ProgressBar {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Whose terminal it is: this process's, or that of hvdrun, which shows lines that end with \r
-  // behind a tag. There the bar is such a line, without escape sequences, and every redraw is a
-  // message.
+  // The owner of the terminal: this process, or hvdrun, which shows lines that end with \r behind a
+  // tag. There the bar is such a line, without escape sequences, and every redraw is a message.
   enum class Terminal { own, of_hvdrun };
 
   // Never drawn more often than this, however short a step is.
@@ -38,7 +37,8 @@ class ProgressBar {
   using Seconds = std::chrono::duration<double>;
 
   void measure(const std::string& label, std::size_t done, Time now);
-  // Of the epoch, "0:12 left"; by the steps so far but the first, which waits for more than others.
+  // The rest of the epoch, "0:12 left"; by the steps so far but the first, which waits for more
+  // than others.
   std::string time_left(std::size_t done, std::size_t steps, Time now);
   std::string line_of(const std::string& label, const std::string& count, const std::string& loss,
                       const std::string& left, double part) const;

@@ -5,8 +5,8 @@
 #include <hvd/hvd.h>
 
 #include "worker/labs/base/agreement.h"
-#include "worker/labs/base/exit_codes.h"
 #include "worker/labs/base/file_formats.h"
+#include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/checkpoint/checkpoint_folder.h"
 #include "worker/labs/data/files/whole_file.h"
 #include "worker/labs/report/curve_plot.h"

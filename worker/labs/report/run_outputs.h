@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "worker/labs/data/files/output_file.h"
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 #include "worker/labs/report/classification_report.h"
 #include "worker/labs/report/epoch_records.h"
 

@@ -1,4 +1,4 @@
-// How well a model does on some samples, over all ranks.
+// The score of a model on some samples, over all ranks.
 #pragma once
 
 #include <cstddef>

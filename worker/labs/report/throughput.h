@@ -1,5 +1,5 @@
-// Samples a second: of the last steps, and of an epoch without its first steps where those are of
-// another kind (a GPU's first ones, in which libraries are loaded and cuDNN searches).
+// Samples a second: of the last steps, and of an epoch. First steps of another kind are left out (a
+// GPU's, in which libraries are loaded and cuDNN searches).
 #pragma once
 
 #include <chrono>

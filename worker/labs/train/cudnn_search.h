@@ -12,7 +12,7 @@
 
 namespace hvdrun {
 
-// Whether a search makes up for its own time in what is left of a run, in seconds as it goes
+// True when a search makes up for its own time in what is left of a run, in seconds as it goes
 // without.
 bool search_pays(double seconds_left);
 
@@ -23,9 +23,9 @@ class CudnnSearch {
   // Not `on_gpu`: nothing is ever searched.
   CudnnSearch(const std::string& word, bool on_gpu);
 
-  // Whether the next step would begin with a search, which the console announces.
+  // True when the next step would begin with a search, which the console announces.
   bool is_wanted() const { return is_wanted_; }
-  // Whether time has to be measured before it is known.
+  // True when time has to be measured before it is known.
   bool is_open() const { return is_open_; }
   // `steps` of this run have been made, for the first time of more than one call. Nothing is
   // measured in the steps up to the first call. Then the seconds of a step, 0 before.

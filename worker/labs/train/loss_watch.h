@@ -26,7 +26,7 @@ class LossWatch {
  public:
   // A step of this rank; no collective. `bad.rank` is not read.
   void saw(const BadStep& step);
-  // Whether this rank has seen one since the last first().
+  // True when this rank has seen one since the last first().
   bool has_news() const { return news_.has_value(); }
   // Steps of this rank whose loss was none, since the last call.
   std::int64_t take_count();

@@ -28,7 +28,7 @@ std::string layer_of(const std::string& parameter) {
   return parameter.substr(0, parameter.rfind('.'));
 }
 
-// What they give has perhaps not been written yet.
+// Their result has perhaps not been written yet.
 bool only_gives_memory(const std::string& operation) {
   for (const char* const part : {"empty", "resize", "strided", "set_"})
     if (operation.find(part) != std::string::npos) return true;
@@ -71,7 +71,7 @@ class NanTrace::State {
     const at::NoGradGuard no_grad;
     const std::lock_guard lock(mutex_);
     layer_.clear();
-    // What the step before has found, its update included.
+    // The find of the step before, its update included.
     const std::string earlier = std::exchange(found_, {});
     for (const auto& item : model_.named_parameters()) {
       if (is_finite(item.value())) continue;
@@ -90,7 +90,7 @@ class NanTrace::State {
   }
 
  private:
-  // What an operation has been given.
+  // The input of an operation.
   struct Given final : at::ObserverContext {
     std::string layer;  // whose weights they were; otherwise the last one before
     bool is_direct = false;

@@ -1,4 +1,5 @@
-// What a run goes on from, and what it leaves for another: --resume, and the bytes of checkpoints.
+// The checkpoint that a run goes on from, and those that it leaves for another: --resume, and the
+// bytes of checkpoints.
 #pragma once
 
 #include <string>
@@ -8,15 +9,15 @@
 #include "worker/labs/batches/dataset.h"
 #include "worker/labs/checkpoint/checkpoint.h"
 #include "worker/labs/checkpoint/checkpoint_folder.h"
-#include "worker/labs/options/options.h"
-#include "worker/labs/report/console.h"
+#include "worker/labs/options/train_options.h"
+#include "worker/labs/report/train_console.h"
 
 namespace hvdrun {
 
 class RunCheckpoints {
  public:
   // All outlive it.
-  RunCheckpoints(const TrainOptions& options, Console& console, Progress& progress)
+  RunCheckpoints(const TrainOptions& options, TrainConsole& console, Progress& progress)
       : options_(options), console_(console), progress_(progress) {}
 
   // Collective, before there are data: rank 0 reads, the bytes go to everybody. Their seed counts
@@ -40,7 +41,7 @@ class RunCheckpoints {
   CheckpointNames names() const;
 
   const TrainOptions& options_;
-  Console& console_;
+  TrainConsole& console_;
   Progress& progress_;
   std::string path_;
   std::string bytes_;  // until they are restored

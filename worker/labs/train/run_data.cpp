@@ -8,8 +8,8 @@
 
 #include "common/host/usable_cores.h"
 #include "worker/labs/base/agreement.h"
-#include "worker/labs/base/exit_codes.h"
 #include "worker/labs/base/thread_plan.h"
+#include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/batches/bad_data.h"
 #include "worker/labs/train/synthetic_batches.h"
 

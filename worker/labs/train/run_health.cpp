@@ -7,7 +7,7 @@
 #include <hvd/hvd.h>
 
 #include "worker/labs/base/agreement.h"
-#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/base/train_exit_codes.h"
 
 namespace hvdrun {
 
@@ -36,7 +36,7 @@ std::string first_not_finite(const torch::nn::Module& model) {
   return {};
 }
 
-RunHealth::RunHealth(const TrainOptions& options, Console& console)
+RunHealth::RunHealth(const TrainOptions& options, TrainConsole& console)
     : policy_(on_nan(options)), traces_(options.trace_nan), console_(console) {}
 
 void RunHealth::saw(const BadStep& step, bool left_out) {

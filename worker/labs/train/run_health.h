@@ -1,6 +1,6 @@
-// What becomes of a run whose losses or weights are no numbers: --on-nan stop, warn or skip. With
-// stop the run ends on all ranks (Quit, exit_diverged); with warn it goes on; with skip, steps that
-// are not finite change nothing (TrainerOptions::leave_out_not_finite).
+// The fate of a run whose losses or weights are no numbers: --on-nan stop, warn or skip. With stop
+// the run ends on all ranks (Quit, exit_diverged); with warn it goes on; with skip, steps that are
+// not finite change nothing (TrainerOptions::leave_out_not_finite).
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 #include <torch/torch.h>
 
-#include "worker/labs/options/options.h"
-#include "worker/labs/report/console.h"
+#include "worker/labs/options/train_options.h"
 #include "worker/labs/report/score.h"
+#include "worker/labs/report/train_console.h"
 #include "worker/labs/train/loss_watch.h"
 
 namespace hvdrun {
@@ -26,7 +26,7 @@ std::string first_not_finite(const torch::nn::Module& model);
 class RunHealth {
  public:
   // Both outlive it.
-  RunHealth(const TrainOptions& options, Console& console);
+  RunHealth(const TrainOptions& options, TrainConsole& console);
 
   bool leaves_out() const { return policy_ == "skip"; }
   // A step of this rank; no collective.
@@ -37,10 +37,10 @@ class RunHealth {
   // Collective, after the last of an epoch's `steps`: what has not been told yet, and the state of
   // `model`. Throws Quit.
   void end_epoch(std::int64_t epoch, std::int64_t steps, const torch::nn::Module& model);
-  // Whether the last end_epoch() found a state that is worth a checkpoint; the same on all ranks.
+  // True when the last end_epoch() found a state that is worth a checkpoint; the same on all ranks.
   bool is_sound() const { return is_sound_; }
 
-  // Of scores that are the same on all ranks; `what` as in "validation loss of epoch 3".
+  // Takes scores that are the same on all ranks; `what` as in "validation loss of epoch 3".
   void judge(const std::string& what, const Score& score);
   // At the end, when all is told and written. Throws Quit where judge() has seen a loss that is
   // none.
@@ -51,7 +51,7 @@ class RunHealth {
 
   const std::string policy_;
   const bool traces_;
-  Console& console_;
+  TrainConsole& console_;
   LossWatch watch_;
   std::int64_t left_out_ = 0;  // in this epoch
   bool told_ = false;          // in this epoch

@@ -5,7 +5,7 @@
 namespace hvdrun {
 
 RunSpeed::RunSpeed(const std::string& cudnn_search, bool on_gpu, std::size_t reports,
-                   Console& console)
+                   TrainConsole& console)
     : on_gpu_(on_gpu),
       reports_(reports),
       console_(console),

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "worker/labs/report/console.h"
 #include "worker/labs/report/throughput.h"
+#include "worker/labs/report/train_console.h"
 #include "worker/labs/train/cudnn_search.h"
 
 namespace hvdrun {
@@ -15,7 +15,8 @@ namespace hvdrun {
 class RunSpeed {
  public:
   // Steps of a GPU are told in groups of `reports`. `console` outlives it.
-  RunSpeed(const std::string& cudnn_search, bool on_gpu, std::size_t reports, Console& console);
+  RunSpeed(const std::string& cudnn_search, bool on_gpu, std::size_t reports,
+           TrainConsole& console);
 
   // Behind the run's header.
   void begin_run() { announce(); }
@@ -35,7 +36,7 @@ class RunSpeed {
 
   const bool on_gpu_;
   const std::size_t reports_;
-  Console& console_;
+  TrainConsole& console_;
   Throughput throughput_;
   CudnnSearch search_;
   bool leave_out_next_;       // the next group of steps

@@ -13,8 +13,8 @@
 
 #include "common/base/printable.h"
 #include "worker/labs/base/agreement.h"
-#include "worker/labs/base/exit_codes.h"
 #include "worker/labs/base/kept_memory.h"
+#include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/batches/sampler.h"
 #include "worker/labs/batches/text_batches.h"
 #include "worker/labs/models/model.h"
@@ -150,8 +150,8 @@ void run(const TapeOptions& options) {
     int steps = 0;
     while (const auto batch = data->train->next()) {
       const torch::Tensor mean = model->loss(model->forward(batch->inputs), batch->labels);
-      // What division leaves makes some ranks' parts one sentence shorter: each sentence counts
-      // alike.
+      // The remainder of the division makes some ranks' parts one sentence shorter: each sentence
+      // counts alike.
       const torch::Tensor loss =
           mean * order.share(static_cast<std::size_t>(steps), of_rank, hvd::rank(), hvd::size());
       // The gradients of the loss with regard to the variables, averaged over the ranks: of the

@@ -1,7 +1,8 @@
-// train: the lab models, on one rank or many. worker/labs/options/options.cpp has the command line.
+// train: the lab models, on one rank or many. worker/labs/options/train_options.cpp has the command
+// line.
 #include "worker/labs/base/kept_memory.h"
-#include "worker/labs/options/options.h"
-#include "worker/labs/train/training_run.h"
+#include "worker/labs/options/train_options.h"
+#include "worker/labs/train/train_process.h"
 
 int main(int argc, char** argv) {
   hvdrun::keep_freed_memory();

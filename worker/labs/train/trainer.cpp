@@ -10,7 +10,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/version.h>
 
-#include "worker/labs/base/device.h"
+#include "worker/labs/base/training_device.h"
 #include "worker/labs/batches/bad_data.h"
 #include "worker/labs/models/failed_layer.h"
 
@@ -69,10 +69,10 @@ class Sums {
   double samples_ = 0;
 };
 
-// Of steps that have been queued.
+// Results of steps that have been queued.
 class Reports {
  public:
-  // Of `result` all but the loss, in whose place is the share of it.
+  // `result` has all but the loss, in whose place is the share of it.
   void add(Trainer::StepResult result, const at::Tensor& loss) {
     results_.push_back(std::move(result));
     losses_.push_back(loss.detach());
@@ -94,7 +94,7 @@ class Reports {
   std::vector<at::Tensor> losses_;
 };
 
-// What a step that is left out must not have changed.
+// Buffers that a step that is left out must not have changed.
 class BuffersBefore {
  public:
   explicit BuffersBefore(std::vector<at::Tensor> buffers) : buffers_(std::move(buffers)) {

@@ -68,7 +68,7 @@ class Trainer {
   // Every rank takes its share; with further passes that of its next neighbour each time. Samples
   // that cannot be read are left out, and told of in the score.
   Score evaluate(Dataset& data, int passes = 1);
-  // Of all ranks' shares, without what cannot be read.
+  // The matrix of all ranks' shares, without what cannot be read.
   ConfusionMatrix confusion(Dataset& data);
 
  private:

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
-#include <exception>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -13,20 +11,17 @@
 #include <vector>
 #include <zlib.h>
 
-#include "common/base/printable.h"
 #include "worker/labs/base/agreement.h"
-#include "worker/labs/base/device.h"
-#include "worker/labs/base/exit_codes.h"
-#include "worker/labs/batches/bad_data.h"
+#include "worker/labs/base/train_exit_codes.h"
+#include "worker/labs/base/training_device.h"
 #include "worker/labs/batches/dataset.h"
 #include "worker/labs/batches/sampler.h"
 #include "worker/labs/data/files/split_mix.h"
 #include "worker/labs/models/parameter_count.h"
 #include "worker/labs/options/option_rows.h"
 #include "worker/labs/options/word_options.h"
-#include "worker/labs/report/console.h"
-#include "worker/labs/report/describe.h"
 #include "worker/labs/report/run_outputs.h"
+#include "worker/labs/report/train_console.h"
 #include "worker/labs/train/learning_rates.h"
 #include "worker/labs/train/optimizers.h"
 #include "worker/labs/train/run_checkpoints.h"
@@ -34,6 +29,7 @@
 #include "worker/labs/train/run_health.h"
 #include "worker/labs/train/run_speed.h"
 #include "worker/labs/train/trainer.h"
+#include "worker/labs/train/unread_samples.h"
 
 namespace hvdrun {
 namespace {
@@ -41,6 +37,8 @@ namespace {
 // Steps of a GPU whose losses are read at once: often enough for a progress bar.
 constexpr std::size_t kGpuReports = 20;
 
+// The one conductor of a training, hence its many includes: each part knows its own concept, and
+// none of the others.
 class TrainingRun {
  public:
   explicit TrainingRun(const TrainOptions& options)
@@ -50,7 +48,8 @@ class TrainingRun {
         console_(options, hvd::rank() != 0),
         checkpoints_(options, console_, progress_),
         outputs_(options),
-        health_(options, console_) {
+        health_(options, console_),
+        unread_(skips_bad(), console_) {
     progress_.seed = recipe_.seed;
   }
 
@@ -103,36 +102,18 @@ class TrainingRun {
     const Score score = trainer.evaluate(test);
     console_.test(score);
     health_.judge("loss of the test " + std::string(info_.data.samples), score);
-    tell_bad(score.bad, "test", "left out");
+    unread_.tell(score.bad, "test", "left out");
     if (info_.reports_classes || outputs_.wants_report()) {
       const ConfusionMatrix matrix = trainer.confusion(test);
       if (info_.reports_classes) console_.report(matrix, test.class_names());
       outputs_.write_report(matrix, test.class_names());
     }
     outputs_.close();
-    judge_bad(score);
+    unread_.judge(score);
     health_.end_run();
   }
 
  private:
-  // All ranks have the same `bad`.
-  void tell_bad(const BadSamples& bad, const std::string& where, const char* what) {
-    if (bad.count == 0) return;
-    console_.warn(
-        where + ": " + std::to_string(bad.count) +
-        (bad.count == 1 ? " image that cannot be read was " : " images that cannot be read were ") +
-        what + ": " + bad.text());
-    if (!skips_bad()) misses_data_ = true;
-  }
-
-  // What could be told has been told. All ranks have the same score.
-  void judge_bad(const Score& test) const {
-    std::string trouble;
-    if (misses_data_) trouble = std::string("not all of the data could be read; ") + kSkipHint;
-    if (test.samples == 0 && test.bad.count > 0) trouble = "no image of the test could be read";
-    if (!trouble.empty()) throw Quit(exit_no_input, hvd::rank() == 0 ? trouble : std::string());
-  }
-
   bool skips_bad() const { return options_.data.bad_data == "skip"; }
   std::size_t batch_size() const { return static_cast<std::size_t>(recipe_.batch_size); }
   std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(hvd::size()); }
@@ -193,7 +174,7 @@ class TrainingRun {
         std::max<std::int64_t>(0, options_.max_steps - progress_.steps));
   }
 
-  // Whether a file is written or read decides which collectives a rank calls.
+  // Files that are written or read decide which collectives a rank calls.
   void require_same_options() const {
     const std::string text = agreed_options(options_);
     require_same(static_cast<std::int64_t>(
@@ -247,7 +228,7 @@ class TrainingRun {
     console_.end_epoch(score, speed, seconds.count(), progress_.seconds,
                        rates_->change() ? std::optional<double>(rates_->now()) : std::nullopt,
                        longest_wait(train));
-    tell_bad(score.bad, "epoch " + std::to_string(progress_.epochs + 1), "replaced by others");
+    unread_.tell(score.bad, "epoch " + std::to_string(progress_.epochs + 1), "replaced by others");
     // --max-steps cut it short: it is told of, but a resumed run would begin it anew.
     const bool cut = progress_.steps - before < static_cast<std::int64_t>(whole);
     if (!cut) ++progress_.epochs;
@@ -277,7 +258,7 @@ class TrainingRun {
     Score score = trainer.evaluate(validation, static_cast<int>(recipe_.validation_passes));
     console_.validation(score);
     health_.judge("validation loss of epoch " + std::to_string(epoch_.number), score);
-    tell_bad(score.bad, "validation", "left out");
+    unread_.tell(score.bad, "validation", "left out");
     const bool better = score.loss < progress_.best_loss;
     if (better) progress_.best_loss = score.loss;
     progress_.without_gain = better ? 0 : progress_.without_gain + 1;
@@ -335,93 +316,23 @@ class TrainingRun {
   const TrainOptions& options_;
   const Recipe& recipe_;
   const ModelInfo& info_;
-  Console console_;
+  TrainConsole console_;
   Progress progress_;
   RunCheckpoints checkpoints_;
   RunOutputs outputs_;
   RunHealth health_;
+  UnreadSamples unread_;
   std::optional<RunSpeed> speed_;
   Epoch epoch_;
   at::Device device_ = at::kCPU;
   std::shared_ptr<LabModel> model_;
-  bool misses_data_ = false;  // and nobody has wished that
-  double lr_ = 0;             // of all ranks
+  double lr_ = 0;  // of all ranks
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<LearningRates> rates_;
 };
 
-// Words of a damaged file may be in it.
-void complain(const std::string& text) {
-  std::fprintf(stderr, "train: %s\n", printable(text, text.size()).c_str());
-}
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-// Whoever exits first makes the launcher end the others. The one that says why must be heard
-// before.
-void leave_together() noexcept {
-  try {
-    hvd::barrier();
-  } catch (const std::exception&) {
-    // Somebody is gone already.
-  }
-  hvd::shutdown();
-}
-
 }  // namespace
 
-int run_training(const TrainOptions& options) {
-  try {
-    hvd::init();
-    TrainingRun(options).run();
-  } catch (const Quit& quit) {
-    if (*quit.what() != '\0') complain(quit.what());
-    leave_together();
-    return quit.exit_code();
-  } catch (const DataError& error) {
-    complain(error.what());
-    hvd::shutdown();
-    return exit_no_input;
-  } catch (const c10::Error& error) {
-    complain(first_line(error.what_without_backtrace()));
-    hvd::shutdown();
-    return exit_failed;
-  } catch (const std::exception& error) {
-    complain(first_line(error.what()));
-    hvd::shutdown();
-    return exit_failed;
-  }
-  hvd::shutdown();
-  return exit_ok;
-}
-
-int run_description(const TrainOptions& options) {
-  ParsedOptions described{std::nullopt, exit_ok, {}};
-  try {
-    described.text = describe_model(*find_model(options.model), options.shape, options.recipe,
-                                    options.data.image_size);
-  } catch (const std::exception& error) {
-    complain(first_line(error.what()));  // torch appends a backtrace
-    return exit_failed;
-  }
-  return report_options(described);
-}
-
-int report_options(const ParsedOptions& parsed) {
-  bool mine = true;
-  try {
-    hvd::init();
-    mine = hvd::rank() == 0;
-  } catch (const std::exception&) {
-    // Then everybody says it.
-  }
-  if (mine) {
-    std::FILE* out = parsed.exit_code == exit_ok ? stdout : stderr;
-    std::fputs(parsed.text.c_str(), out);
-    std::fflush(out);
-  }
-  leave_together();
-  return parsed.exit_code;
-}
+void train_model(const TrainOptions& options) { TrainingRun(options).run(); }
 
 }  // namespace hvdrun

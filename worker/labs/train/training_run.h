@@ -1,17 +1,12 @@
-// `train` from its options to its exit code: reads, agrees with the other ranks, trains, reports.
+// A training: options agreed with the other ranks, data opened, epochs, the test, what is reported.
 #pragma once
 
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 
 namespace hvdrun {
 
-// Gives the exit code. Never throws.
-int run_training(const TrainOptions& options);
-
-// Prints the layers of the model, on one rank only, and gives the exit code. Never throws.
-int run_description(const TrainOptions& options);
-
-// Prints the help or the error of the command line, on one rank only, and gives the exit code.
-int report_options(const ParsedOptions& parsed);
+// Between hvd::init() and hvd::shutdown(). Throws Quit, DataError and what LibTorch and libhvd
+// throw.
+void train_model(const TrainOptions& options);
 
 }  // namespace hvdrun

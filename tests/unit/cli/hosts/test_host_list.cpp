@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "cli/hosts/host_list.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

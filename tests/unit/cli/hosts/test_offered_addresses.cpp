@@ -1,9 +1,8 @@
 #include <utility>
 
-#include <catch2/catch.hpp>
-
 #include "cli/hosts/offered_addresses.h"
 #include "cli/plan/launch_plan.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "cli/hosts/slurm_hosts.h"
 #include "cli/plan/launch_plan.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,8 +1,8 @@
-#include <catch2/catch.hpp>
 #include <ifaddrs.h>
 
 #include "cli/hosts/this_machine.h"
 #include "common/net/host_addresses.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -4,10 +4,9 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "cli/openers/opening_retry.h"
 #include "cli/openers/ssh/ssh_words.h"
+#include "tests/catch.h"
 
 using namespace hvdrun;
 using namespace std::chrono_literals;

@@ -1,9 +1,8 @@
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "cli/openers/remote_start.h"
 #include "cli/plan/launch_plan.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -2,9 +2,8 @@
 // item.
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
 #include "cli/plan/launch_plan.h"
+#include "tests/catch.h"
 #include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {

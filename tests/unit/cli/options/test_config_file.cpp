@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "cli/options/config_file.h"
 #include "cli/options/options.h"
+#include "tests/catch.h"
 #include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {

@@ -3,10 +3,9 @@
 #include <signal.h>
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
 #include "cli/options/exit_codes.h"
 #include "cli/text/user_errors.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "cli/options/exports.h"
 #include "cli/options/options.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
 #include "cli/options/option_table.h"
 #include "cli/plan/launch_plan.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,10 +1,9 @@
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
 #include "cli/options/exit_codes.h"
 #include "cli/options/option_documents.h"
 #include "cli/options/option_table.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

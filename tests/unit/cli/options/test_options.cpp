@@ -2,11 +2,10 @@
 #include <signal.h>
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
 #include "cli/options/option_help.h"
 #include "cli/options/option_table.h"
 #include "cli/options/options.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "cli/options/options.h"
 #include "cli/options/stall_times.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

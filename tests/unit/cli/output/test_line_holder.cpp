@@ -2,9 +2,8 @@
 #include <map>
 #include <random>
 
-#include <catch2/catch.hpp>
-
 #include "cli/output/line_holder.h"
+#include "tests/catch.h"
 #include "tests/soak.h"
 
 namespace hvdrun {

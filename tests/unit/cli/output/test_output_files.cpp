@@ -3,10 +3,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "cli/output/output_files.h"
 #include "cli/text/user_errors.h"
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 
 namespace hvdrun {

@@ -2,10 +2,9 @@
 #include <map>
 #include <random>
 
-#include <catch2/catch.hpp>
-
 #include "cli/output/output_fold.h"
 #include "cli/output/output_tag.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

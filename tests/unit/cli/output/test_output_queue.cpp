@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "cli/output/output_queue.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,9 +1,8 @@
 #include <cerrno>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "cli/output/own_output.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

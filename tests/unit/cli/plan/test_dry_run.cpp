@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "cli/plan/dry_run.h"
 #include "cli/text/json_text.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

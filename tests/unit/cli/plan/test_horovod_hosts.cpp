@@ -1,10 +1,9 @@
 // How programs of Horovod see the hosts, and what their store costs the coordinator.
-#include <catch2/catch.hpp>
-
 #include "cli/plan/horovod_hosts.h"
 #include "cli/plan/launch_plan.h"
 #include "coordinator/horovod/horovod_hub.h"
 #include "coordinator/launch_messages.h"
+#include "tests/catch.h"
 #include "worker/agent/horovod/horovod_mirror.h"
 
 namespace hvdrun {

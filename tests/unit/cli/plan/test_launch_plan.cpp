@@ -1,10 +1,9 @@
 #include <set>
 
-#include <catch2/catch.hpp>
-
 #include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 #include "common/base/launch_record.h"
+#include "tests/catch.h"
 #include "tests/unit/cli/text_file.h"
 
 namespace hvdrun {

@@ -1,11 +1,10 @@
 #include <signal.h>
 
-#include <catch2/catch.hpp>
-
 #include "cli/output/status_text.h"
 #include "cli/run/job_report.h"
 #include "cli/text/json_text.h"
 #include "cli/text/stderr_tail.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <elf.h>
 #include <link.h>
 
 #include "cli/run/preflight.h"
 #include "common/process/elf_file.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "cli/text/last_lines.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -4,12 +4,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
-
 #include "cli/options/options.h"
 #include "cli/timeline/timeline_file.h"
 #include "cli/timeline/timeline_sink.h"
 #include "common/base/environment.h"
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/cli/trace.h"
 

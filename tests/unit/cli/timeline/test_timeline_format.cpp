@@ -1,8 +1,7 @@
 #include <random>
 
-#include <catch2/catch.hpp>
-
 #include "cli/timeline/timeline_format.h"
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/cli/trace.h"
 
@@ -243,8 +242,8 @@ TEST_CASE_METHOD(FormatFixture, "whatever comes, phases on a lane are inside eac
   const char* const source = std::getenv("HVD_TEST_SOURCE");  // NOLINT(concurrency-mt-unsafe)
   REQUIRE(source != nullptr);
   const std::string command = "/usr/bin/python3 " + std::string(source) +
-                              "/tests/integration/check_timeline.py " + (folder / "t.json") +
-                              " >/dev/null";
+                              "/tests/integration/programs/check_timeline.py " +
+                              (folder / "t.json") + " >/dev/null";
   CHECK(std::system(command.c_str()) == 0);  // NOLINT(concurrency-mt-unsafe)
 }
 

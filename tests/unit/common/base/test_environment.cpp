@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <map>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/environment.h"
 #include "common/base/launch_record.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

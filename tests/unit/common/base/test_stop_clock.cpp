@@ -1,11 +1,10 @@
 #include <poll.h>
 #include <signal.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/stop_clock.h"
 #include "common/process/process.h"
 #include "common/process/stopped_children.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

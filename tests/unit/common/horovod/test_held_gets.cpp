@@ -1,8 +1,7 @@
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
 #include "common/horovod/held_gets.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

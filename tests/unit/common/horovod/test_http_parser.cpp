@@ -1,9 +1,8 @@
 #include <random>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "common/horovod/http_parser.h"
+#include "tests/catch.h"
 #include "tests/soak.h"
 
 namespace hvdrun {

@@ -1,8 +1,7 @@
 #include <limits>
 
-#include <catch2/catch.hpp>
-
 #include "common/host/cpu_quota.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

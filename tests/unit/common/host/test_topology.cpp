@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "common/host/topology.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,8 +1,7 @@
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
 #include "common/net/clock_offset.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

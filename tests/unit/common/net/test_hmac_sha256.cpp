@@ -1,9 +1,9 @@
-#include <catch2/catch.hpp>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
 #include "common/base/random.h"
 #include "common/net/hmac_sha256.h"
+#include "tests/catch.h"
 
 using namespace hvdrun;
 

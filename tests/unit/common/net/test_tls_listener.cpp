@@ -8,10 +8,10 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <catch2/catch.hpp>
 
 #include "common/base/limits.h"
 #include "common/net/tls_listener.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -6,10 +6,10 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
-#include <catch2/catch.hpp>
 
 #include "common/base/error.h"
 #include "common/net/tls_psk.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

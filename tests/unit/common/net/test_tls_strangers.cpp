@@ -9,11 +9,11 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <catch2/catch.hpp>
 
 #include "common/base/error.h"
 #include "common/net/tls_connection.h"
 #include "common/net/tls_psk.h"
+#include "tests/catch.h"
 #include "tests/openssl_server.h"
 
 namespace hvdrun {

@@ -6,10 +6,9 @@
 #include <unistd.h>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/unique_fd.h"
 #include "common/net/unix_listener.h"
+#include "tests/catch.h"
 #include "tests/unit/other_user.h"
 
 namespace hvdrun {

@@ -8,11 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/process/process.h"
 #include "common/process/process_tree.h"
 #include "common/process/stand_in.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "common/wire/frame.h"
 #include "common/wire/messages.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

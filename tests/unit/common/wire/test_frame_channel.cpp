@@ -6,11 +6,11 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <catch2/catch.hpp>
 
 #include "common/net/unix_stream.h"
 #include "common/wire/frame_channel.h"
 #include "common/wire/messages.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -7,10 +7,9 @@
 #include <regex>
 #include <sstream>
 
-#include <catch2/catch.hpp>
-
 #include "common/wire/messages.h"
 #include "common/wire/relay_messages.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

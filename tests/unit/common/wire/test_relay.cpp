@@ -3,13 +3,13 @@
 #include <optional>
 
 #include <boost/asio/post.hpp>
-#include <catch2/catch.hpp>
 
 #include "common/base/error.h"
 #include "common/net/unix_stream.h"
 #include "common/wire/messages.h"
 #include "common/wire/relay.h"
 #include "common/wire/relay_mux.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,8 +1,7 @@
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
 #include "coordinator/horovod/horovod_hub.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -8,10 +8,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/random.h"
 #include "coordinator/horovod/horovod_desk.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "coordinator/horovod/horovod_store.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

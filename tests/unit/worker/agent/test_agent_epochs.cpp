@@ -7,9 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "common/net/unix_stream.h"
+#include "tests/catch.h"
 #include "worker/agent/agent.h"
 
 namespace hvdrun {

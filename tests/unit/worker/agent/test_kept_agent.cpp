@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <time.h>
 
+#include "tests/catch.h"
 #include "worker/agent/kept_agent.h"
 
 namespace hvdrun {

@@ -2,10 +2,9 @@
 #include <optional>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
 #include "common/net/unix_stream.h"
+#include "tests/catch.h"
 #include "worker/agent/worker_server.h"
 
 namespace hvdrun {

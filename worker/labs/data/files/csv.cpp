@@ -13,8 +13,8 @@ struct Separator {
   char character;
   const char* name;
 };
-// Of two that a header has equally often the one before: names of columns may have a comma in them,
-// but hardly a tab.
+// Between two that a header has equally often the one before wins: names of columns may have a
+// comma in them, but hardly a tab.
 constexpr std::array<Separator, 3> kSeparators = {
     {{'\t', "a tab"}, {',', "a comma"}, {';', "a semicolon"}}};
 

@@ -41,9 +41,9 @@ struct CsvTable {
   std::optional<std::size_t> column(std::string_view name) const;
 };
 
-// None, and `error` names `name`, the line and the byte, when the text is no table: no first row, a
-// column's name twice, a quote that is never closed, something between a closing quote and the
-// separator, a field over the limit. A byte order mark is passed over.
+// None, and `error` names `name`, the line and the byte, when the text is no table. Its faults: no
+// first row, a column's name twice, an open quote, text between a closing quote and the separator,
+// a field over the limit. A byte order mark is passed over.
 std::optional<CsvTable> parse_csv(std::string_view name, std::string_view text, std::string& error);
 
 // A field as it stands in such a file, in quotes where it needs them.

@@ -36,8 +36,8 @@ class Example {
   std::vector<std::pair<std::string_view, Feature>> features_;
 };
 
-// What it returns points into `bytes`. None, and `error` says what is wrong at which byte, when
-// this is no Example.
+// The Example points into `bytes`. None, and `error` says what is wrong at which byte, when this is
+// no Example.
 std::optional<Example> parse_example(std::string_view bytes, std::string& error);
 std::string encode_example(const Example& example);
 

@@ -18,7 +18,8 @@ inline constexpr std::uint64_t kMaxMatBytes = std::uint64_t{2} << 30;  // of a f
 inline constexpr std::size_t kMaxMatArrays = 10'000;
 inline constexpr std::size_t kMaxMatDimensions = 32;
 
-// How an element is stored: MATLAB keeps whole numbers of any class as the smallest type that fits.
+// The type that an element is stored as: MATLAB keeps whole numbers of any class as the smallest
+// type that fits.
 enum class MatType : std::uint8_t {
   int8 = 1,
   uint8 = 2,

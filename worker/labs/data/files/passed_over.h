@@ -1,4 +1,4 @@
-// What a listing of a folder has passed over: how many of each kind.
+// Entries that a listing of a folder has passed over: how many of each kind.
 //
 // C++17: the labs include this.
 #pragma once

@@ -130,8 +130,7 @@ class OpenFile {
   int file_;
 };
 
-// What TensorFlow's writer can have packed a file with whose first bytes are no record's; empty:
-// nothing.
+// The packing by TensorFlow's writer of a file whose first bytes are no record's; empty: none.
 std::string_view packed_kind(std::string_view head) {
   if (head.substr(0, 3) == "\x1f\x8b\x08") return "GZIP";
   const auto flags = static_cast<unsigned char>(head[1]);

@@ -27,7 +27,7 @@ UniqueFd unnamed_file(const std::string& folder) {
 }
 
 // False with errno. A link replaces nothing, so a file that is there already is replaced by way of
-// a second name, which is there from the link to the rename only.
+// a second name. That name is there from the link to the rename only.
 bool put_in_place(int fd, bool named, const std::string& temporary, const std::string& path) {
   if (!named) {
     const std::string self = "/proc/self/fd/" + std::to_string(fd);
@@ -72,7 +72,7 @@ bool replace_file(const std::string& path, std::string_view bytes, std::string& 
   return true;
 }
 
-// What is no file, or a descriptor's name: nothing is replaced, and nothing synced.
+// The way for what is no file, or a descriptor's name: nothing is replaced, and nothing synced.
 bool write_into(const OutputPlace& place, std::string_view bytes, std::string& error) {
   UniqueFd fd = open_output(place);
   if (fd && write_all(fd.get(), bytes) && ::close(fd.release()) == 0) return true;

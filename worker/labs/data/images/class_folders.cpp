@@ -43,7 +43,7 @@ bool is_dead_link(const fs::directory_entry& entry) {
   return entry.is_symlink(code) && !entry.exists(code);
 }
 
-// Of what is in a class's folder and is no image to us.
+// Counts an entry of a class's folder that is no image to us.
 void pass_over(const fs::directory_entry& entry, PassedOver& passed_over) {
   std::error_code code;
   const std::string ending = ending_of(entry.path().filename().string());

@@ -38,7 +38,7 @@ struct ColourChange {
 ColourChange random_colours(SplitMix& random);
 
 struct PixelScaling {
-  // Of each channel, of pixels from 0 to 1. ImageNet's, as everybody writes them.
+  // Means of each channel, of pixels from 0 to 1. ImageNet's, as everybody writes them.
   std::array<float, 3> mean{0.485F, 0.456F, 0.406F};
   std::array<float, 3> deviation{0.229F, 0.224F, 0.225F};
 };

@@ -22,7 +22,7 @@ struct Image {
 inline constexpr std::size_t kMaxImageSide = 32'768;                  // pixels
 inline constexpr std::size_t kMaxImagePixels = std::size_t{1} << 26;  // of one image
 
-// How libjpeg computes its cosine transform: "fast" with integers of fewer bits.
+// The way libjpeg computes its cosine transform: "fast" with integers of fewer bits.
 enum class DctMethod { fast, accurate };
 
 // In pixels of the image as its file has it. Nothing in it: the whole image.
@@ -39,7 +39,7 @@ struct DecodeOptions {
   // and columns: less work, and a better reduction than taking single pixels. 0: as it is.
   std::size_t least_rows = 0;
   std::size_t least_columns = 0;
-  // Of a JPEG, what is outside need not be computed; what is below is not even looked at.
+  // Outside of it a JPEG need not be computed; what is below is not even looked at.
   Window window = {};
 };
 
@@ -48,17 +48,17 @@ struct ImageSize {
   std::size_t columns = 0;
 };
 
-// What is decoded: grey, colour and CMYK JPEGs, baseline and progressive; grey, colour and palette
-// PNGs of any depth. The numbers are those that Pillow's convert("RGB") and TensorFlow's decoders
-// give: no gamma, profile or other wish of the file for its colours counts, and what is transparent
-// keeps its colour. Of 16 bits the upper eight count; there, for grey ones alone, Pillow cuts off
-// what is above 255 instead. None, and `error` says what is wrong, for anything else, an image over
-// the limits, and one that is damaged or cut off. The text begins with the kind of file, not with
-// its name. The whole image, whatever the window. Any thread.
+// Decodes grey, colour and CMYK JPEGs, baseline and progressive; grey, colour and palette PNGs of
+// any depth. The numbers are those that Pillow's convert("RGB") and TensorFlow's decoders give: no
+// gamma, profile or other wish of the file for its colours counts, and what is transparent keeps
+// its colour. Of 16 bits the upper eight count; there, for grey ones alone, Pillow cuts off what is
+// above 255 instead. None, and `error` says what is wrong, for anything else, an image over the
+// limits, and one that is damaged or cut off. The text begins with the kind of file, not with its
+// name. The whole image, whatever the window. Any thread.
 std::optional<Image> decode_image(std::string_view bytes, DecodeOptions options,
                                   std::string& error);
 
-// What has been decoded: the window, and perhaps more around it.
+// The decoded part: the window, and perhaps more around it.
 struct DecodedPart {
   Image image;
   std::size_t top = 0;  // where the image's first pixel lies in the whole
@@ -71,7 +71,7 @@ struct DecodedPart {
 // work. False: `part` is in an unknown state.
 bool decode_part(std::string_view bytes, const DecodeOptions& options, DecodedPart& part,
                  std::string& error);
-// Of the same images, without decoding them.
+// The size of the same images, without decoding them.
 std::optional<ImageSize> image_size(std::string_view bytes, std::string& error);
 
 // `quality`: 1 to 100. Throws std::runtime_error for an image that libjpeg does not take.

@@ -19,12 +19,12 @@ class ImageSource;
 // `count` bytes from `at` on; fewer where the file ends or cannot be read.
 using ReadPart = std::function<std::string(std::uint64_t at, std::size_t count)>;
 
-// Whether the beginning of a file of `size` bytes is that of a JPEG or PNG within the limits, and
-// it ends as one does. Whoever wants to know of another one decodes it: some are good.
+// True when a file of `size` bytes begins as a JPEG or PNG within the limits does, and ends as one
+// does. Whoever wants to know of another one decodes it: some are good.
 bool looks_whole(std::uint64_t size, const ReadPart& read);
 
 struct LookOver {
-  // Of the images `part`, `part + parts` and so on: those of one rank.
+  // The share of one rank: the images `part`, `part + parts` and so on.
   std::size_t part = 0;
   std::size_t parts = 1;
   std::size_t threads = 1;

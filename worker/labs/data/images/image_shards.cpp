@@ -77,7 +77,7 @@ class ShardSource final : public ImageSource {
   std::int64_t classes_;
 };
 
-// How many there are, by the names in the folder; 0 and an error when there is none.
+// The number of shards, by the names in the folder; 0 and an error when there is none.
 std::size_t count_shards(const std::string& directory, const std::string& name,
                          std::string& error) {
   std::error_code code;

@@ -32,12 +32,12 @@ class ImageSource {
   virtual std::int64_t classes() const = 0;
   // A line about what was passed over; empty: nothing.
   virtual std::string note() const { return {}; }
-  // Of names, order and sizes; reading all content would take too long.
+  // The checksum of names, order and sizes; reading all content would take too long.
   virtual std::uint32_t checksum() const = 0;
   // Image `index` below size(). None, and `error` names file and place, when it cannot be read. Any
   // thread.
   virtual std::optional<EncodedImage> read(std::size_t index, std::string& error) const = 0;
-  // Whether image `index` seems to be there and whole, as far as that costs little
+  // True when image `index` seems to be there and whole, as far as that costs little
   // (image_check.h). Any thread.
   virtual bool looks_whole(std::size_t index) const;
 };
@@ -65,9 +65,8 @@ std::unique_ptr<ImageSource> folder_source(std::vector<ClassFolders::File> files
                                            std::int64_t classes);
 
 // TFRecord shards NAME-00000-of-00008 and so on in `directory`, of Examples with the features
-// "image/encoded" and "image/class/label", whose classes begin at 1, as those of ImageNet do. Null,
-// and `error` names file or folder, when there is no shard, one is missing or one's framing is
-// wrong.
+// "image/encoded" and "image/class/label". Classes begin at 1, as those of ImageNet do. Null when
+// there is no shard, one is missing or one's framing is wrong; `error` names file or folder.
 std::unique_ptr<ImageSource> shard_source(const std::string& directory, const std::string& name,
                                           std::int64_t classes, std::string& error);
 // The name of a shard: "train-00001-of-00008".

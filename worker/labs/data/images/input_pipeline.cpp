@@ -175,9 +175,9 @@ void InputPipeline::work() {
   }
 }
 
-// In the place of one that cannot be read (`bad` says why) comes the next of the pass that can,
-// cropped as the bad one would have been: it need not be the same picture twice. False, and `error`
-// says why, where the pass cannot go on.
+// In the place of one that cannot be read (`bad` says why) comes the next of the pass that can. It
+// is cropped as the bad one would have been: it need not be the same picture twice. False, and
+// `error` says why, where the pass cannot go on.
 bool InputPipeline::fill_or_replace(const Pass& pass, std::size_t position, const Place& to,
                                     std::string& bad, std::string& error) const {
   const std::uint32_t sample = pass.samples[position];

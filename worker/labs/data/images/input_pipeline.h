@@ -41,8 +41,9 @@ struct PipelineOptions {
 // One thread uses it. Batches come in the order of the pass, and what happens to an image follows
 // from (seed, epoch, its number) alone: nothing depends on the number of threads.
 //
-// Memory: batches_ahead batches of pixels, those that its user keeps (one more where it takes the
-// next before it lets go of the last), and for each thread an encoded and a decoded image.
+// Memory: batches_ahead batches of pixels, those that its user keeps, and for each thread an
+// encoded and a decoded image. A user who takes the next batch before he lets go of the last keeps
+// one more.
 class InputPipeline {
  public:
   InputPipeline(std::shared_ptr<const ImageSource> source, const PipelineOptions& options);
@@ -64,7 +65,7 @@ class InputPipeline {
   };
   // Since the pass began.
   Times times() const { return times_; }
-  // Of the batches that next() has given since the pass began, in their order.
+  // Bad samples of the batches that next() has given since the pass began, in their order.
   const BadSamples& bad() const { return bad_; }
 
  private:

@@ -84,7 +84,7 @@ std::string too_large(const jpeg_decompress_struct& info) {
          " pixels are too many";
 }
 
-// Whether the transform can reduce the image at once, in eighths.
+// The eighths to which the transform can reduce the image at once.
 unsigned eighths(const jpeg_decompress_struct& info, const DecodeOptions& options) {
   if (options.least_rows == 0 || options.least_columns == 0) return 8;
   // The others are slower than no reduction: libjpeg-turbo has no vectors for them.
@@ -105,8 +105,8 @@ struct Range {
   JDIMENSION end;
 };
 
-// Of `limit` lines or columns of the decoded image, those that `count` of the file's from `begin`
-// on become.
+// The lines or columns, of `limit` of the decoded image, that `count` of the file's from `begin` on
+// become.
 Range decoded_range(std::size_t begin, std::size_t count, unsigned eighths, JDIMENSION limit) {
   if (count == 0) return {0, limit};
   const std::size_t first = begin * eighths / 8;

@@ -22,7 +22,7 @@ std::uint32_t big_endian(std::string_view bytes) {
   return value;
 }
 
-// Of a PNG that cannot be read the place of the first chunk that is cut off or whose checksum is
+// The place of the first chunk, in a PNG that cannot be read, that is cut off or whose checksum is
 // wrong; where all are whole, that of the pixels, in which the fault then is.
 std::string fault_in_png(std::string_view bytes) {
   const std::string of = " of " + std::to_string(bytes.size());
@@ -41,8 +41,8 @@ std::string fault_in_png(std::string_view bytes) {
   return "in the chunk at byte " + std::to_string(at < bytes.size() ? at : pixels) + of + ": ";
 }
 
-// What libpng's functions are given to work with. Owned by the caller of setjmp, so that a jump
-// finds it again.
+// The things that libpng's functions work with. Owned by the caller of setjmp, so that a jump finds
+// it again.
 struct PngDecoder {
   explicit PngDecoder(std::string_view whole) : bytes(whole) {}
   PngDecoder(const PngDecoder&) = delete;

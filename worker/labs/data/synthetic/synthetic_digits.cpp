@@ -9,8 +9,6 @@
 namespace hvdrun {
 namespace {
 
-// No call below takes two random numbers as arguments: their order would be the compiler's choice.
-
 // Positions are in 1/256 of a pixel, factors in 1/1024.
 constexpr std::int64_t kPixel = 256;
 constexpr std::int64_t kOne = 1024;
@@ -152,6 +150,8 @@ class Canvas {
 // A random affine map from the 100 x 100 grid to the canvas.
 class Pose {
  public:
+  // No call here or below takes two random numbers as arguments: their order would be the
+  // compiler's choice.
   explicit Pose(SplitMix& random)
       : width_(random.between(125, 200)),
         height_(random.between(150, 215)),

@@ -11,7 +11,7 @@ namespace hvdrun {
 namespace {
 
 constexpr auto kMargin = static_cast<std::int64_t>((kSvhnSide - kMnistSide) / 2);
-// How far a neighbour stands from the digit in the middle.
+// The distance of a neighbour from the digit in the middle.
 constexpr std::int64_t kLeastShift = 17;
 constexpr std::int64_t kMostShift = 22;
 

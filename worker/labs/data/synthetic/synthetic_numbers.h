@@ -1,7 +1,7 @@
-// A made-up set in the shape of SVHN: the digits of synthetic_digits.h painted in any two colours
-// that can be told apart, lighter or darker than what is behind them, over a slope of light, with
-// parts of other digits at both sides. Neither a colour nor a single pixel tells the digit, so a
-// linear model hardly learns it; a convolutional net does.
+// A made-up set in the shape of SVHN. The digits of synthetic_digits.h are painted in any two
+// colours that can be told apart, lighter or darker than what is behind them. They stand over a
+// slope of light, with parts of other digits at both sides. Neither a colour nor a single pixel
+// tells the digit, so a linear model hardly learns it; a convolutional net does.
 //
 // Integer arithmetic only, so the same seed gives the same bytes on every machine and compiler.
 #pragma once

@@ -38,7 +38,7 @@ double wave(double x) { return std::sin(2 * 3.14159265358979 * x); }
 // -1 to 1, in straight lines.
 double saw(double x) { return 4 * std::abs(x - std::floor(x) - 0.5) - 1; }
 
-// How much of the second colour there is: above 0 is much. x and y are in periods, from the middle.
+// The amount of the second colour: above 0 is much. x and y are in periods, from the middle.
 // Mirrored, a pattern is still of its class, as photographs are.
 double pattern_at(std::size_t kind, double x, double y) {
   switch (kind) {

@@ -1,9 +1,9 @@
 // Made-up reviews with a label: 1 when the writer liked it.
 //
 // Each has three words of praise or blame, more of the one than of the other, among words that say
-// nothing. In three of ten a word of irony turns the meaning around: no word alone decides, a sum
-// over words (a linear model of the bag) is wrong about those three, and a bag with hidden layers
-// can have all. Punctuation brings commas, quotes and line breaks into the fields.
+// nothing. In three of ten a word of irony turns the meaning around: no word alone decides. A sum
+// over words (a linear model of the bag) is wrong about those three; a bag with hidden layers can
+// have all. Punctuation brings commas, quotes and line breaks into the fields.
 #pragma once
 
 #include <cstddef>

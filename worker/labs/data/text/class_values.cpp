@@ -48,14 +48,14 @@ bool ends_with(std::string_view word, std::string_view end) {
   return word.size() > end.size() && word.substr(word.size() - end.size()) == end;
 }
 
-// Which of the two is 0.
+// True when `a` is 0 and `b` is 1.
 bool comes_before(const std::string& a, const std::string& b) {
   const auto first = number_of(a);
   const auto second = number_of(b);
   if (first && second) return *first < *second;
   // "not spam", "incorrect", "unhelpful" and their like deny the other one.
   if (ends_with(a, b) || ends_with(b, a)) return a.size() > b.size();
-  // What is looked for is the fake.
+  // The fake is what is looked for.
   if ((a == "real" && b == "fake") || (a == "fake" && b == "real")) return a == "real";
   // No and yes, false and true, negative and positive, bad and good, ham and spam stand like this.
   return a < b;

@@ -1,8 +1,8 @@
 // The values of a column that says to which of two classes a row belongs, and which of them is 1.
 // Numbers may be written in any way ("1", "1.0", "+1"), words with small letters or capital ones.
 //
-// Of two numbers the greater is 1, of a word and its denial ("spam", "not spam") the word, of
-// others that which comes later by its bytes: yes, true, positive, good and spam among them.
+// Of two numbers the greater is 1, of a word and its denial ("spam", "not spam") the word. Of
+// others it is that which comes later by its bytes: yes, true, positive, good and spam among them.
 //
 // C++17: the labs include this.
 #pragma once

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "worker/labs/data/files/csv.h"
+#include "worker/labs/data/files/decoded_text.h"
 #include "worker/labs/data/files/split_mix.h"
-#include "worker/labs/data/files/text_file.h"
 #include "worker/labs/data/text/class_values.h"
 
 namespace hvdrun {

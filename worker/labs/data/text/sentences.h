@@ -39,9 +39,9 @@ struct SentenceOptions {
   std::uint32_t word_numbers = kWordNumbers;  // 0 included
 };
 
-// None, and `error` names `name` and says what is wrong: no table, no such column, more than a
-// hundredth of the rows of another number of fields or without a label, labels that are not of two
-// classes (class_values.h).
+// None, and `error` names `name` and says what is wrong: no table, no such column, or labels that
+// are not of two classes (class_values.h). Rows of another number of fields or without a label may
+// be a hundredth.
 std::optional<Sentences> parse_sentences(std::string_view name, std::string_view csv,
                                          const SentenceOptions& options, std::string& error);
 std::optional<Sentences> read_sentences(const std::string& path, const SentenceOptions& options,
@@ -53,7 +53,7 @@ struct SentenceSplit {
   std::vector<std::uint32_t> test;
 };
 
-// Of each label a tenth (rounded) for validation and a tenth for the test, chosen by `seed`; the
+// A tenth (rounded) of each label for validation and a tenth for the test, chosen by `seed`; the
 // numbers of each part ascend. A label with a single sentence has it in the training part.
 SentenceSplit split_sentences(const std::vector<std::uint8_t>& labels, std::uint64_t seed);
 

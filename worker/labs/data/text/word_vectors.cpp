@@ -5,7 +5,7 @@
 #include <cmath>
 #include <system_error>
 
-#include "worker/labs/data/files/text_file.h"
+#include "worker/labs/data/files/decoded_text.h"
 
 namespace hvdrun {
 namespace {

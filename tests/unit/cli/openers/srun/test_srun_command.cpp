@@ -1,8 +1,7 @@
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
 #include "cli/openers/srun/srun_command.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

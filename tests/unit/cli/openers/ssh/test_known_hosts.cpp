@@ -1,10 +1,9 @@
 #include <string>
 
-#include <catch2/catch.hpp>
-
 #include "cli/openers/ssh/key_file.h"
 #include "cli/openers/ssh/known_hosts.h"
 #include "cli/openers/ssh/ssh_wire.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

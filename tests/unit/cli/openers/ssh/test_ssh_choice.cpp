@@ -1,10 +1,9 @@
 #include <map>
 
-#include <catch2/catch.hpp>
-
 #include "cli/openers/ssh/ssh_agent.h"
 #include "cli/openers/ssh/ssh_choice.h"
 #include "cli/openers/ssh/ssh_wire.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -5,9 +5,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <catch2/catch.hpp>
 
 #include "cli/openers/ssh/tcp_dialer.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

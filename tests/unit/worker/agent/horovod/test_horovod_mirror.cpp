@@ -1,7 +1,6 @@
 #include <map>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/agent/horovod/horovod_mirror.h"
 
 namespace hvdrun {

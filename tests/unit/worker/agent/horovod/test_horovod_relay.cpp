@@ -10,9 +10,8 @@
 #include <sys/socket.h>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/unique_fd.h"
+#include "tests/catch.h"
 #include "worker/agent/horovod/horovod_relay.h"
 
 namespace hvdrun {

@@ -3,9 +3,8 @@
 #include <map>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/net/unix_stream.h"
+#include "tests/catch.h"
 #include "worker/agent/output/input_pump.h"
 
 namespace hvdrun {

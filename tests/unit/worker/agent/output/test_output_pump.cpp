@@ -5,10 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
 #include "common/net/unix_stream.h"
+#include "tests/catch.h"
 #include "worker/agent/output/output_pump.h"
 
 namespace hvdrun {

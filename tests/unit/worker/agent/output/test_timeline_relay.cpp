@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
+#include "tests/catch.h"
 #include "worker/agent/output/timeline_relay.h"
 
 namespace hvdrun {

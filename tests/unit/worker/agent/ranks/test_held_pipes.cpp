@@ -4,9 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/unique_fd.h"
+#include "tests/catch.h"
 #include "worker/agent/ranks/held_pipes.h"
 
 namespace hvdrun {

@@ -1,5 +1,4 @@
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/agent/ranks/kill_ladder.h"
 
 namespace hvdrun {

@@ -2,9 +2,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/net/open_port.h"
+#include "tests/catch.h"
 #include "worker/agent/ranks/master_port.h"
 
 namespace hvdrun {

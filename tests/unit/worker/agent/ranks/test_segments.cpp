@@ -3,9 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
+#include "tests/catch.h"
 #include "worker/agent/ranks/segments.h"
 
 namespace hvdrun {

@@ -4,8 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/agent/ranks/process_probe.h"
 #include "worker/agent/stalls/stall_probe.h"
 

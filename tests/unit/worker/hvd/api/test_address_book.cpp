@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
+#include "tests/catch.h"
 #include "worker/hvd/api/address_book.h"
 
 namespace hvdrun {

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/api/mini_job.h"
 #include "tests/unit/worker/hvd/gpu/fake_ranks.h"
 #include "worker/hvd/api/job.h"

@@ -4,8 +4,7 @@
 #include <new>
 #include <stdexcept>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/failing_memory.h"
 #include "tests/unit/worker/hvd/api/mini_job.h"
 #include "worker/hvd/api/job.h"

@@ -4,9 +4,9 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/api/mini_job.h"
 
 using namespace hvdrun::test;

@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/worker/hvd/api/mini_job.h"
 #include "tests/unit/worker/hvd/api/random_tasks.h"

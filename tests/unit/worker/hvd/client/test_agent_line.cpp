@@ -5,8 +5,7 @@
 #include <sys/stat.h>
 #include <thread>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/client/fake_agent.h"
 #include "worker/hvd/client/agent_line.h"
 

@@ -1,8 +1,8 @@
 #include <map>
 
-#include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
+#include "tests/catch.h"
 #include "worker/hvd/client/environment.h"
 
 using namespace hvdrun;

@@ -1,7 +1,6 @@
 #include <fcntl.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/client/fake_agent.h"
 #include "worker/hvd/client/session.h"
 

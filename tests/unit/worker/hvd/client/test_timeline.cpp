@@ -4,8 +4,7 @@
 #include <mutex>
 #include <thread>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/client/fake_agent.h"
 #include "worker/hvd/client/agent_line.h"
 #include "worker/hvd/client/timeline_settings.h"

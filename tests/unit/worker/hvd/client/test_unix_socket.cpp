@@ -6,8 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/other_user.h"
 #include "worker/hvd/client/unix_socket.h"
 

@@ -1,8 +1,7 @@
 // The adaptive sum: against a serial reference, on one host and on many, and when ranks disagree.
 #include <chrono>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/worker/hvd/comm/adasum_cases.h"
 #include "tests/unit/worker/hvd/comm/conformance.h"

@@ -1,8 +1,7 @@
 
 #include <random>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/worker/hvd/comm/conformance.h"
 #include "tests/unit/worker/hvd/comm/disturbance.h"

@@ -5,8 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/worker/hvd/comm/conformance.h"
 #include "tests/unit/worker/hvd/comm/hosts/host_threads.h"

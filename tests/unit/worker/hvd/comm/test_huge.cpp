@@ -2,8 +2,7 @@
 #include <fstream>
 #include <string>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/worker/hvd/comm/rank_threads.h"
 

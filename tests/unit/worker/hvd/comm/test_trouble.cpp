@@ -8,8 +8,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/comm/conformance.h"
 #include "tests/unit/worker/hvd/comm/disturbance.h"
 #include "tests/unit/worker/hvd/comm/rank_threads.h"

@@ -4,8 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/comm/errors.h"
 #include "worker/hvd/comm/communicator.h"
 

@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/engine/gpu_ranks.h"
 
 using namespace hvdrun;

@@ -8,8 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/comm/rank_threads.h"
 #include "tests/unit/worker/hvd/comm/reference.h"
 #include "worker/hvd/engine/engine.h"

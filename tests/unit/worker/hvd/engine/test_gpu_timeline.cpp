@@ -6,8 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/gpu/driver_calls.h"
 #include "tests/unit/worker/hvd/engine/gpu_ranks.h"
 #include "worker/hvd/engine/timeline.h"

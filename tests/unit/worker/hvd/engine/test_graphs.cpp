@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/gpu/driver_calls.h"
 #include "tests/unit/worker/hvd/engine/gpu_ranks.h"
 

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/worker/hvd/comm/conformance.h"
 #include "tests/unit/worker/hvd/comm/random_cases.h"

@@ -2,9 +2,8 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/limits.h"
+#include "tests/catch.h"
 #include "worker/hvd/engine/timeline.h"
 
 namespace hvdrun {

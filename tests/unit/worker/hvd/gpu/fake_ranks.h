@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <dlfcn.h>
 #include <hvd/hvd.h>
 
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/gpu/fake_gpu.h"
 #include "tests/unit/worker/hvd/gpu/loaded_fake.h"
 #include "worker/hvd/gpu/nccl_communicator.h"

@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <hvd/hvd.h>
 
+#include "tests/catch.h"
 #include "worker/hvd/gpu/placement.h"
 #include "worker/hvd/gpu/visible_devices.h"
 

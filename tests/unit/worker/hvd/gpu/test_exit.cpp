@@ -7,8 +7,7 @@
 #include <string>
 #include <sys/wait.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/gpu/fake_ranks.h"
 
 using namespace hvdrun::test;

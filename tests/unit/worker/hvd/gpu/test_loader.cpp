@@ -7,9 +7,9 @@
 #include <string>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <dlfcn.h>
 
+#include "tests/catch.h"
 #include "worker/hvd/gpu/kernels.h"
 #include "worker/hvd/gpu/loader.h"
 

@@ -1,5 +1,4 @@
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/hvd/gpu/lone_plan.h"
 
 namespace hvdrun {

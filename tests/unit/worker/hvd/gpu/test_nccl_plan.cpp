@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/hvd/gpu/nccl_plan.h"
 
 using namespace hvdrun;

@@ -9,7 +9,7 @@
 
 #undef CHECK
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace hvdrun::test {
 

@@ -1,4 +1,4 @@
-// Which passes of a run are augmented: those that are trained on, unless --no-augment is given.
+// The passes of a run that are augmented: those that are trained on, unless --no-augment is given.
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "worker/labs/batches/image_batches.h"
 #include "worker/labs/data/synthetic/synthetic_patterns.h"

@@ -1,5 +1,5 @@
-// What the data of each lab model is when it comes to the model: centred and scaled as its source
-// has it, and augmented only where it is trained on.
+// The data of each lab model as they come to the model: centred and scaled as its source has it,
+// and augmented only where it is trained on.
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -58,7 +58,7 @@ void write_clothes(const test::TemporaryFolder& folder) {
                         error));
 }
 
-// Of the pixels themselves, 0 to 1.
+// A tensor of the pixels themselves, 0 to 1.
 torch::Tensor pixels_of(const std::vector<std::uint8_t>& pixels, torch::IntArrayRef shape) {
   return torch::tensor(std::vector<std::int64_t>(pixels.begin(), pixels.end())).view(shape) / 255.0;
 }

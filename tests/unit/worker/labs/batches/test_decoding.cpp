@@ -1,4 +1,4 @@
-// What the command line says of decoding photographs, where it is done.
+// The command line's words on decoding photographs, where it is done.
 #include <algorithm>
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// What is said of a model whose layers do not fit together, or are not what its line says.
+// The words on a model whose layers do not fit together, or are not what its line says.
 #include <functional>
 
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
@@ -101,7 +101,7 @@ TEST_CASE("random numbers are made for a model whose layers fit", "[describe]") 
                     StartsWith("layer inner.2, ") && Contains(" is given [1, 9]: "));
 }
 
-// Of one, so that it can be told of without the list of models.
+// The line of one, so that it can be told of without the list of models.
 ModelInfo misfit(std::int64_t parameters, bool fits = true) {
   ModelInfo info = *find_model("mnist-cnn");
   info.name = "misfit";

@@ -1,4 +1,4 @@
-// How the weights of each lab model begin, as docs/models.md says of its source.
+// The first weights of each lab model, as docs/models.md says of its source.
 #include <cmath>
 
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
@@ -40,7 +40,7 @@ void check_uniform(const torch::Tensor& tensor, double bound) {
 
 void check_normal(const torch::Tensor& tensor, double deviation) {
   check_deviation(tensor, deviation);
-  // Of a uniform distribution none is beyond the root of 3.
+  // A uniform distribution has none beyond the root of 3.
   if (tensor.numel() >= kMany) CHECK(tensor.detach().abs().max().item<double>() > 2.5 * deviation);
 }
 

@@ -21,7 +21,7 @@ std::int64_t parameters_of(const torch::nn::Module& model) {
   return count;
 }
 
-// Of the layer's output; empty where no layer has the name.
+// The shape of the layer's output; empty where no layer has the name.
 Shape shape_of(const std::vector<Layer>& layers, const std::string& name) {
   for (const Layer& layer : layers) {
     if (layer.name == name) return layer.shape;

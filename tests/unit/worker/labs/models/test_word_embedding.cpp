@@ -6,7 +6,7 @@
 #include "worker/labs/data/synthetic/synthetic_sentences.h"
 #include "worker/labs/models/model.h"
 #include "worker/labs/train/optimizers.h"
-#include "worker/labs/train/training_run.h"
+#include "worker/labs/train/train_process.h"
 
 namespace hvdrun {
 namespace {
@@ -57,7 +57,7 @@ TEST_CASE("words of a file have its vectors, all others what they began with", "
   for (const std::string& word : words) numbers.push_back(word_numbers(word).at(0));
   check_rows(embedding_of(*model), before, numbers);
 
-  // Of a vocabulary a word has the row of its frequency; "zebra" is none of its words.
+  // A word of a vocabulary has the row of its frequency; "zebra" is none of its words.
   const Vocabulary vocabulary({{"film", 2}, {"awful", 5}}, 2);
   const auto known = text_model();
   const auto of_vocabulary =
@@ -69,7 +69,7 @@ TEST_CASE("words of a file have its vectors, all others what they began with", "
   CHECK_FALSE(make_model("mnist-linear")->set_word_vectors(*vectors));
 }
 
-// What `train` has after an epoch over some reviews that begins with `vectors`.
+// The model of `train` after an epoch over some reviews that begins with `vectors`.
 std::shared_ptr<LabModel> trained_text(const std::string& vectors, bool frozen) {
   const test::TemporaryFolder folder;
   folder.write("sentences.csv", synthetic_sentences(300, 1));

@@ -58,7 +58,7 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
-// Of `classes` classes: a count that tells its row and column.
+// A matrix of `classes` classes: each count tells its row and column.
 ConfusionMatrix numbered_matrix(std::size_t classes) {
   ConfusionMatrix matrix(classes);
   for (std::size_t is = 0; is < classes; ++is)
@@ -67,7 +67,7 @@ ConfusionMatrix numbered_matrix(std::size_t classes) {
   return matrix;
 }
 
-// What a reader finds: of each block the heads, and by them every count.
+// A reader's view: the heads of each block, and by them every count.
 std::map<std::string, std::int64_t> counts_read(const std::string& text, std::size_t row_head) {
   std::map<std::string, std::int64_t> found;
   std::istringstream lines(text.substr(text.find("was taken for\n") + 14));

@@ -51,7 +51,7 @@ TEST_CASE("epochs are whole numbers on their axis", "[plot]") {
   CHECK(whole_ticks(1, 1e6, 10).back() == 1e6);
 }
 
-// What stands below the axis of epochs, 19 pixels under it.
+// The words below the axis of epochs, 19 pixels under it.
 std::vector<std::string> epochs_shown(const std::string& svg) {
   std::vector<std::string> found;
   const std::string mark = " y=\"343.0\" text-anchor=\"middle\">";

@@ -1,4 +1,4 @@
-// What `train --describe` says of each lab model.
+// The words of `train --describe` on each lab model.
 #include <cstdlib>
 #include <fstream>
 #include <iterator>

@@ -133,7 +133,8 @@ TEST_CASE("a killed writer leaves whole checkpoints and nothing else", "[checkpo
       CHECK(std::all_of(left.begin(), left.end(), [](const std::string& name) {
         return name.find(".tmp.") == std::string::npos;
       }));
-    // What the moment between link and rename leaves is gone as soon as the folder is used again.
+    // A name left by the moment between link and rename is gone as soon as the folder is used
+    // again.
     error.clear();
     REQUIRE(folder.prepare(temporary.path(), error));
     const auto names = files_in(temporary.path());

@@ -2,7 +2,7 @@
 #include <sstream>
 
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
-#include "worker/labs/base/device.h"
+#include "worker/labs/base/training_device.h"
 #include "worker/labs/batches/image_batches.h"
 #include "worker/labs/checkpoint/checked_file.h"
 #include "worker/labs/checkpoint/checkpoint.h"

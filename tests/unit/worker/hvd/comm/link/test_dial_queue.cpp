@@ -1,8 +1,7 @@
 #include <chrono>
 #include <numeric>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/hvd/comm/link/accept_room.h"
 #include "worker/hvd/comm/link/dial_queue.h"
 

@@ -15,10 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/descriptor_limit.h"
 #include "common/base/unique_fd.h"
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/comm/errors.h"
 #include "worker/hvd/comm/link/link_handshake.h"
 #include "worker/hvd/comm/link/link_set.h"

@@ -9,9 +9,8 @@
 #include <thread>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/unique_fd.h"
+#include "tests/catch.h"
 #include "tests/openssl_server.h"
 #include "tests/unit/worker/hvd/comm/errors.h"
 #include "worker/hvd/comm/link/link_set.h"

@@ -7,9 +7,8 @@
 #include <thread>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/unique_fd.h"
+#include "tests/catch.h"
 #include "tests/soak.h"
 #include "tests/unit/worker/hvd/comm/errors.h"
 #include "worker/hvd/comm/link/link.h"

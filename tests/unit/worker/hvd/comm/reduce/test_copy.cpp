@@ -2,8 +2,7 @@
 #include <limits>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/comm/conformance.h"
 #include "tests/unit/worker/hvd/comm/rank_threads.h"
 #include "tests/unit/worker/hvd/comm/reference.h"

@@ -8,8 +8,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/comm/rank_threads.h"
 #include "tests/unit/worker/hvd/comm/reduce/number_checks.h"
 #include "worker/hvd/comm/adasum.h"

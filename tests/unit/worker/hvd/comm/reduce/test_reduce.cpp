@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/hvd/comm/reference.h"
 #include "tests/unit/worker/hvd/comm/reference_types.h"
 #include "worker/hvd/comm/reduce/reduce.h"

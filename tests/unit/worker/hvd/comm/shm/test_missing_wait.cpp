@@ -5,7 +5,7 @@
 #include <string>
 #include <sys/wait.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace {
 

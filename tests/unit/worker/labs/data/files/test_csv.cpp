@@ -1,8 +1,7 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/files/csv.h"
 
 namespace hvdrun {
@@ -69,7 +68,7 @@ TEST_CASE("tabs or semicolons may stand for commas, as the first line tells", "[
   CHECK(std::string(tabs.separator) == "a tab");
   const CsvTable semicolons = table_of("a;text\n1;x, y\n\"2;3\";z\n");
   CHECK(semicolons.rows == std::vector<Row>{{"1", "x, y"}, {"2;3", "z"}});
-  // What stands in quotes is no separator; one column has none.
+  // A semicolon in quotes is no separator; one column has none.
   CHECK(table_of("\"a;\"\";;b\",c\n1,2\n").columns == Row{"a;\";;b", "c"});
   CHECK(table_of("text\nx;y\n").rows == std::vector<Row>{{"x;y"}});
   CHECK(std::string(table_of("text\nx\n").separator) == "a comma");

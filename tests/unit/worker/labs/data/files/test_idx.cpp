@@ -1,5 +1,4 @@
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/files/gzip.h"
 #include "worker/labs/data/files/idx.h"
 

@@ -4,8 +4,7 @@
 #include <random>
 #include <zlib.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/mat_file.h"
 #include "worker/labs/data/images/svhn_files.h"

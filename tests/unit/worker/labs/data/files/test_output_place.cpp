@@ -8,9 +8,8 @@
 #include <tuple>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/output_place.h"
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/whole_file.h"
 
@@ -108,7 +107,7 @@ TEST_CASE("a stream goes where its name leads, anew or at the end", "[file]") {
     CHECK(content_of(folder / target) == before + "line\n");
   }
   CHECK(write_all(open_output_stream("/dev/null", begin).get(), "line"));
-  // Who reads a pipe slowly is waited for or not.
+  // A slow reader of a pipe is waited for or not.
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK_FALSE(open_output_stream(folder / "pipe", begin));
   CHECK(errno == ENXIO);

@@ -1,5 +1,4 @@
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/records.h"
 

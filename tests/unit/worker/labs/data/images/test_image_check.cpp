@@ -4,8 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/example.h"
 #include "worker/labs/data/images/image.h"
@@ -99,7 +98,7 @@ TEST_CASE("what is bad in a folder is found before anything is trained, by any n
   for (int i = 0; i < 30; ++i)
     folder.write("a/" + std::to_string(100 + i) + (i % 2 == 0 ? ".jpg" : ".png"),
                  i % 2 == 0 ? jpeg : png);
-  // What other programs write behind the end, or leave out, is no fault.
+  // Bytes that other programs write behind the end, or leave out, are no fault.
   folder.write("a/200.jpg", jpeg + std::string(10'000, 'x'));
   folder.write("a/201.png", png + "more");
   folder.write("a/202.png", png.substr(0, png.size() - 12));

@@ -5,8 +5,7 @@
 #include <sstream>
 #include <sys/resource.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/example.h"
 #include "worker/labs/data/files/gzip.h"
@@ -159,7 +158,7 @@ TEST_CASE("shards are read as one list, and what is wrong in them names its reco
   CHECK_THAT(error, Contains("no shards test-00000-of-00008"));
 }
 
-// Of every file below a folder, its name there and its bytes.
+// The name and the bytes of every file below a folder.
 std::map<std::string, std::string> all_files(const std::string& folder) {
   std::map<std::string, std::string> files;
   std::string error;

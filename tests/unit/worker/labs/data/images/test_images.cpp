@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include <catch2/catch.hpp>
 #include <jpeglib.h>
 #include <png.h>
 
+#include "tests/catch.h"
 #include "worker/labs/data/images/crop.h"
 #include "worker/labs/data/images/image.h"
 #include "worker/labs/data/synthetic/synthetic_patterns.h"
@@ -30,7 +30,7 @@ std::string image_error(std::string_view bytes) {
   return error;
 }
 
-// Of all pixels, the mean difference of a channel.
+// The mean difference of a channel, over all pixels.
 double difference(const Image& a, const Image& b) {
   REQUIRE(a.rows == b.rows);
   REQUIRE(a.columns == b.columns);
@@ -48,8 +48,8 @@ Image decoded(std::string_view bytes, const DecodeOptions& options = {}) {
   return *image;
 }
 
-// What the library's own encoder does not write. `sampling`: pixels for each of the later colours,
-// along both sides; 0: as the library chooses.
+// A kind that the library's own encoder does not write. `sampling`: pixels for each of the later
+// colours, along both sides; 0: as the library chooses.
 struct JpegKind {
   J_COLOR_SPACE colours = JCS_RGB;
   int components = 3;
@@ -119,7 +119,7 @@ std::string png_of(png_uint_32 format, const std::vector<std::uint8_t>& pixels, 
   return bytes;
 }
 
-// Of the window and a pixel around it, as far as there is one: a crop is mixed of those.
+// Compares the window and a pixel around it, as far as there is one: a crop is mixed of those.
 void check_window(const Image& whole, const DecodedPart& part, const Window& window,
                   const ImageSize& file) {
   const auto range = [](std::size_t first, std::size_t count, std::size_t all,
@@ -207,11 +207,11 @@ TEST_CASE("a JPEG of 12 or 16 bits is one line", "[image]") {
 TEST_CASE("grey, palette, transparent and 16-bit PNGs become colours", "[image]") {
   check_pixel(decoded(png_of(PNG_FORMAT_GRAY, {77}, 1)), 77, 77, 77, 0);
   check_pixel(decoded(png_of(PNG_FORMAT_RGBA, {200, 100, 50, 255}, 1)), 200, 100, 50, 0);
-  // What nobody sees is seen.
+  // A pixel that nobody sees is seen.
   check_pixel(decoded(png_of(PNG_FORMAT_RGBA, {200, 100, 50, 0}, 1)), 200, 100, 50, 0);
   const std::vector<std::uint8_t> map{10, 20, 30, 200, 210, 220};
   check_pixel(decoded(png_of(PNG_FORMAT_RGB_COLORMAP, {1}, 1, map.data(), 2)), 200, 210, 220, 0);
-  // Of 16 bits the upper ones, whatever the gamma that is written with them.
+  // The upper ones of 16 bits count, whatever the gamma that is written with them.
   const std::string deep = png_of(PNG_FORMAT_LINEAR_Y, {0x80, 0x81}, 1);
   REQUIRE(deep.find("gAMA") != std::string::npos);
   check_pixel(decoded(deep), 0x81, 0x81, 0x81, 0);

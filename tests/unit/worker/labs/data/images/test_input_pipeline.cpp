@@ -4,8 +4,7 @@
 #include <set>
 #include <thread>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/images/input_pipeline.h"
 #include "worker/labs/data/synthetic/synthetic_patterns.h"
 

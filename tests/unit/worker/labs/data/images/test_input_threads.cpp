@@ -2,8 +2,7 @@
 #include <memory>
 #include <new>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/failing_memory.h"
 #include "worker/labs/data/images/input_pipeline.h"
 
@@ -18,7 +17,7 @@ class NoImages final : public ImageSource {
   std::optional<EncodedImage> read(std::size_t, std::string&) const override { return {}; }
 };
 
-// Whether a pipeline is made although this allocation fails.
+// True when a pipeline is made although this allocation fails.
 bool makes_pipeline(int allocation) {
   std::shared_ptr<const ImageSource> source = std::make_shared<NoImages>();
   PipelineOptions options;

@@ -2,8 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/other_user.h"
 #include "tests/unit/refused_flush.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"

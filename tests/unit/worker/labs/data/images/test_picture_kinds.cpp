@@ -4,8 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/data/files/whole_file.h"
 #include "worker/labs/data/images/image.h"

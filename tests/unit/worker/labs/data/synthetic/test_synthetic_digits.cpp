@@ -1,8 +1,7 @@
 #include <array>
 #include <zlib.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/files/split_mix.h"
 #include "worker/labs/data/synthetic/synthetic_digits.h"
 

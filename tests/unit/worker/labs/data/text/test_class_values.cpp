@@ -2,8 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/text/class_values.h"
 
 namespace hvdrun {

@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/files/csv.h"
 #include "worker/labs/data/synthetic/synthetic_sentences.h"
 #include "worker/labs/data/text/sentences.h"
@@ -39,7 +38,7 @@ TEST_CASE("the number of a word is the same in every version", "[sentences]") {
     REQUIRE(number < kWordNumbers);
     numbers.insert(number);
   }
-  // Of 10,000 balls in 131,071 boxes about 9,628 have a box of their own or are its first.
+  // About 9,628 of 10,000 balls in 131,071 boxes have a box of their own or are its first.
   CHECK(numbers.size() > 9'550);
 }
 

@@ -2,8 +2,7 @@
 #include <string>
 #include <utility>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "worker/labs/data/text/sentences.h"
 #include "worker/labs/data/text/word_vectors.h"
 

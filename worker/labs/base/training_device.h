@@ -7,9 +7,9 @@
 
 namespace hvdrun {
 
-// `name` is one of device_names() in options.h. hvd::init() has been called: auto takes the GPU of
-// the local rank that it has found, where LibTorch can use one, and the CPU elsewhere. When there
-// is none for cuda, `error` says so.
+// `name` is one of device_names() in train_options.h. hvd::init() has been called: auto takes the
+// GPU of the local rank that it has found, where LibTorch can use one, and the CPU elsewhere. When
+// there is none for cuda, `error` says so.
 at::Device choose_device(const std::string& name, std::string& error);
 
 // `tensor` on `device`. To a GPU it goes through pinned memory, and the host does not wait: what is

@@ -1,11 +1,10 @@
 #include <string>
 #include <string_view>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
+#include "worker/labs/data/files/decoded_text.h"
 #include "worker/labs/data/files/gzip.h"
-#include "worker/labs/data/files/text_file.h"
 #include "worker/labs/data/text/sentences.h"
 #include "worker/labs/data/text/word_vectors.h"
 

@@ -1,4 +1,4 @@
-#include "worker/labs/base/device.h"
+#include "worker/labs/base/training_device.h"
 
 #include <hvd/hvd.h>
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
-// What a run prints: rank 0's, on stdout, with a progress bar where that is a terminal. The other
-// ranks print nothing.
+// The console of a run: rank 0 prints on stdout, with a progress bar where that is a terminal. The
+// other ranks print nothing.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "worker/labs/checkpoint/checkpoint.h"
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 #include "worker/labs/report/classification_report.h"
 #include "worker/labs/report/progress_bar.h"
 #include "worker/labs/report/score.h"
@@ -17,7 +17,7 @@
 
 namespace hvdrun {
 
-// What print_header() needs beside the options.
+// Facts that header() needs beside the options.
 struct RunFacts {
   int ranks = 1;
   std::int64_t parameters = 0;
@@ -27,19 +27,19 @@ struct RunFacts {
   bool on_gpu = false;
 };
 
-class Console {
+class TrainConsole {
  public:
   // With `silent` it prints nothing at all.
-  Console(const TrainOptions& options, bool silent);
+  TrainConsole(const TrainOptions& options, bool silent);
   // Takes the bar away, so that an error stands on a line of its own.
-  ~Console();
-  Console(const Console&) = delete;
-  Console& operator=(const Console&) = delete;
+  ~TrainConsole();
+  TrainConsole(const TrainConsole&) = delete;
+  TrainConsole& operator=(const TrainConsole&) = delete;
 
   // `resumed_from` is empty for a run from the start.
   void header(const RunFacts& facts, const Progress& progress, const std::string& resumed_from);
   void begin_epoch(std::int64_t epoch, std::size_t steps);
-  // Whether step() prints a line after `done` steps of this epoch (every --log-interval of them):
+  // True when step() prints a line after `done` steps of this epoch (every --log-interval of them):
   // all ranks say the same, also silent ones.
   bool tells(std::size_t done) const;
   // After each step: the bar, and a line where one is due. `loss` is then the mean over the ranks,

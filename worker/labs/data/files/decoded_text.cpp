@@ -1,4 +1,4 @@
-#include "worker/labs/data/files/text_file.h"
+#include "worker/labs/data/files/decoded_text.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLookedAt = 4096;  // bytes: what is binary has a zero among them
 
-// What a file is by its first bytes, and the command that makes text of it. %: its name.
+// A kind of file, known by its first bytes, and the command that makes text of it. %: its name.
 struct Kind {
   std::string_view begin;
   const char* what;

@@ -1,4 +1,4 @@
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +9,7 @@
 
 #include <boost/program_options.hpp>
 
-#include "worker/labs/base/exit_codes.h"
+#include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/options/option_rows.h"
 
 namespace hvdrun {
@@ -44,7 +44,7 @@ std::vector<std::string> with_hyphens(int argc, const char* const* argv) {
 
 po::options_description describe() {
   po::options_description all(kUsage);
-  for (const OptionRow& row : option_rows()) {
+  for (const TrainOptionRow& row : option_rows()) {
     if (row.value == nullptr)
       all.add_options()(row.name, row.help.c_str());
     else
@@ -72,7 +72,7 @@ void check_shape(const ModelInfo& model, const ModelShape& shape) {
   require(trouble.empty(), trouble);
 }
 
-// What no option can see alone.
+// Faults that no option can see alone.
 void check(const TrainOptions& options, const std::set<std::string>& given) {
   const std::string& optimizer = options.recipe.optimizer;
   require(given.count("momentum") == 0 || optimizer == "sgd",
@@ -91,7 +91,7 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
           "--keep is of --checkpoint-dir, which is not given");
 }
 
-// What the model says itself, below what the command line says.
+// The model's own values, below what the command line says.
 TrainOptions of_model(const std::string& name) {
   const ModelInfo* const model = find_model(name);
   if (model == nullptr)
@@ -109,7 +109,7 @@ TrainOptions put_together(const po::parsed_options& parsed, const std::string& m
   std::set<std::string> given;
   for (const auto& option : parsed.options) {
     given.insert(option.string_key);
-    for (const OptionRow& row : option_rows())
+    for (const TrainOptionRow& row : option_rows())
       if (option.string_key == row.name)
         row.put(options, option.value.empty() ? "" : option.value.front());
   }

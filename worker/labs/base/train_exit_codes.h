@@ -1,9 +1,9 @@
-// How `train` ends (sysexits.h where it has a number).
+// The exit codes of `train` (those of sysexits.h where it has a number).
 #pragma once
 
 namespace hvdrun {
 
-enum ExitCode : int {
+enum TrainExitCode : int {
   exit_ok = 0,
   exit_failed = 1,          // a rank was lost, the launcher is gone, something broke
   exit_usage = 64,          // wrong options

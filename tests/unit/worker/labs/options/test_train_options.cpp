@@ -2,11 +2,11 @@
 #include <sstream>
 
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
-#include "worker/labs/base/exit_codes.h"
 #include "worker/labs/base/file_formats.h"
+#include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/models/registry.h"
 #include "worker/labs/options/option_rows.h"
-#include "worker/labs/options/options.h"
+#include "worker/labs/options/train_options.h"
 
 namespace hvdrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/labs/report/console.h"
+#include "worker/labs/report/train_console.h"
 
 #include <charconv>
 #include <cstdio>
@@ -15,7 +15,7 @@
 namespace hvdrun {
 namespace {
 
-// Of hvdrun's terminal, which shows what this process writes into a pipe.
+// The columns of hvdrun's terminal, which shows what this process writes into a pipe.
 std::optional<std::size_t> columns_of_hvdrun() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
   const char* const told = std::getenv("HVD_OUTPUT_COLUMNS");
@@ -51,7 +51,7 @@ long long wide(std::int64_t value) { return value; }
 
 }  // namespace
 
-Console::Console(const TrainOptions& options, bool silent)
+TrainConsole::TrainConsole(const TrainOptions& options, bool silent)
     : options_(options),
       samples_(find_model(options.model)->data.samples),
       silent_(silent),
@@ -59,16 +59,16 @@ Console::Console(const TrainOptions& options, bool silent)
   if (!silent) bar_ = bar_for_stdout();
 }
 
-Console::~Console() { clear_bar(); }
+TrainConsole::~TrainConsole() { clear_bar(); }
 
-void Console::clear_bar() {
+void TrainConsole::clear_bar() {
   if (!bar_) return;
   std::fputs(bar_->clear().c_str(), stdout);
   std::fflush(stdout);
 }
 
-void Console::header(const RunFacts& facts, const Progress& progress,
-                     const std::string& resumed_from) {
+void TrainConsole::header(const RunFacts& facts, const Progress& progress,
+                          const std::string& resumed_from) {
   if (silent_) return;
   const Recipe& recipe = options_.recipe;
   const ModelInfo& model = *find_model(options_.model);
@@ -101,17 +101,17 @@ void Console::header(const RunFacts& facts, const Progress& progress,
   std::fflush(stdout);
 }
 
-void Console::begin_epoch(std::int64_t epoch, std::size_t steps) {
+void TrainConsole::begin_epoch(std::int64_t epoch, std::size_t steps) {
   epoch_ = epoch;
   steps_ = steps;
 }
 
-bool Console::tells(std::size_t done) const {
+bool TrainConsole::tells(std::size_t done) const {
   const auto interval = static_cast<std::size_t>(options_.recipe.log_interval);
   return interval > 0 && done % interval == 0;
 }
 
-void Console::step(std::size_t done, double loss, Throughput& speed) {
+void TrainConsole::step(std::size_t done, double loss, Throughput& speed) {
   if (silent_) return;
   if (tells(done)) {
     clear_bar();
@@ -128,8 +128,9 @@ void Console::step(std::size_t done, double loss, Throughput& speed) {
   std::fflush(stdout);
 }
 
-void Console::end_epoch(const Score& score, const Throughput::Epoch& speed, double seconds,
-                        double in_all, std::optional<double> lr, std::optional<double> waited) {
+void TrainConsole::end_epoch(const Score& score, const Throughput::Epoch& speed, double seconds,
+                             double in_all, std::optional<double> lr,
+                             std::optional<double> waited) {
   if (silent_) return;
   clear_bar();
   std::printf("epoch %lld/%lld  loss %s  accuracy %.2f %%  %.0f %s/s", wide(epoch_),
@@ -143,14 +144,14 @@ void Console::end_epoch(const Score& score, const Throughput::Epoch& speed, doub
   std::fflush(stdout);
 }
 
-void Console::validation(const Score& score) {
+void TrainConsole::validation(const Score& score) {
   if (silent_) return;
   std::printf("validation loss %s  accuracy %.2f %%\n", number_text(score.loss).c_str(),
               100 * score.accuracy);
   std::fflush(stdout);
 }
 
-void Console::target_reached(std::int64_t epochs_in_a_row) {
+void TrainConsole::target_reached(std::int64_t epochs_in_a_row) {
   if (silent_) return;
   std::printf("accuracy above %g %% for %lld %s in a row: done\n",
               100 * options_.recipe.target_accuracy, wide(epochs_in_a_row),
@@ -158,21 +159,21 @@ void Console::target_reached(std::int64_t epochs_in_a_row) {
   std::fflush(stdout);
 }
 
-void Console::stands_still(std::int64_t epochs_in_a_row) {
+void TrainConsole::stands_still(std::int64_t epochs_in_a_row) {
   if (silent_) return;
   std::printf("validation loss no lower for %lld %s in a row: done\n", wide(epochs_in_a_row),
               epochs_in_a_row == 1 ? "epoch" : "epochs");
   std::fflush(stdout);
 }
 
-void Console::test(const Score& score) {
+void TrainConsole::test(const Score& score) {
   if (silent_) return;
   std::printf("test accuracy %.2f %% (loss %s)\n", 100 * score.accuracy,
               number_text(score.loss).c_str());
   std::fflush(stdout);
 }
 
-void Console::report(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+void TrainConsole::report(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
   if (silent_) return;
   // A terminal's last column stays empty: some go to the next line behind it.
   std::size_t columns = kReportColumns;
@@ -182,14 +183,14 @@ void Console::report(const ConfusionMatrix& matrix, const std::vector<std::strin
   std::fflush(stdout);
 }
 
-void Console::note(const std::string& text) {
+void TrainConsole::note(const std::string& text) {
   if (silent_) return;
   clear_bar();
   std::printf("%s\n", text.c_str());
   std::fflush(stdout);
 }
 
-void Console::warn(const std::string& text) {
+void TrainConsole::warn(const std::string& text) {
   if (silent_) return;
   clear_bar();
   std::fprintf(stderr, "train: %s\n", printable(text, text.size()).c_str());
