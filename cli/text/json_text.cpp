@@ -3,25 +3,18 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <boost/locale/utf.hpp>
+
 namespace hvdrun {
 namespace {
 
 // The bytes of the UTF-8 character that `text` begins with; 0: it is none.
 std::size_t utf8_size(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::size_t size = byte(0) < 0x80                       ? 1
-                           : byte(0) >= 0xc2 && byte(0) < 0xe0  ? 2
-                           : byte(0) >= 0xe0 && byte(0) < 0xf0  ? 3
-                           : byte(0) >= 0xf0 && byte(0) <= 0xf4 ? 4
-                                                                : 0;
-  if (size > text.size()) return 0;
-  for (std::size_t i = 1; i < size; ++i)
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  // Overlong forms, surrogates, and what lies above U+10FFFF.
-  if (size > 1 && ((byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xed && byte(1) >= 0xa0) ||
-                   (byte(0) == 0xf0 && byte(1) < 0x90) || (byte(0) == 0xf4 && byte(1) >= 0x90)))
-    return 0;
-  return size;
+  namespace utf = boost::locale::utf;
+  const char* at = text.data();
+  // The faults it returns, `illegal` and `incomplete`, are no valid code points.
+  const auto point = utf::utf_traits<char>::decode(at, text.data() + text.size());
+  return utf::is_valid_codepoint(point) ? static_cast<std::size_t>(at - text.data()) : 0;
 }
 
 }  // namespace
