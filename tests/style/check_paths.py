@@ -5,7 +5,8 @@ The pages are README.md, CONTRIBUTING.md and those of docs/. Their links are che
 behind a '#', and what they have in backquotes or in a block of commands and looks like a path of this
 tree: a name with a source's extension, or one whose first folder is ours. A name may be the end of a
 path, since a page that tells of worker/hvd/comm says `staging.*` for short, and a glob. In sources
-and scripts the pages that they refer to are checked.
+and scripts the pages that they refer to are checked. A folder or program of a build, as in
+build/tests/cluster/link_shaper and in "$dir/worker/hvd/api", must have its meson.build.
 
 usage: check_paths.py [ROOT]     prints FILE:LINE: what is wrong; exit code 1 when something is
 """
@@ -19,6 +20,8 @@ TOPS = [".ci", "cli", "common", "coordinator", "docs", "examples", "scripts", "t
 SUFFIXES = (".h", ".cpp", ".cu", ".cuh", ".py", ".md", ".def", ".map", ".build", ".*")
 # Files of users and of other projects, which pages give as examples.
 OF_OTHERS = {"main.cpp", "test_torch.py", "train.py"}
+# A path in a folder of a build, by that folder's name or by a variable of a script.
+BUILT = re.compile(r"(?:\$\{?\w+\}?|\bbuild[\w-]*)/((?:cli|common|coordinator|docs|tests|worker)/[\w./-]*\w)(?![$\w])")
 # Folders whose files refer to no page, and the test that plants faults.
 NOT_READ = ("docs/", "tests/fuzz/corpus/", "tests/style/test_check_paths.py")
 CODE = re.compile(r"`([^`]+)`")
@@ -64,6 +67,19 @@ class Tree:
         return first in TOPS or (first in self.folders and name.endswith(SUFFIXES))
 
 
+def is_built(root, path):
+    """Whether a build of this tree makes a path: a folder, or what a meson.build names."""
+    if (root / path).exists():
+        return True
+    build = (root / path).parent / "meson.build"
+    return build.exists() and f"'{pathlib.Path(path).name}'" in build.read_text(encoding="utf-8")
+
+
+def check_built(root, line):
+    """The faults of a line that names paths in folders of a build."""
+    return [f"no build makes {path}" for path in BUILT.findall(line) if not is_built(root, path)]
+
+
 def anchors(text):
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
@@ -106,6 +122,7 @@ def check_page(root, page, ours):
         for target in LINK.findall(line):
             if fault := check_link(root, page, target):
                 yield number, fault
+        yield from ((number, fault) for fault in check_built(root, line))
     for number, word in words_of(lines):
         if ours.is_ours(word) and not ours.has(word):
             yield number, f"there is no {word}"
@@ -130,6 +147,8 @@ def check(root):
         for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             bad += [f"{path}:{number}: there is no {page}"
                     for page in PAGE.findall(line) if not (root / page).exists()]
+            if path.startswith(("scripts/", ".ci/")):
+                bad += [f"{path}:{number}: {fault}" for fault in check_built(root, line)]
     return bad
 
 

@@ -32,7 +32,8 @@ wire/gone.h
 ## Names, and places
 """,
     "common/base/lease.h": "// As docs/page.md says.\n",
-    "scripts/build": "#!/bin/sh\n",
+    "scripts/build": '#!/bin/sh\n"$dir/common/base/prober" $dir/common $dir/common/$name build/common/base\n',
+    "common/base/meson.build": "executable('prober', 'prober.cpp')\n",
 }
 
 
@@ -59,7 +60,7 @@ class CheckPaths(unittest.TestCase):
         self.assert_one(self.faults("docs/page.md", "`common/wire/lease.h`\n"), "docs/page.md:", "common/wire/lease.h")
 
     def test_the_line_is_named(self):
-        self.assert_one(self.faults("scripts/build", "\n# docs/gone.md\n"), "scripts/build:3: ")
+        self.assert_one(self.faults("scripts/build", "\n# docs/gone.md\n"), "scripts/build:4: ")
 
     def test_a_folder(self):
         self.assert_one(self.faults("README.md", "`tests/gone`\n"), "README.md:", "tests/gone")
@@ -96,6 +97,12 @@ class CheckPaths(unittest.TestCase):
 
     def test_a_page_that_a_source_names(self):
         self.assert_one(self.faults("common/base/lease.h", "// docs/gone.md\n"), "lease.h:2: ", "docs/gone.md")
+
+    def test_a_folder_of_a_build(self):
+        self.assert_one(self.faults("README.md", "`PATH=build/common:build/common/gone`\n"), "common/gone")
+
+    def test_a_program_of_a_build(self):
+        self.assert_one(self.faults("scripts/build", '"$dir/common/base/probe"\n'), "scripts/build:3: ", "base/probe")
 
 
 if __name__ == "__main__":
