@@ -4,8 +4,10 @@
 The pages are README.md, CONTRIBUTING.md and those of docs/. Their links are checked, with the heading
 behind a '#', and what they have in backquotes or in a block of commands and looks like a path of this
 tree: a name with a source's extension, or one whose first folder is ours. A name may be the end of a
-path, since a page that tells of worker/hvd/comm says `staging.*` for short, and a glob. In sources
-and scripts the pages that they refer to are checked. A folder or program of a build, as in
+path, since a page that tells of worker/hvd/comm says `staging.*` for short. It may be a glob, or a
+header and its source without their extensions.
+
+In sources and scripts the pages that they refer to are checked. A folder or program of a build, as in
 build/tests/cluster/link_shaper and in "$dir/worker/hvd/api", must have its meson.build.
 
 usage: check_paths.py [ROOT]     prints FILE:LINE: what is wrong; exit code 1 when something is
@@ -19,7 +21,7 @@ import sys
 TOPS = [".ci", "cli", "common", "coordinator", "docs", "examples", "scripts", "tests", "worker"]
 SUFFIXES = (".h", ".cpp", ".cu", ".cuh", ".py", ".md", ".def", ".map", ".build", ".*")
 # Files of users and of other projects, which pages give as examples.
-OF_OTHERS = {"main.cpp", "test_torch.py", "train.py"}
+OF_OTHERS = {"cuda.h", "main.cpp", "nccl.h", "test_torch.py", "train.py"}
 # A path in a folder of a build, by that folder's name or by a variable of a script.
 BUILT = re.compile(r"(?:\$\{?\w+\}?|\bbuild[\w-]*)/((?:cli|common|coordinator|docs|tests|worker)/[\w./-]*\w)(?![$\w])")
 # Folders whose files refer to no page, and the test that plants faults.
@@ -50,12 +52,13 @@ class Tree:
         self.folders = {part for path in self.paths for part in path.split("/")[:-1]}
         self.ends = {"/".join(path.split("/")[at:])
                      for path in self.paths for at in range(path.count("/") + 1)}
+        self.modules = {path[: -len(".h")] for path in self.paths if path.endswith(".h")}
 
     def has(self, name):
         name = name.rstrip("/")
         if "*" in name:
             return any(fnmatch.fnmatchcase(end, name) for end in self.ends)
-        return name in self.ends
+        return name in self.ends or name in self.modules
 
     def is_ours(self, name):
         """Whether a word looks like a path of this tree."""

@@ -22,7 +22,7 @@ The rules are in [the page](docs/page.md#names-and-places). `train.py`, `/dev/sh
     "docs/page.md": """\
 # Page
 
-`common/base/lease.h`, `base/lease.h`, `lease.*`, `common/*/lease.*` and `common/base/` are there, as
+`common/base/lease.h`, `common/base/lease`, `base/lease.h`, `lease.*`, `common/*/lease.*` and `common/base/` are there, as
 [the source](../common/base/lease.h) and [the head](#names-and-places) are.
 
 ```
