@@ -48,7 +48,7 @@ inline constexpr std::size_t kMaxPictures = 4U << 20;      // bytes an agent say
 inline constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 40;  // one shared-memory segment
 inline constexpr std::size_t kMaxSegments = 4096;  // segments an agent keeps for one job
 // Bytes queued on one connection. Nobody who sends gets that far; who sends what and how it is held
-// back stands in docs/architecture.md ("Queues").
+// back stands in docs/design/connections.md ("Queues").
 inline constexpr std::size_t kMaxWriteQueue = 64U << 20;
 inline constexpr std::size_t kMaxDriverQueue = 16U
                                                << 20;  // of what only tells; then it is left out

@@ -1,6 +1,7 @@
 """The include check finds what it promises to find: each test plants one include."""
 
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -131,6 +132,21 @@ class CheckLayers(unittest.TestCase):
         name = "tests/unit/worker/hvd/comm/test_ring.cpp"
         self.assertEqual(self.faults(**{name: '#include "worker/hvd/comm/ring.h"\n'}), [])
         self.assert_fault(name, '"worker/hvd/engine/engine.h"', "may not include")
+
+
+class Page(unittest.TestCase):
+    def test_the_page_of_the_architecture_has_the_rooms_in_this_order(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        page = (root / "docs/architecture.md").read_text(encoding="utf-8")
+        told = {}
+        for folder, cell in re.findall(r"^\| `([a-z/]+)/` \| ([^|;]+)", page, re.MULTILINE):
+            names = [f"{folder}/{name}" for name in re.findall(r"`([a-z/]+)`", cell)]
+            told.setdefault(folder, [name for name in names if (root / name).is_dir()])
+        for layer, (_, rooms) in check_layers.LAYERS.items():
+            with self.subTest(layer):
+                folders = [f for f in told if all(r == f or r.startswith(f + "/") for r in rooms)]
+                below = [room for room in rooms if room not in folders]
+                self.assertIn(below, [told[f] for f in folders])
 
 
 if __name__ == "__main__":

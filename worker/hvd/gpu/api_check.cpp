@@ -1,5 +1,5 @@
 // Compares our declarations with the headers of the toolkit. Nothing here is ever called; it is
-// compiled where the headers are (docs/architecture.md).
+// compiled where the headers are (docs/design/gpu.md).
 #include <cstddef>
 #include <tuple>
 #include <type_traits>

@@ -161,7 +161,7 @@ class NcclCommunicator {
   bool may_split();
   // Stops what is queued and lets nothing new in (later operations throw `reason`), but keeps the
   // communicator for shrink(). Neither has a caller as long as a job ends with its first rank that
-  // dies (docs/architecture.md): one that goes on without a rank would call them.
+  // dies (docs/design/gpu.md): one that goes on without a rank would call them.
   void revoke(const hvd::Error& reason, Milliseconds timeout);
   // A communicator without the ranks `gone`, called by all others; what is queued is stopped first.
   std::unique_ptr<NcclCommunicator> shrink(std::vector<int> gone, Milliseconds timeout);
