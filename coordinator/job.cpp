@@ -24,20 +24,19 @@ std::chrono::milliseconds earlier_limit(std::chrono::milliseconds a, std::chrono
 
 Job::Job(JobSpec spec, TimePoint now)
     : spec_(std::move(spec)),
-      membership_(spec_.hosts),
-      hosts_(spec_.hosts.size()),
+      hosts_(spec_.hosts().size()),
       init_watch_("hvd::init", earlier_limit(spec_.init_timeout, spec_.stall_shutdown),
                   spec_.stall_warning,
                   std::max(spec_.init_timeout - JobSpec::kAfterInitTimeout, {})),
       // Horovod's members have a time-out of their own, which the user sets.
       horovod_watch_("hvd.init", spec_.stall_shutdown, spec_.stall_warning),
       stall_inspector_(spec_.stall_warning, spec_.stall_shutdown),
-      causes_(spec_.np),
+      causes_(spec_.np()),
       checks_(spec_.check_hosts),
       started_(now),
       launched_at_(now),
       deadline_(now + spec_.start_timeout) {
-  membership_.assign(spec_.np);
+  membership_.assign(spec_.ranks);
   fence_ = Fence(membership_.size());
   meeting_ = InitMeeting(membership_.size());
   for (const std::uint32_t host : membership_.hosts_used()) hosts_[host].needed = true;
@@ -239,9 +238,10 @@ void Job::agent_lost(std::uint32_t host, const std::string& why, TimePoint now) 
   verdict.text = why;
   fail(std::move(verdict), now);
   // Its guard ends them; nobody is left who could report it.
-  for (const std::uint32_t rank : membership_.ranks_of(host)) {
-    causes_.lost(rank);
-    if (membership_.ranks()[rank].state != RankState::exited) set_state(rank, RankState::exited);
+  for (const RankPlace& place : membership_.table().on_host(host)) {
+    causes_.lost(place.rank);
+    if (membership_.ranks()[place.rank].state != RankState::exited)
+      set_state(place.rank, RankState::exited);
   }
   end_if_done(now);
 }
@@ -346,12 +346,12 @@ void Job::fail_start(TimePoint now) {
   for (const std::uint32_t host : membership_.hosts_used()) {
     std::string name = host_name(host);
     if (launched_) {
-      const std::vector<std::uint32_t> ranks = membership_.ranks_of(host);
-      const auto rank = std::find_if(ranks.begin(), ranks.end(), [this](std::uint32_t one) {
-        return membership_.ranks()[one].state == RankState::assigned;
+      const auto ranks = membership_.table().on_host(host);
+      const auto late_one = std::find_if(ranks.begin(), ranks.end(), [this](const RankPlace& one) {
+        return membership_.ranks()[one.rank].state == RankState::assigned;
       });
-      if (rank == ranks.end()) continue;
-      name += " (rank " + std::to_string(*rank) + " has not started)";
+      if (late_one == ranks.end()) continue;
+      name += " (rank " + std::to_string(late_one->rank) + " has not started)";
     } else if (hosts_[host].ready && !checks_.waits_for(host)) {
       continue;
     }

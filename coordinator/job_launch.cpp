@@ -74,11 +74,10 @@ void Job::send_launches(bool check_first) {
   const auto body = std::make_shared<const std::string>(
       encode(launch_body(spec_, master_addr, hosts_[used.front()].info.master_port)));
   const std::vector<HorovodSlot> seen = horovod_slots(spec_);
-  for_each_launch(membership_, addresses, [&](std::uint32_t host, LaunchHead message) {
+  for_each_launch(membership_.table(), addresses, [&](std::uint32_t host, LaunchHead message) {
     if (checks_.wants(host) != check_first) return;
     if (!seen.empty())
-      for (const SlotAssignment& slot : message.slots)
-        message.horovod_slots.push_back(seen[slot.rank]);
+      for (const RankPlace& slot : message.slots) message.horovod_slots.push_back(seen[slot.rank]);
     message.check_first = check_first;
     if (host < spec_.host_env.size()) message.host_env = spec_.host_env[host];
     const std::string head = encode(message);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/environment.h"
+#include "common/host/rank_environment.h"
 #include "common/host/topology.h"
 #include "common/wire/messages.h"
 
@@ -14,16 +14,15 @@ namespace hvdrun {
 
 struct JobSpec {
   std::string job_id;
-  std::vector<HostSlots> hosts;
-  std::uint32_t np = 0;
+  RankTable ranks;
   std::vector<std::string> argv;
   std::vector<ProgramPart> programs;  // of later ranks, in place of argv
   Environment env;
   std::vector<Environment> host_env;  // for each host, on top of env; empty: none has any
   EnvCompat env_compat;
-  // The hosts as programs of Horovod see them, who have the same ranks in the same order; empty: as
-  // `hosts`.
-  std::vector<HostSlots> horovod_hosts;
+  // The table as programs of Horovod see it: the same ranks in the same order on other hosts;
+  // empty: as `ranks`.
+  RankTable horovod_ranks;
   // Of Horovod's store, where all ranks are on this machine and one agent's; 0: each agent opens
   // one, if env_compat has Horovod.
   std::uint16_t horovod_port = 0;
@@ -43,8 +42,10 @@ struct JobSpec {
   std::chrono::milliseconds stall_shutdown{};  // when that, or an init, ends the job; 0: never
   bool events = false;                         // tell the driver every change of a rank's state
 
-  const std::vector<HostSlots>& seen_by_horovod() const {
-    return horovod_hosts.empty() ? hosts : horovod_hosts;
+  const std::vector<HostSlots>& hosts() const { return ranks.hosts(); }
+  std::uint32_t np() const { return ranks.size(); }
+  const RankTable& seen_by_horovod() const {
+    return horovod_ranks.size() == 0 ? ranks : horovod_ranks;
   }
 };
 

@@ -16,9 +16,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/base/environment.h"
 #include "common/base/fault_text.h"
 #include "common/horovod/http_parser.h"
+#include "common/host/rank_environment.h"
 #include "common/net/open_port.h"
 
 namespace hvdrun {

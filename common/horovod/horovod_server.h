@@ -23,7 +23,7 @@
 
 namespace hvdrun {
 
-// A socket that listens at kHorovodAddress (common/base/environment.h), and its port. Throws
+// A socket that listens at kHorovodAddress (common/host/rank_environment.h), and its port. Throws
 // std::system_error.
 UniqueFd open_horovod_listener(std::uint16_t& port);
 

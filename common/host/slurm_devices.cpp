@@ -17,9 +17,7 @@ void leave_devices_to_slurm(Environment& job, const Environment& own) {
     const char* const here = find_variable(own, name);
     const char* const value = find_variable(job, name);
     if (here == nullptr || value == nullptr || std::string_view(here) != value) continue;
-    std::erase_if(job, [&](const std::string& entry) {
-      return entry.starts_with(name) && entry[name.size()] == '=';
-    });
+    erase_variable(job, name);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/host/rank_place.h"
 #include "common/wire/base_messages.h"
 
 namespace hvdrun {
@@ -145,14 +146,8 @@ struct WorkerJoin {
 };
 
 // The agent's answer: where this rank stands. The epoch of the frame is the current one.
-struct WorkerTopology {
+struct WorkerTopology : RankPlace {
   static constexpr auto kType = MessageType::worker_topology;
-  std::uint32_t rank = 0;
-  std::uint32_t size = 0;
-  std::uint32_t local_rank = 0;
-  std::uint32_t local_size = 0;
-  std::uint32_t cross_rank = 0;
-  std::uint32_t cross_size = 0;
   std::uint32_t usable_cores = 0;          // of this host
   std::vector<std::uint32_t> local_ranks;  // the global ranks on this host, by local rank
   std::string data_key;                    // what ranks of different hosts prove themselves with
@@ -167,12 +162,7 @@ struct WorkerTopology {
   std::uint32_t generation = 0;
   template <class V>
   void visit(V& v) {
-    v(rank);
-    v(size);
-    v(local_rank);
-    v(local_size);
-    v(cross_rank);
-    v(cross_size);
+    RankPlace::visit(v);
     v(usable_cores);
     v(local_ranks);
     v(data_key);

@@ -8,10 +8,10 @@ constexpr std::size_t kSharedFrom = 4U << 10;
 
 }  // namespace
 
-void HorovodHub::assign(const std::vector<HostSlots>& hosts, const std::vector<RankPlace>& places) {
+void HorovodHub::assign(const RankTable& ranks) {
   followers_.clear();
   for (Host& host : hosts_) host = {};
-  for (HorovodStore::Late& late : store_.assign(hosts, places)) {
+  for (HorovodStore::Late& late : store_.assign(ranks)) {
     const auto waiting = waiting_.extract(late.waiter);
     if (waiting.empty()) continue;
     const auto [host, request] = waiting.mapped();

@@ -38,7 +38,7 @@ class HorovodHub {
       : epoch_(epoch), window_(window), longest_(limits.key), store_(limits), hosts_(hosts) {}
 
   // As HorovodStore's; what the agents follow is forgotten.
-  void assign(const std::vector<HostSlots>& hosts, const std::vector<RankPlace>& places);
+  void assign(const RankTable& ranks);
   // Whether a frame of this type is for the hub.
   static bool takes(MessageType type);
   // A fault: the agent is not to be trusted any more.

@@ -32,22 +32,21 @@ constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
 }  // namespace
 
-std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HostSlots>& hosts,
-                                                     const std::vector<RankPlace>& places) {
+std::vector<HorovodStore::Late> HorovodStore::assign(const RankTable& ranks) {
   scopes_.clear();
   places_.clear();
   bytes_ = 0;
   keys_ = 0;
   assigned_ = true;
-  const auto size = static_cast<std::uint32_t>(places.size());
+  const auto size = ranks.size();
   if (size > 0) {
     Scope& global = scopes_[std::string(kGlobal)];
     global.finished.resize(size);
     global.present.resize(size);
   }
   ++gathering_version_;
-  for (const RankPlace& place : places) {
-    const std::string& host = hosts[place.host].name;
+  for (const RankPlace& place : ranks.places()) {
+    const std::string& host = ranks.host_name(place.rank);
     const std::string local_rank = std::to_string(place.local_rank);
     std::string name = host;
     name.append(":").append(local_rank);

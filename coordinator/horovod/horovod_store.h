@@ -47,8 +47,7 @@ class HorovodStore {
 
   // A new assignment of ranks: everything stored before is dropped, because it is about members
   // that are gone. Answers the gets that wait for it.
-  std::vector<Late> assign(const std::vector<HostSlots>& hosts,
-                           const std::vector<RankPlace>& places);
+  std::vector<Late> assign(const RankTable& ranks);
   // What a request asks for; as read_horovod_request().
   int read(HttpRequest http, HorovodRequest& request) const;
   // One request. `waiter` is remembered only when the get waits.

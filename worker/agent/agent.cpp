@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "common/base/descriptor_limit.h"
-#include "common/base/environment.h"
 #include "common/base/fault_text.h"
 #include "common/base/limits.h"
 #include "common/base/printable.h"
+#include "common/host/rank_environment.h"
 #include "common/host/slurm_devices.h"
 #include "common/host/usable_cores.h"
 #include "common/net/hmac_sha256.h"
@@ -230,7 +230,7 @@ void Agent::check_launch(const Launch& message, std::uint32_t epoch) {
   if (launched_ || checked_ || epoch == 0) return give_up();
   epoch_ = epoch;
   std::vector<std::string> programs;
-  for (const SlotAssignment& slot : message.slots) {
+  for (const RankPlace& slot : message.slots) {
     const auto& argv = argv_of(message.argv, message.programs, slot.rank);
     std::string program = argv.empty() ? "" : argv.front();
     if (std::find(programs.begin(), programs.end(), program) == programs.end())
@@ -254,7 +254,6 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   options.job_id = bootstrap_.job_id;
   options.name = "@hvdrun-" + bootstrap_.job_id + "-" + std::to_string(bootstrap_.host_index);
   options.epoch = epoch;
-  options.size = message.size;
   options.usable_cores = cores_;
   if (message.host_count > 1) {
     // Workers never see the job's secret.
@@ -263,8 +262,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
     options.encrypt_data = bootstrap_.encrypt_data;
     options.ports = {bootstrap_.first_port, bootstrap_.last_port};
   }
-  for (const SlotAssignment& slot : message.slots)
-    options.ranks.push_back({slot.rank, slot.local_rank, slot.cross_rank, slot.cross_size});
+  options.ranks = message.slots;
   options.rank_started = [this](pid_t pid) {
     const auto worker = workers_.find(pid);
     return worker != workers_.end() ? std::optional(worker->second.rank) : std::nullopt;
@@ -291,7 +289,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   workers_server_ = std::make_unique<WorkerServer>(io_, std::move(options));
   if (message.env_horovod && message.horovod_port == 0 && !serve_horovod(message)) return;
   if (!message.slots.empty()) pump_.set_ranks(message.slots.size());
-  for (const SlotAssignment& slot : message.slots) start_worker(message, slot, name);
+  for (const RankPlace& slot : message.slots) start_worker(message, slot, name);
   oom_kills_ = oom_kill_count();
 }
 
@@ -300,19 +298,13 @@ bool Agent::gets_input(std::uint32_t rank) const {
          (bootstrap_.input == InputFor::one_rank && bootstrap_.input_rank == rank);
 }
 
-void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
-                         const std::string& agent) {
+void Agent::start_worker(const Launch& message, const RankPlace& slot, const std::string& agent) {
   WorkerPlace place;
   place.job_id = bootstrap_.job_id;
   place.agent = agent;
   place.host_name = bootstrap_.host_name;
   place.epoch = epoch_;
-  place.rank = slot.rank;
-  place.size = message.size;
-  place.local_rank = slot.local_rank;
-  place.local_size = static_cast<std::uint32_t>(message.slots.size());
-  place.cross_rank = slot.cross_rank;
-  place.cross_size = slot.cross_size;
+  static_cast<RankPlace&>(place) = slot;
   place.node_rank = message.node_rank;
   place.node_count = message.host_count;
   place.usable_cores = cores_;
@@ -327,11 +319,7 @@ void Agent::start_worker(const Launch& message, const SlotAssignment& slot,
   SpawnOptions options;
   options.argv = argv_of(message.argv, message.programs, slot.rank);
   Environment job_env = message.env;
-  for (const std::string& entry : message.host_env) {
-    const auto equals = std::min(entry.find('='), entry.size());
-    set_variable(job_env, entry.substr(0, equals),
-                 entry.substr(std::min(equals + 1, entry.size())));
-  }
+  set_variables(job_env, message.host_env);
   add_devices_of_slurm(job_env, own_environment());
   options.env = worker_environment(std::move(job_env), place);
   options.cwd = message.cwd;

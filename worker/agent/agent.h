@@ -17,8 +17,8 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/base/environment.h"
 #include "common/base/lease.h"
+#include "common/host/rank_environment.h"
 #include "common/process/process.h"
 #include "common/wire/frame_channel.h"
 #include "common/wire/messages.h"
@@ -57,9 +57,9 @@ class Agent {
 
   void check_launch(const Launch& message, std::uint32_t epoch);
   void launch(const Launch& message, std::uint32_t epoch);
-  void start_worker(const Launch& message, const SlotAssignment& slot, const std::string& agent);
+  void start_worker(const Launch& message, const RankPlace& slot, const std::string& agent);
   bool serve_horovod(const Launch& message);
-  HorovodPlace horovod_place(const Launch& message, const SlotAssignment& slot) const;
+  HorovodPlace horovod_place(const Launch& message, const RankPlace& slot) const;
   bool gets_input(std::uint32_t rank) const;
   void reap();
   void worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status);

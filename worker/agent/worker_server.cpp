@@ -40,7 +40,7 @@ WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
           [this](const std::string& text) {
             if (options_.trouble) options_.trouble(text);
           }) {
-  for (const LocalRank& local : options_.ranks) lines_[local.rank] = {};
+  for (const RankPlace& local : options_.ranks) lines_[local.rank] = {};
 }
 
 // Hello, then WorkerJoin; both before the deadline.
@@ -80,9 +80,9 @@ void WorkerServer::refuse(const Channel& channel, Errc code, const std::string& 
   channel->close_when_sent();
 }
 
-const LocalRank& WorkerServer::place(std::uint32_t rank) const {
+const RankPlace& WorkerServer::place(std::uint32_t rank) const {
   return *std::find_if(options_.ranks.begin(), options_.ranks.end(),
-                       [rank](const LocalRank& local) { return local.rank == rank; });
+                       [rank](const RankPlace& local) { return local.rank == rank; });
 }
 
 void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) {
@@ -123,13 +123,7 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
                            if (const auto ended = weak.lock()) suspect(rank, ended);
                          });
   WorkerTopology topology;
-  const LocalRank& local = place(rank);
-  topology.rank = rank;
-  topology.size = options_.size;
-  topology.local_rank = local.local_rank;
-  topology.local_size = static_cast<std::uint32_t>(options_.ranks.size());
-  topology.cross_rank = local.cross_rank;
-  topology.cross_size = local.cross_size;
+  static_cast<RankPlace&>(topology) = place(rank);
   topology.usable_cores = options_.usable_cores;
   topology.data_key = options_.data_key;
   topology.address = options_.host_address;
@@ -139,7 +133,7 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
   topology.stall_warning = options_.stall_warning;
   topology.stall_shutdown = options_.stall_shutdown;
   topology.generation = fence_;
-  for (const LocalRank& other : options_.ranks) topology.local_ranks.push_back(other.rank);
+  for (const RankPlace& other : options_.ranks) topology.local_ranks.push_back(other.rank);
   channel->send(Welcome{}, options_.epoch);
   channel->send(topology, options_.epoch);
   up(RanksJoined{{rank}});

@@ -27,25 +27,17 @@
 
 namespace hvdrun {
 
-struct LocalRank {
-  std::uint32_t rank = 0;
-  std::uint32_t local_rank = 0;
-  std::uint32_t cross_rank = 0;
-  std::uint32_t cross_size = 0;
-};
-
 struct WorkerServerOptions {
   std::string job_id;
   std::string name;  // "@name": abstract
   std::uint32_t epoch = 0;
-  std::uint32_t size = 0;
   std::uint32_t usable_cores = 0;
   std::string data_key;      // for connections between ranks of different hosts
   std::string host_address;  // where other hosts reach this one
   bool encrypt_data = false;
-  PortRange ports;  // of data connections
-  std::vector<LocalRank> ranks;
-  StartedRank rank_started;  // none: whoever comes first is believed
+  PortRange ports;               // of data connections
+  std::vector<RankPlace> ranks;  // of this host
+  StartedRank rank_started;      // none: whoever comes first is believed
   // A line for the user.
   std::function<void(const std::string&)> trouble;
   // Frames for the coordinator, of the current epoch.
@@ -118,7 +110,7 @@ class WorkerServer {
   void lose(std::uint32_t rank, bool clean, const std::string& reason);
   void forward_fence(bool without_the_late = false);
   void wait_for_the_late();
-  const LocalRank& place(std::uint32_t rank) const;
+  const RankPlace& place(std::uint32_t rank) const;
 
   template <class M>
   void up(const M& message) {

@@ -8,9 +8,8 @@ namespace {
 
 LaunchPlan two_hosts() {
   LaunchPlan plan;
-  plan.spec.hosts = {{"gpu1", 2}, {"gpu2", 1}};
+  plan.spec.ranks = {{{"gpu1", 2}, {"gpu2", 1}}, 3};
   plan.remote = {true, true};
-  plan.spec.np = 3;
   plan.spec.argv = {"./train", "--name", "it's"};
   plan.spec.programs = {{2, {"./b"}}};
   plan.spec.cwd = "/data";
@@ -42,7 +41,7 @@ TEST_CASE("the plan has what ranks find of other launchers", "[dry run]") {
   CHECK_THAT(text, !Catch::Contains("HOROVOD_") && !Catch::Contains("MASTER_PORT"));
   CHECK_THAT(text, Catch::Contains("OMPI_COMM_WORLD_SIZE=3\n"));
   plan = two_hosts();
-  plan.spec.hosts = {{"localhost", 3}};
+  plan.spec.ranks = {{{"localhost", 3}}, 3};
   plan.remote = {false};
   CHECK_THAT(describe_plan(plan, {}), Catch::Contains("  NCCL_SOCKET_IFNAME==lo\n"));
 }

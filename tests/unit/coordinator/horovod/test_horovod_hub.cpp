@@ -14,7 +14,7 @@ struct HorovodHubFixture {
 
   explicit HorovodHubFixture(std::size_t window = limits::kHorovodWindow)
       : hub(kEpoch, 3, {}, window) {
-    hub.assign({{"a", 2}, {"b", 1}}, assign_ranks({{"a", 2}, {"b", 1}}, 3));
+    hub.assign({{{"a", 2}, {"b", 1}}, 3});
   }
 
   template <class M>
@@ -246,7 +246,7 @@ TEST_CASE_METHOD(HorovodHubFixture, "a member's place is answered, once there is
   CHECK(ask(1, 9, "b:0") == Errc::ok);
   CHECK(told(0).empty());
   hub.agent_lost(1);
-  hub.assign({{"a", 2}}, assign_ranks({{"a", 2}}, 2));
+  hub.assign({{{"a", 2}}, 2});
   CHECK(told(0) == Words{"reply 8 200 follow 0 1,2,1,2,0,1"});
   CHECK(told(1).empty());
 }

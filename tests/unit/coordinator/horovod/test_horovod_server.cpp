@@ -28,7 +28,7 @@ struct HorovodServerFixture {
         [this](HorovodStore::Gathering who) { gatherings.push_back(std::move(who.missing)); },
         limits);
   }
-  void assign() { server->assign({{"a", 2}}, assign_ranks({{"a", 2}}, 2)); }
+  void assign() { server->assign({{{"a", 2}}, 2}); }
   // Runs the server until this is so; a test that waits longer than anything here takes has failed.
   bool run_until(const std::function<bool()>& done) {
     const auto end = std::chrono::steady_clock::now() + 20s;

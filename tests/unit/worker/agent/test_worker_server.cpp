@@ -36,9 +36,14 @@ struct WorkersFixture {
     options.job_id = "job";
     options.name = "@hvdrun-test-" + std::to_string(::getpid());
     options.epoch = 1;
-    options.size = 8;
     options.usable_cores = 2;
-    options.ranks = {{4, 0, 2, 4}, {5, 1, 1, 3}};
+    RankPlace here{.rank = 4, .local_size = 2, .cross_rank = 2, .cross_size = 4, .size = 8};
+    options.ranks = {here};
+    here.rank = 5;
+    here.local_rank = 1;
+    here.cross_rank = 1;
+    here.cross_size = 3;
+    options.ranks.push_back(here);
     options.send_up = [this](const std::string& bytes) {
       FrameDecoder decoder;
       decoder.feed(bytes);
