@@ -4,6 +4,8 @@
 
 #include "cli/text/json_text.h"
 #include "common/base/launch_record.h"
+#include "common/host/rank_environment.h"
+#include "common/host/slurm_devices.h"
 #include "common/host/topology.h"
 
 namespace hvdrun {
@@ -11,12 +13,23 @@ namespace {
 
 constexpr std::string_view kAtStart = "(at start)";
 
-// What is known only once a job runs: its id, where its agent is, a free port, a host's cores, its
-// address and the interface that has it.
-bool known_at_start_only(std::string_view name) {
-  return name == "HVD_JOB_ID" || name == "HVD_AGENT" || name == "MASTER_PORT" ||
-         name == "TORCHELASTIC_RUN_ID" || name == "OMP_NUM_THREADS" ||
-         name == "HOROVOD_GLOO_RENDEZVOUS_PORT";
+// Whether a rank's value is known only once the job runs: nobody has given another one, and the
+// table says so.
+bool known_at_start_only(std::string_view name, const Environment& given, bool several_hosts) {
+  const RankVariable* const row = find_rank_variable(name);
+  if (row == nullptr || row->value == nullptr) return name == kLaunchRecord;
+  const bool stays =
+      row->rule == RankVariable::Rule::users || row->rule == RankVariable::Rule::unless_given;
+  if (stays && find_variable(given, name) != nullptr) return false;
+  return row->known == RankVariable::Known::at_start ||
+         (row->known == RankVariable::Known::alone && several_hosts);
+}
+
+// The environment of a host's agent, as far as it tells of Slurm's devices there.
+Environment surroundings_of(std::uint32_t host, const LaunchPlan& plan, const Environment& own) {
+  if (!plan.remote[host]) return own;
+  return plan.ssh.transport == SshTransport::srun ? slurm_devices_elsewhere(own, kAtStart)
+                                                  : Environment{};
 }
 
 // The environment of a rank beyond hvdrun's own, in the order of the ranks' environment.
@@ -36,18 +49,16 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
   const RankTable& seen = spec.seen_by_horovod();
   worker.horovod = {static_cast<std::uint16_t>(spec.env_compat.horovod ? 1 : 0),
                     seen.host_name(place.rank), seen[place.rank]};
-  Environment job = spec.env;
-  if (place.host < spec.host_env.size()) set_variables(job, spec.host_env[place.host]);
+  const Environment of_host =
+      place.host < spec.host_env.size() ? spec.host_env[place.host] : Environment{};
   Environment result;
-  for (std::string& entry : worker_environment(std::move(job), worker)) {
+  for (std::string& entry :
+       worker_environment(spec.env, worker, of_host, surroundings_of(place.host, plan, own))) {
     const auto equals = entry.find('=');
     const std::string name = entry.substr(0, equals);
     const char* const mine = find_variable(own, name);
     if (mine != nullptr && entry.compare(equals + 1, std::string::npos, mine) == 0) continue;
-    const bool unknown =
-        known_at_start_only(name) || (several && name == "NCCL_SOCKET_IFNAME");  // behind a sign
-    if ((unknown && find_variable(spec.env, name) == nullptr) || name == kLaunchRecord)
-      entry = name + "=" + std::string(kAtStart);
+    if (known_at_start_only(name, spec.env, several)) entry = name + "=" + std::string(kAtStart);
     result.push_back(std::move(entry));
   }
   return result;

@@ -87,7 +87,6 @@ std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> w
 void tell_columns(std::uint32_t of_terminal, LaunchPlan& plan) {
   constexpr std::string_view kName = "HVD_OUTPUT_COLUMNS";
   Environment& env = plan.spec.env;
-  erase_variable(env, kName);
   if (of_terminal == 0) return;
   const std::uint32_t columns = columns_behind_tags(of_terminal, plan.output, plan.spec.ranks);
   if (columns > 0) set_variable(env, kName, std::to_string(columns));

@@ -2,182 +2,225 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-#include <string_view>
-#include <type_traits>
 
 #include "common/base/launch_record.h"
+#include "common/host/slurm_devices.h"
 
 namespace hvdrun {
 namespace {
 
-constexpr auto kStalePrefixes = std::to_array<std::string_view>({
-    "OMPI_",
-    "PMIX_",
-    "PMI_",
-    "MV2_COMM_WORLD_",
-    "TORCHELASTIC_",
-});
+using Place = WorkerPlace;
+using Family = RankVariable::Family;
+using Rule = RankVariable::Rule;
+using RankValue = std::optional<std::string>;
 
-constexpr auto kStaleNames = std::to_array<std::string_view>({
-    "HVD_JOB_ID",
-    "HVD_EPOCH",
-    "HVD_AGENT",
-    "HVD_HOSTNAME",
-    "HVD_HOST_ADDRESS",
-    "HVD_RANK",
-    "HVD_SIZE",
-    "HVD_LOCAL_RANK",
-    "HVD_LOCAL_SIZE",
-    "HVD_CROSS_RANK",
-    "HVD_CROSS_SIZE",
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "LOCAL_SIZE",
-    "NODE_RANK",
-    "GROUP_RANK",
-    "GROUP_WORLD_SIZE",
-    "ROLE_NAME",
-    "ROLE_RANK",
-    "ROLE_WORLD_SIZE",
-    "CROSS_RANK",
-    "CROSS_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "MPI_LOCALRANKID",
-    "MPI_LOCALNRANKS",
-    "HYDI_CONTROL_FD",
-    "HOROVOD_RANK",
-    "HOROVOD_SIZE",
-    "HOROVOD_LOCAL_RANK",
-    "HOROVOD_LOCAL_SIZE",
-    "HOROVOD_CROSS_RANK",
-    "HOROVOD_CROSS_SIZE",
-    "HOROVOD_HOSTNAME",
-    "HOROVOD_CONTROLLER",
-    "HOROVOD_CPU_OPERATIONS",
-    "HOROVOD_GLOO_RENDEZVOUS_ADDR",
-    "HOROVOD_GLOO_RENDEZVOUS_PORT",
-    "HOROVOD_ELASTIC",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_NODEID",
-    "SLURM_STEPID",
-    "SLURM_STEP_ID",
-    "SLURM_GTIDS",
-    "_HOROVOD_SECRET_KEY",
-});
+template <auto Number>
+RankValue number_at(const Place& place) {
+  return std::to_string(place.*Number);
+}
+
+template <auto Text>
+RankValue text_at(const Place& place) {
+  return place.*Text;
+}
+
+template <auto Number>
+RankValue horovod_at(const Place& place) {
+  return std::to_string(place.horovod.place.*Number);
+}
+
+RankValue zero_text(const Place&) { return "0"; }
+RankValue gloo_text(const Place&) { return "gloo"; }
+
+bool is_told_of_horovod(const Place& place) {
+  return place.compat.horovod && place.horovod.port != 0;
+}
+
+bool takes_family(const Place& place, Family family) {
+  switch (family) {
+    case Family::torch:
+      return place.compat.torch;
+    case Family::mpi_ids:
+      return place.compat.mpi_ids;
+    case Family::horovod:
+      return is_told_of_horovod(place);
+    default:
+      return true;
+  }
+}
+
+RankValue proved_address(const Place& place) {
+  return place.host_address.empty() ? RankValue() : place.host_address;
+}
+
+// Which network to use is the user's choice (--network-interfaces); else the one that was proved.
+RankValue proved_interface(const Place& place) {
+  return place.interface.empty() ? RankValue() : place.interface;
+}
+
+RankValue gloo_interface(const Place& place) {
+  const bool several = !place.host_address.empty();
+  return several && place.compat.torch ? proved_interface(place) : RankValue();
+}
+
+// Without the sign NCCL takes it for the beginning of a name: eth1 for eth10 too.
+RankValue nccl_interface(const Place& place) {
+  if (place.interface.empty()) return {};
+  if (!is_told_of_horovod(place) && !gloo_interface(place)) return {};
+  return "=" + place.interface;
+}
+
+RankValue threads_of_rank(const Place& place) {
+  return std::to_string(std::max(1U, place.usable_cores / std::max(1U, place.local_size)));
+}
+
+constexpr auto make_rank_variables() {
+  using enum RankVariable::Family;
+  using enum RankVariable::Rule;
+  using enum RankVariable::Known;
+  return std::to_array<RankVariable>({
+      {"HVD_JOB_ID", hvd, ours, text_at<&Place::job_id>, at_start},
+      {"HVD_EPOCH", hvd, ours, number_at<&Place::epoch>},
+      {"HVD_AGENT", hvd, ours, text_at<&Place::agent>, at_start},
+      {"HVD_HOSTNAME", hvd, ours, text_at<&Place::host_name>},
+      {"HVD_RANK", hvd, ours, number_at<&Place::rank>},
+      {"HVD_SIZE", hvd, ours, number_at<&Place::size>},
+      {"HVD_LOCAL_RANK", hvd, ours, number_at<&Place::local_rank>},
+      {"HVD_LOCAL_SIZE", hvd, ours, number_at<&Place::local_size>},
+      {"HVD_CROSS_RANK", hvd, ours, number_at<&Place::cross_rank>},
+      {"HVD_CROSS_SIZE", hvd, ours, number_at<&Place::cross_size>},
+      {"HVD_HOST_ADDRESS", hvd, ours_or_absent, proved_address, alone},  // libhvd binds to it
+      {"HVD_OUTPUT_COLUMNS", hvd, of_plan},
+      {kLaunchRecord, hvd, of_plan},
+
+      {"GLOO_SOCKET_IFNAME", network, users, gloo_interface, alone},
+      {"NCCL_SOCKET_IFNAME", network, users, nccl_interface, alone},
+
+      {"RANK", torch, ours, number_at<&Place::rank>},
+      {"WORLD_SIZE", torch, ours, number_at<&Place::size>},
+      {"LOCAL_RANK", torch, ours, number_at<&Place::local_rank>},
+      {"LOCAL_WORLD_SIZE", torch, ours, number_at<&Place::local_size>},
+      {"GROUP_RANK", torch, ours, number_at<&Place::node_rank>},
+      {"GROUP_WORLD_SIZE", torch, ours, number_at<&Place::node_count>},
+      {"NODE_RANK", torch, ours, number_at<&Place::node_rank>},
+      {"ROLE_NAME", torch, ours, [](const Place&) -> RankValue { return "default"; }},
+      {"ROLE_RANK", torch, ours, number_at<&Place::rank>},
+      {"ROLE_WORLD_SIZE", torch, ours, number_at<&Place::size>},
+      {"MASTER_ADDR", torch, unless_given, text_at<&Place::master_addr>, alone},
+      {"MASTER_PORT", torch, unless_given, number_at<&Place::master_port>, at_start},
+      {"TORCHELASTIC_RESTART_COUNT", torch, ours, zero_text},
+      {"TORCHELASTIC_MAX_RESTARTS", torch, ours, zero_text},
+      {"TORCHELASTIC_RUN_ID", torch, ours, text_at<&Place::job_id>, at_start},
+      // Not TORCHELASTIC_USE_AGENT_STORE: rank 0 serves the store itself, which every program can.
+      {"TORCHELASTIC_*", torch, dropped},
+
+      {"OMPI_COMM_WORLD_RANK", mpi_ids, ours, number_at<&Place::rank>},
+      {"OMPI_COMM_WORLD_SIZE", mpi_ids, ours, number_at<&Place::size>},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", mpi_ids, ours, number_at<&Place::local_rank>},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", mpi_ids, ours, number_at<&Place::local_size>},
+      {"OMPI_COMM_WORLD_NODE_RANK", mpi_ids, ours, number_at<&Place::local_rank>},
+      {"OMPI_UNIVERSE_SIZE", mpi_ids, ours, number_at<&Place::size>},
+      {"MPI_LOCALRANKID", mpi_ids, ours, number_at<&Place::local_rank>},
+      {"MPI_LOCALNRANKS", mpi_ids, ours, number_at<&Place::local_size>},
+      {"OMPI_*", mpi_ids, dropped},
+      {"OMPI_MCA_*", mpi_ids, kept},  // the user's own settings of Open MPI, but not its wire-up:
+      {"OMPI_MCA_ess_*", mpi_ids, dropped},
+      {"OMPI_MCA_orte_*", mpi_ids, dropped},
+      {"OMPI_MCA_pmix*", mpi_ids, dropped},
+
+      {"HOROVOD_RANK", horovod, ours, number_at<&Place::rank>},
+      {"HOROVOD_SIZE", horovod, ours, number_at<&Place::size>},
+      {"HOROVOD_LOCAL_RANK", horovod, ours, horovod_at<&RankPlace::local_rank>},
+      {"HOROVOD_LOCAL_SIZE", horovod, ours, horovod_at<&RankPlace::local_size>},
+      {"HOROVOD_CROSS_RANK", horovod, ours, horovod_at<&RankPlace::cross_rank>},
+      {"HOROVOD_CROSS_SIZE", horovod, ours, horovod_at<&RankPlace::cross_size>},
+      {"HOROVOD_HOSTNAME", horovod, ours,
+       [](const Place& place) -> RankValue { return place.horovod.host_name; }},
+      {"HOROVOD_CONTROLLER", horovod, ours, gloo_text},
+      {"HOROVOD_CPU_OPERATIONS", horovod, ours, gloo_text},
+      {"HOROVOD_GLOO_RENDEZVOUS_ADDR", horovod, ours,
+       [](const Place&) -> RankValue { return kHorovodAddress; }},
+      {"HOROVOD_GLOO_RENDEZVOUS_PORT", horovod, ours,
+       [](const Place& place) -> RankValue { return std::to_string(place.horovod.port); },
+       at_start},
+      {"HOROVOD_GLOO_IFACE", horovod, users, proved_interface, alone},
+      {"HOROVOD_ELASTIC", horovod, dropped},
+      {"_HOROVOD_SECRET_KEY", horovod, dropped},
+
+      {"OMP_NUM_THREADS", openmp, users, threads_of_rank, at_start},
+
+      {"LOCAL_SIZE", other, dropped},
+      {"CROSS_RANK", other, dropped},
+      {"CROSS_SIZE", other, dropped},
+      {"HYDI_CONTROL_FD", other, dropped},
+      {"MV2_COMM_WORLD_*", other, dropped},
+      {"PMI_*", other, dropped},
+      {"PMIX_*", other, dropped},
+      {"SLURM_GTIDS", other, dropped},
+      {"SLURM_LOCALID", other, dropped},
+      {"SLURM_NODEID", other, dropped},
+      {"SLURM_PROCID", other, dropped},
+      {"SLURM_STEPID", other, dropped},
+      {"SLURM_STEP_ID", other, dropped},
+  });
+}
+
+constexpr auto kRankVariables = make_rank_variables();
+
+// What hvdrun sets it does not inherit: whatever the rule, `kept` is not among those with a value.
+static_assert(std::none_of(kRankVariables.begin(), kRankVariables.end(),
+                           [](const RankVariable& row) {
+                             return row.value != nullptr &&
+                                    (row.rule == Rule::kept || row.rule == Rule::dropped ||
+                                     row.rule == Rule::of_plan);
+                           }));
+
+bool row_covers(const RankVariable& row, std::string_view name) {
+  return row.name.ends_with('*') ? name.starts_with(row.name.substr(0, row.name.size() - 1))
+                                 : name == row.name;
+}
 
 bool is_stale(std::string_view entry) {
-  const std::string_view name = entry.substr(0, entry.find('='));
-  if (name.starts_with("OMPI_MCA_"))  // the user's own Open MPI settings, but not its wire-up
-    return name.starts_with("OMPI_MCA_ess_") || name.starts_with("OMPI_MCA_orte_") ||
-           name.starts_with("OMPI_MCA_pmix");
-  if (std::find(kStaleNames.begin(), kStaleNames.end(), name) != kStaleNames.end()) return true;
-  return std::any_of(kStalePrefixes.begin(), kStalePrefixes.end(),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+  const RankVariable* const row = find_rank_variable(entry.substr(0, entry.find('=')));
+  return row != nullptr && row->rule != Rule::users && row->rule != Rule::kept;
 }
 
 }  // namespace
 
-void drop_stale_variables(Environment& env) {
-  drop_recorded_variables(env);
-  env.erase(std::remove_if(env.begin(), env.end(), [](const auto& e) { return is_stale(e); }),
-            env.end());
+std::span<const RankVariable> rank_variables() { return kRankVariables; }
+
+const RankVariable* find_rank_variable(std::string_view name) {
+  const RankVariable* found = nullptr;
+  for (const RankVariable& row : kRankVariables) {
+    if (!row_covers(row, name)) continue;
+    if (!row.name.ends_with('*')) return &row;
+    if (found == nullptr || found->name.size() < row.name.size()) found = &row;
+  }
+  return found;
 }
 
-Environment worker_environment(Environment base, const WorkerPlace& place) {
-  const char* const of_driver = find_variable(base, kLaunchRecord);
+void drop_stale_variables(Environment& env) {
+  drop_recorded_variables(env);
+  std::erase_if(env, [](const std::string& entry) { return is_stale(entry); });
+}
+
+Environment worker_environment(Environment job, const WorkerPlace& place,
+                               const Environment& of_host, const Environment& here) {
+  set_variables(job, of_host);
+  add_devices_of_slurm(job, here);
+  const char* const of_driver = find_variable(job, kLaunchRecord);
   std::string record = of_driver == nullptr ? "" : of_driver;
-  const auto set_text = [&](std::string_view name, std::string_view value) {
-    set_variable(base, name, value);
-    add_to_record(record, name, value);
-  };
-  const auto set = [&](std::string_view name, const auto& value) {
-    if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
-      set_text(name, std::to_string(value));
-    } else {
-      set_text(name, value);
-    }
-  };
-  const auto set_unless_given = [&](std::string_view name, const auto& value) {
-    if (find_variable(base, name) == nullptr) set(name, value);
-  };
-  set("HVD_JOB_ID", place.job_id);
-  set("HVD_EPOCH", place.epoch);
-  set("HVD_AGENT", place.agent);
-  set("HVD_HOSTNAME", place.host_name);
-  set("HVD_RANK", place.rank);
-  set("HVD_SIZE", place.size);
-  set("HVD_LOCAL_RANK", place.local_rank);
-  set("HVD_LOCAL_SIZE", place.local_size);
-  set("HVD_CROSS_RANK", place.cross_rank);
-  set("HVD_CROSS_SIZE", place.cross_size);
-  // libhvd would bind to it.
-  erase_variable(base, "HVD_HOST_ADDRESS");
-  if (!place.host_address.empty()) set("HVD_HOST_ADDRESS", place.host_address);
-  // Which network to use is the user's choice (--network-interfaces); else the one that was proved.
-  const auto set_interface = [&](std::string_view name, const std::string& value) {
-    if (!place.interface.empty()) set_unless_given(name, value);
-  };
-  const bool horovod = place.compat.horovod && place.horovod.port != 0;
-  const bool several = !place.host_address.empty();
-  if (several && place.compat.torch) set_interface("GLOO_SOCKET_IFNAME", place.interface);
-  // Without the sign NCCL takes it for the beginning of a name: eth1 for eth10 too.
-  if (horovod || (several && place.compat.torch))
-    set_interface("NCCL_SOCKET_IFNAME", "=" + place.interface);
-
-  if (place.compat.torch) {
-    set("RANK", place.rank);
-    set("WORLD_SIZE", place.size);
-    set("LOCAL_RANK", place.local_rank);
-    set("LOCAL_WORLD_SIZE", place.local_size);
-    set("GROUP_RANK", place.node_rank);
-    set("GROUP_WORLD_SIZE", place.node_count);
-    set("NODE_RANK", place.node_rank);
-    set("ROLE_NAME", "default");
-    set("ROLE_RANK", place.rank);
-    set("ROLE_WORLD_SIZE", place.size);
-    set_unless_given("MASTER_ADDR", place.master_addr);
-    set_unless_given("MASTER_PORT", place.master_port);
-    // Without TORCHELASTIC_USE_AGENT_STORE rank 0 serves the store itself, which every program can.
-    set("TORCHELASTIC_RESTART_COUNT", 0);
-    set("TORCHELASTIC_MAX_RESTARTS", 0);
-    set("TORCHELASTIC_RUN_ID", place.job_id);
+  for (const RankVariable& row : kRankVariables) {
+    if (row.value == nullptr || !takes_family(place, row.family)) continue;
+    const RankValue value = row.value(place);
+    if (!value && row.rule == Rule::ours_or_absent) erase_variable(job, row.name);
+    const bool asks = row.rule == Rule::unless_given || row.rule == Rule::users;
+    if (!value || (asks && find_variable(job, row.name) != nullptr)) continue;
+    set_variable(job, row.name, *value);
+    add_to_record(record, row.name, *value);
   }
-
-  if (place.compat.mpi_ids) {
-    set("OMPI_COMM_WORLD_RANK", place.rank);
-    set("OMPI_COMM_WORLD_SIZE", place.size);
-    set("OMPI_COMM_WORLD_LOCAL_RANK", place.local_rank);
-    set("OMPI_COMM_WORLD_LOCAL_SIZE", place.local_size);
-    set("OMPI_COMM_WORLD_NODE_RANK", place.local_rank);
-    set("OMPI_UNIVERSE_SIZE", place.size);
-    set("MPI_LOCALRANKID", place.local_rank);
-    set("MPI_LOCALNRANKS", place.local_size);
-  }
-
-  if (horovod) {
-    set("HOROVOD_RANK", place.rank);
-    set("HOROVOD_SIZE", place.size);
-    set("HOROVOD_LOCAL_RANK", place.horovod.place.local_rank);
-    set("HOROVOD_LOCAL_SIZE", place.horovod.place.local_size);
-    set("HOROVOD_CROSS_RANK", place.horovod.place.cross_rank);
-    set("HOROVOD_CROSS_SIZE", place.horovod.place.cross_size);
-    set("HOROVOD_HOSTNAME", place.horovod.host_name);
-    set("HOROVOD_CONTROLLER", "gloo");
-    set("HOROVOD_CPU_OPERATIONS", "gloo");
-    set("HOROVOD_GLOO_RENDEZVOUS_ADDR", std::string(kHorovodAddress));
-    set("HOROVOD_GLOO_RENDEZVOUS_PORT", place.horovod.port);
-    set_interface("HOROVOD_GLOO_IFACE", place.interface);
-  }
-
-  set_unless_given("OMP_NUM_THREADS",
-                   std::max(1U, place.usable_cores / std::max(1U, place.local_size)));
-  set_variable(base, kLaunchRecord, record);
-  return base;
+  set_variable(job, kLaunchRecord, record);
+  return job;
 }
 
 }  // namespace hvdrun

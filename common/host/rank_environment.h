@@ -1,21 +1,20 @@
-// The environment contract: what a worker finds in its environment (docs/environment.md).
-// HVD_* is the truth; besides it what horovodrun and torchrun set and Open MPI's rank variables, so
-// that programs written for those launchers find their rank. Sans-I/O.
+// The environment contract: what a worker finds in its environment (docs/environment.md), one table
+// with a row a variable. HVD_* is the truth; besides it what horovodrun and torchrun set and Open
+// MPI's rank variables, so that programs written for those launchers find their rank. The table
+// says too what is dropped of an outer job: a launcher that itself runs inside such a job would
+// else hand its own rank to every worker. Sans-I/O.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "common/base/environment.h"
 #include "common/host/rank_place.h"
 
 namespace hvdrun {
-
-// Removes every variable that holds a rank, size or wire-up of a job: of this launcher, torchrun,
-// Open MPI, PMIx, PMI, MVAPICH, Horovod or a Slurm step. A launcher that itself runs inside such
-// a job would else hand its own rank to every worker. So are all those that a launch of hvdrun has
-// set and nobody has changed since (common/base/launch_record.h).
-void drop_stale_variables(Environment& env);
 
 // Which variables of other launchers a worker finds besides HVD_* (--env-compat).
 struct EnvCompat {
@@ -52,12 +51,48 @@ struct WorkerPlace : RankPlace {
   std::string interface;     // the network interface that has it; empty: not known
 };
 
-// `base`, the user's environment after drop_stale_variables(), with the contract on top, and the
-// record of what was set, to which `base` may have a beginning.
-// MASTER_ADDR, MASTER_PORT and the interfaces are the user's who has given them to this job (-x,
-// --env-file). OMP_NUM_THREADS is set to usable cores / local size (at least 1) unless the user has
-// set it: with the OpenMP default every rank starts a thread per core, and ranks that spin for each
-// other's cores cost a factor of seven.
-Environment worker_environment(Environment base, const WorkerPlace& place);
+struct RankVariable {
+  enum class Family : std::uint8_t { hvd, network, torch, mpi_ids, horovod, openmp, other };
+  // Who has the last word. "Inherited" is what hvdrun itself was started with, "given" what the
+  // user says for this job (-x, --env-file).
+  enum class Rule : std::uint8_t {
+    ours,            // an inherited one is dropped, a given one overwritten
+    ours_or_absent,  // likewise, and a given one goes where there is no value
+    unless_given,    // an inherited one is dropped, a given one stays
+    users,           // both stay; what an outer hvdrun has set is dropped (launch_record.h)
+    of_plan,         // an inherited one is dropped; what the plan has set for all ranks stays
+    dropped,         // an inherited one is dropped; nobody sets it
+    kept,            // stays: an exception from a row that drops more
+  };
+  // When a value is known that the user has not given.
+  enum class Known : std::uint8_t { always, at_start, alone };  // alone: before it on one host only
+
+  using Value = std::optional<std::string> (*)(const WorkerPlace& place);
+
+  std::string_view name;  // with a * at its end: all names that begin so; the longest row counts
+  Family family;
+  Rule rule;
+  Value value = nullptr;  // none: it is not set here
+  Known known = Known::always;
+};
+
+// In the order in which a worker finds them.
+std::span<const RankVariable> rank_variables();
+// The row of a name; none: it is nobody's but the user's.
+const RankVariable* find_rank_variable(std::string_view name);
+
+// Removes every inherited variable that holds a rank, size or wire-up of a job, of whatever
+// launcher, and those that a launch of hvdrun has set and nobody has changed since.
+void drop_stale_variables(Environment& env);
+
+// What a rank finds: `job`, the user's environment after drop_stale_variables() and what is given;
+// on top `of_host`, what the plan says for this host; where they lack a GPU list, Slurm's for this
+// host, of which `here` is the agent's environment; then the table's rows; and the record of what
+// was set, to which `job` may have a beginning.
+//
+// OMP_NUM_THREADS is usable cores / local size: with the OpenMP default every rank starts a thread
+// per core, and ranks that spin for each other's cores cost a factor of seven.
+Environment worker_environment(Environment job, const WorkerPlace& place,
+                               const Environment& of_host = {}, const Environment& here = {});
 
 }  // namespace hvdrun

@@ -29,4 +29,13 @@ void add_devices_of_slurm(Environment& job, const Environment& own) {
   }
 }
 
+Environment slurm_devices_elsewhere(const Environment& own, std::string_view unknown) {
+  Environment there;
+  if (const char* const job = find_variable(own, "SLURM_JOB_ID"); job != nullptr)
+    set_variable(there, "SLURM_JOB_ID", job);
+  for (const std::string_view name : kDevices)
+    if (find_variable(own, name) != nullptr) set_variable(there, name, unknown);
+  return there;
+}
+
 }  // namespace hvdrun

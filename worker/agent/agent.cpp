@@ -17,7 +17,6 @@
 #include "common/base/limits.h"
 #include "common/base/printable.h"
 #include "common/host/rank_environment.h"
-#include "common/host/slurm_devices.h"
 #include "common/host/usable_cores.h"
 #include "common/net/hmac_sha256.h"
 #include "common/net/host_addresses.h"
@@ -318,10 +317,7 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
 
   SpawnOptions options;
   options.argv = argv_of(message.argv, message.programs, slot.rank);
-  Environment job_env = message.env;
-  set_variables(job_env, message.host_env);
-  add_devices_of_slurm(job_env, own_environment());
-  options.env = worker_environment(std::move(job_env), place);
+  options.env = worker_environment(message.env, place, message.host_env, own_environment());
   options.cwd = message.cwd;
   options.new_session = true;
   options.descriptor_limit = descriptor_limit_;

@@ -46,6 +46,33 @@ TEST_CASE("the plan has what ranks find of other launchers", "[dry run]") {
   CHECK_THAT(describe_plan(plan, {}), Catch::Contains("  NCCL_SOCKET_IFNAME==lo\n"));
 }
 
+TEST_CASE("the plan has the devices that ranks find within a Slurm job", "[dry run]") {
+  const Environment own = {"SLURM_JOB_ID=7", "CUDA_VISIBLE_DEVICES=0,1"};
+  LaunchPlan plan = two_hosts();
+  plan.spec.env = {"SLURM_JOB_ID=7"};
+  plan.remote = {false, true};
+  const auto shows_devices = [&](const std::string& value) {
+    const std::string text = plan_as_json(plan, own);
+    const auto second = text.find("{\"rank\":2");
+    return std::pair(text.substr(0, second).find("CUDA_VISIBLE_DEVICES") != std::string::npos,
+                     text.find("\"CUDA_VISIBLE_DEVICES\":\"" + value, second) != std::string::npos);
+  };
+  CHECK(shows_devices("") == std::pair(false, false));
+  plan.ssh.transport = SshTransport::srun;
+  CHECK(shows_devices("(at start)") == std::pair(false, true));
+  plan.spec.host_env = {{}, {"CUDA_VISIBLE_DEVICES=5"}};  // --gpus
+  CHECK(shows_devices("5") == std::pair(false, true));
+}
+
+TEST_CASE("a value that is given is known before the start", "[dry run]") {
+  LaunchPlan plan = two_hosts();
+  plan.spec.env = {"MASTER_PORT=29500", "NCCL_SOCKET_IFNAME=ib0", "HVD_JOB_ID=mine"};
+  const std::string text = describe_plan(plan, {});
+  for (const char* line : {"  MASTER_PORT=29500\n", "  NCCL_SOCKET_IFNAME=ib0\n",
+                           "  HVD_JOB_ID=(at start)\n", "  MASTER_ADDR=(at start)\n"})
+    CHECK_THAT(text, Catch::Contains(line));
+}
+
 TEST_CASE("the plan as JSON has every rank with its environment", "[dry run]") {
   const std::string text = plan_as_json(two_hosts(), {"HOME=/root"});
   CHECK_THAT(text, Catch::StartsWith("{\"np\":3,\"hosts\":[{\"name\":\"gpu1\",\"slots\":2},"

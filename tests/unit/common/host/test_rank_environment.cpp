@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <map>
+#include <set>
 
 #include <catch2/catch.hpp>
 
@@ -269,6 +272,81 @@ TEST_CASE("a rank gets at least one thread", "[environment]") {
   WorkerPlace place = sample_place();
   place.usable_cores = 2;
   CHECK(as_map(worker_environment({}, place)).at("OMP_NUM_THREADS") == "1");
+}
+
+TEST_CASE("whatever hvdrun sets is dropped when it is inherited", "[environment]") {
+  // As a rank that is a launcher itself finds it, and by its name alone where the record is lost.
+  const Environment inherited = worker_environment({}, sample_place());
+  for (const RankVariable& row : rank_variables()) {
+    if (row.value == nullptr) continue;
+    const std::string name(row.name);
+    CAPTURE(name);
+    CHECK(find_variable(inherited, name) != nullptr);
+    CHECK(find_variable(without_stale(inherited), name) == nullptr);
+    const bool is_users = row.rule == RankVariable::Rule::users;
+    CHECK((find_variable(without_stale({name + "=x"}), name) != nullptr) == is_users);
+  }
+}
+
+TEST_CASE("a name has one row, the longest that covers it", "[environment]") {
+  std::set<std::string_view> names;
+  for (const RankVariable& row : rank_variables()) CHECK(names.insert(row.name).second);
+  CHECK(find_rank_variable("OMPI_MCA_btl")->name == "OMPI_MCA_*");
+  CHECK(find_rank_variable("OMPI_MCA_pmix_x")->name == "OMPI_MCA_pmix*");
+  CHECK(find_rank_variable("TORCHELASTIC_RUN_ID")->name == "TORCHELASTIC_RUN_ID");
+  CHECK(find_rank_variable("TORCHELASTIC_X")->name == "TORCHELASTIC_*");
+  CHECK(find_rank_variable("RANKING") == nullptr);
+  CHECK(find_rank_variable("PMI") == nullptr);
+}
+
+TEST_CASE("the plan's list and Slurm's devices are below a rank's own rows", "[environment]") {
+  const auto env = as_map(worker_environment(
+      {"A=job", "SLURM_JOB_ID=7"}, sample_place(), {"A=host", "RANK=9", "ZE_AFFINITY_MASK=1"},
+      {"SLURM_JOB_ID=7", "CUDA_VISIBLE_DEVICES=2,3", "ZE_AFFINITY_MASK=8", "HOME=/agent"}));
+  CHECK(env.at("A") == "host");
+  CHECK(env.at("RANK") == "5");
+  CHECK(env.at("ZE_AFFINITY_MASK") == "1");
+  CHECK(env.at("CUDA_VISIBLE_DEVICES") == "2,3");
+  CHECK(env.count("HOME") == 0);
+}
+
+// The words in backquotes of the lines of docs/environment.md that `takes` accepts.
+template <class Takes>
+std::set<std::string> names_in_doc(Takes&& takes) {
+  const char* const source = std::getenv("HVD_TEST_SOURCE");  // NOLINT(concurrency-mt-unsafe)
+  REQUIRE(source != nullptr);
+  std::ifstream doc(std::string(source) + "/docs/environment.md");
+  std::set<std::string> names;
+  for (std::string line; std::getline(doc, line);) {
+    if (!takes(line)) continue;
+    for (std::size_t at = 0; (at = line.find('`', at)) != std::string::npos; ++at) {
+      const std::size_t end = line.find('`', at + 1);
+      names.insert(line.substr(at + 1, end - at - 1));
+      at = end;
+    }
+  }
+  return names;
+}
+
+TEST_CASE("the document has every variable of the table, and no other", "[environment]") {
+  std::set<std::string> set;
+  std::set<std::string> dropped;
+  for (const RankVariable& row : rank_variables()) {
+    const bool is_set = row.value != nullptr || row.rule == RankVariable::Rule::of_plan;
+    if (is_set) set.emplace(row.name);
+    if (row.rule == RankVariable::Rule::dropped) dropped.emplace(row.name);
+    if (row.rule == RankVariable::Rule::kept) dropped.emplace(row.name);
+  }
+  set.emplace("CUDA_VISIBLE_DEVICES");  // by --gpus, which is no matter of a rank
+  bool in_table = false;
+  CHECK(names_in_doc([&](std::string& line) {
+          in_table = line.starts_with("| `");
+          line.resize(std::min(line.size(), line.find('|', 2)));  // the first column
+          return in_table;
+        }) == set);
+  CHECK(names_in_doc([](const std::string& line) {
+          return line.starts_with("* never set, and dropped:");
+        }) == dropped);
 }
 
 }  // namespace
