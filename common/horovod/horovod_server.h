@@ -57,9 +57,9 @@ class HorovodServer {
   std::size_t open_connections() const;
 
  private:
-  struct State;
+  struct Port;
   class Connection;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<Port> port_;
 };
 
 }  // namespace hvdrun
