@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include <catch2/catch.hpp>
