@@ -60,10 +60,10 @@ Stall describe_stall(const Key& key, const Waiting& waiting, const SurveyedRanks
     const auto found = ranks.find(rank);
     if (found != ranks.end() && names_not_all(found->second)) {
       stall.too_many.push_back(rank);
-    } else if (found != ranks.end() && found->second.answered && found->second.report.joined &&
+    } else if (found != ranks.end() && found->second.answered && found->second.report.in_join &&
                !stall.of_set) {
       // It takes part by itself; only of a set's operations it can be missing, as nobody joins one.
-      stall.joined.push_back(rank);
+      stall.in_join.push_back(rank);
     } else {
       stall.missing.push_back(rank);
     }

@@ -23,7 +23,7 @@ struct Stall {
   std::vector<std::uint32_t> waiting;   // ranks that have submitted it
   std::vector<std::uint32_t> missing;   // that have not, or cannot say so
   std::vector<std::uint32_t> too_many;  // that wait for more than they name, and do not name it
-  std::vector<std::uint32_t> joined;    // that wait in hvd::join, and are not missing
+  std::vector<std::uint32_t> in_join;   // that wait in hvd::join, and are not missing
   bool of_set = false;                  // a process set's: the ranks outside it are nowhere here
   // Of those that other ranks are missing for the first, the oldest before: where ranks wait for
   // each other, one alone does not show it. They have none of these themselves.

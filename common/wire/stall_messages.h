@@ -32,7 +32,7 @@ struct StallReport {
   std::uint64_t pending_count = 0;     // with those that are not listed
   std::string last_submitted;          // empty: nothing yet
   std::uint64_t submitted = 0;
-  bool joined = false;  // waits in hvd::join, and is missing from no operation of all ranks
+  bool in_join = false;  // waits in hvd::join, and is missing from no operation of all ranks
   // Waits in hvd::init for the others, and there for connections to these ranks, if to any.
   bool meeting = false;
   std::vector<std::uint32_t> unconnected{};
@@ -42,7 +42,7 @@ struct StallReport {
     v(pending_count);
     v(last_submitted);
     v(submitted);
-    v(joined);
+    v(in_join);
     v(meeting);
     v(unconnected);
   }

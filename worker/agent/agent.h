@@ -1,5 +1,13 @@
 // The agent of one host: starts and watches its workers, speaks for them with the coordinator, and
 // leaves nothing alive behind it. One thread; a child of the guard.
+//
+//   agent.cpp          connections, the coordinator's words, ends of ranks, signals, the lease
+//   agent_launch.cpp   from a launch to ranks that run
+//   agent_horovod.cpp  Horovod's store, for the ranks of this host
+//   agent_probes.cpp   answers about the ranks' processes
+//   agent_end.cpp      how it leaves once the job is over
+//
+// AgentWatch (agent_watch.h) is the guard's: it looks at the agent from outside.
 #pragma once
 
 #include <array>
@@ -22,10 +30,10 @@
 #include "common/process/process.h"
 #include "common/wire/frame_channel.h"
 #include "common/wire/messages.h"
-#include "worker/agent/horovod/horovod_relay.h"
+#include "worker/agent/horovod/mirror_server.h"
 #include "worker/agent/output/input_pump.h"
 #include "worker/agent/output/output_pump.h"
-#include "worker/agent/output/timeline_relay.h"
+#include "worker/agent/output/timeline_outbox.h"
 #include "worker/agent/ranks/held_pipes.h"
 #include "worker/agent/ranks/kill_ladder.h"
 #include "worker/agent/way_back.h"
@@ -70,7 +78,7 @@ class Agent {
   void probe_ranks(const ProbeRanks& message);
   // Asks for the coordinator's clock and sends events, when it is time for either.
   void move_timeline();
-  void send_pictures(StallDesk::Answer answer);
+  void send_pictures(HostSurvey::Answer answer);
   void end_job();
   void finish_if_quiet();
   // The lease, the guard or the coordinator is gone: kill everything at once and leave.
@@ -101,9 +109,9 @@ class Agent {
   OutputPump pump_;
   HeldPipes held_pipes_;
   InputPump input_;
-  TimelineRelay timeline_;
+  TimelineOutbox timeline_;
   std::unique_ptr<WorkerServer> workers_server_;
-  std::unique_ptr<HorovodRelay> horovod_;  // where each agent has a store's port
+  std::unique_ptr<MirrorServer> horovod_;  // where each agent has a store's port
   std::map<pid_t, Worker> workers_;        // alive, by process id
   std::set<std::uint32_t> told_of_loss_;   // ranks whose stderr said that a peer is gone
   KillLadder ladder_;

@@ -9,7 +9,7 @@ namespace hvdrun {
 // the only one.
 bool Agent::serve_horovod(const Launch& message) {
   try {
-    horovod_ = std::make_unique<HorovodRelay>(
+    horovod_ = std::make_unique<MirrorServer>(
         io_, epoch_,
         [this](std::string frame) {
           if (control_) control_->send_bytes(std::move(frame));

@@ -166,16 +166,16 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
     case MessageType::store_put: {
       StorePut message;
       if (decode(frame.payload, message)) return Errc::malformed;
-      relays_[next_relay_] = {rank, std::exchange(message.request, next_relay_)};
-      ++next_relay_;
+      store_requests_[next_request_] = {rank, std::exchange(message.request, next_request_)};
+      ++next_request_;
       up(message);
       return Errc::ok;
     }
     case MessageType::store_get: {
       StoreGet message;
       if (decode(frame.payload, message)) return Errc::malformed;
-      relays_[next_relay_] = {rank, std::exchange(message.request, next_relay_)};
-      ++next_relay_;
+      store_requests_[next_request_] = {rank, std::exchange(message.request, next_request_)};
+      ++next_request_;
       up(message);
       return Errc::ok;
     }
@@ -215,11 +215,11 @@ Errc WorkerServer::on_stall(std::uint32_t rank, const Frame& frame) {
   WorkerStall message;
   if (decode(frame.payload, message) || !within_limits(message.report)) return Errc::malformed;
   if (message.request == 0) {
-    stall_desk_.reported(rank, std::move(message.report), std::chrono::steady_clock::now());
+    survey_.reported(rank, std::move(message.report), std::chrono::steady_clock::now());
   } else {
-    stall_desk_.answered(rank, message.request, std::move(message.report));
+    survey_.answered(rank, message.request, std::move(message.report));
   }
-  serve_stall_desk();
+  serve_survey();
   return Errc::ok;
 }
 
@@ -230,19 +230,19 @@ void WorkerServer::survey(std::uint64_t request) {
     asked.insert(rank);
     down(rank, StallAsk{request});
   }
-  stall_desk_.ask(request, std::move(asked), std::chrono::steady_clock::now());
-  serve_stall_desk();
+  survey_.ask(request, std::move(asked), std::chrono::steady_clock::now());
+  serve_survey();
 }
 
-void WorkerServer::serve_stall_desk() {
+void WorkerServer::serve_survey() {
   const auto now = std::chrono::steady_clock::now();
-  if (const auto notice = stall_desk_.take_notice(now)) up(*notice);
-  if (auto answer = stall_desk_.take_answer(now)) options_.surveyed(std::move(*answer));
-  const auto next = stall_desk_.next_deadline();
+  if (const auto notice = survey_.take_notice(now)) up(*notice);
+  if (auto answer = survey_.take_answer(now)) options_.surveyed(std::move(*answer));
+  const auto next = survey_.next_deadline();
   if (!next || stall_timer_.expiry() == *next) return;
   stall_timer_.expires_at(*next);
   stall_timer_.async_wait([this](const auto& ec) {
-    if (!ec) serve_stall_desk();
+    if (!ec) serve_survey();
   });
 }
 
@@ -334,17 +334,17 @@ void WorkerServer::fence_failed(const FenceFailed& message) {
 }
 
 void WorkerServer::store_ack(const StoreAck& message) {
-  const auto relay = relays_.find(message.request);
-  if (relay == relays_.end()) return;
-  down(relay->second.rank, StoreAck{relay->second.request, message.code});
-  relays_.erase(relay);
+  const auto asked = store_requests_.find(message.request);
+  if (asked == store_requests_.end()) return;
+  down(asked->second.rank, StoreAck{asked->second.request, message.code});
+  store_requests_.erase(asked);
 }
 
 void WorkerServer::store_value(const StoreValue& message) {
-  const auto relay = relays_.find(message.request);
-  if (relay == relays_.end()) return;
-  down(relay->second.rank, StoreValue{relay->second.request, message.code, message.value});
-  relays_.erase(relay);
+  const auto asked = store_requests_.find(message.request);
+  if (asked == store_requests_.end()) return;
+  down(asked->second.rank, StoreValue{asked->second.request, message.code, message.value});
+  store_requests_.erase(asked);
 }
 
 void WorkerServer::peer_lost(const PeerLost& message) {
@@ -363,10 +363,10 @@ void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reaso
   line.channel.reset();
   line.in_fence = line.fence_is_up = false;
   if (!clean && line.meeting == fence_) line.broken_off = fence_;
-  stall_desk_.gone(rank);
-  serve_stall_desk();
+  survey_.gone(rank);
+  serve_survey();
   // Answers to what it asked must not reach its successor.
-  std::erase_if(relays_, [rank](const auto& relay) { return relay.second.rank == rank; });
+  std::erase_if(store_requests_, [rank](const auto& asked) { return asked.second.rank == rank; });
   up(RankLeft{rank, clean});
   peer_lost({rank, clean, reason});
   // Nobody is left who could ask for them, and those who have them keep them.

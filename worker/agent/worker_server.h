@@ -23,7 +23,7 @@
 #include "common/wire/messages.h"
 #include "worker/agent/ranks/joiner.h"
 #include "worker/agent/ranks/segments.h"
-#include "worker/agent/stalls/stall_desk.h"
+#include "worker/agent/stalls/host_survey.h"
 
 namespace hvdrun {
 
@@ -48,7 +48,7 @@ struct WorkerServerOptions {
   std::uint64_t stall_warning = 0;  // ms, as in WorkerTopology
   std::uint64_t stall_shutdown = 0;
   // All workers have answered the question of survey(), or had time to.
-  std::function<void(StallDesk::Answer)> surveyed;
+  std::function<void(HostSurvey::Answer)> surveyed;
 };
 
 class WorkerServer {
@@ -89,7 +89,7 @@ class WorkerServer {
     std::uint32_t meeting = 0;
     std::optional<std::uint32_t> broken_off = std::nullopt;
   };
-  struct Relay {
+  struct StoreRequest {
     std::uint32_t rank = 0;
     std::uint64_t request = 0;
   };
@@ -103,8 +103,8 @@ class WorkerServer {
   Errc on_segment_get(std::uint32_t rank, const Frame& frame);
   Errc on_timeline(std::uint32_t rank, const Frame& frame);
   Errc on_stall(std::uint32_t rank, const Frame& frame);
-  // Sends what the desk has for the coordinator, and comes back when it has more.
-  void serve_stall_desk();
+  // Sends what there is for the coordinator, and comes back when there is more.
+  void serve_survey();
   void suspect(std::uint32_t rank, const Channel& channel);
   void end_hearing(std::uint32_t rank);
   void lose(std::uint32_t rank, bool clean, const std::string& reason);
@@ -126,13 +126,13 @@ class WorkerServer {
   WorkerServerOptions options_;
   std::set<Channel> greeting_;
   std::map<std::uint32_t, Line> lines_;  // by rank
-  std::map<std::uint64_t, Relay> relays_;
-  std::uint64_t next_relay_ = 1;
+  std::map<std::uint64_t, StoreRequest> store_requests_;
+  std::uint64_t next_request_ = 1;
   std::uint32_t fence_ = 0;  // the number of the epoch's current fence
   Segments segments_;
   boost::asio::steady_timer late_timer_;
   bool is_waiting_ = false;  // for a rank that is late in the fence
-  StallDesk stall_desk_;
+  HostSurvey survey_;
   boost::asio::steady_timer stall_timer_;
   bool said_no_memory_ = false;
   UnixListener listener_;

@@ -143,7 +143,7 @@ TEST_CASE_METHOD(StallFixture, "an operation that all have submitted has nobody 
   CHECK(stall_cause(stall, members) ==
         "tensor 'grad.7' had waited 61 s, submitted by every rank of the set");
   stall = stall_of({0, 1, 2, 3}, {});
-  stall.joined = {4, 5};
+  stall.in_join = {4, 5};
   CHECK(stall_warning(stall, false, ranks, members).lines ==
         Lines{"tensor 'grad.7' waits since 61 s, and every rank that has not joined has submitted "
               "it; rank 4, 5 have joined"});

@@ -54,7 +54,7 @@ struct WorkersFixture {
     options.timeline_control = [this](const TimelineControl& said) { controls.push_back(said); };
     options.stall_warning = 60'000;
     options.stall_shutdown = 90'000;
-    options.surveyed = [this](StallDesk::Answer answer) { surveyed = std::move(answer); };
+    options.surveyed = [this](HostSurvey::Answer answer) { surveyed = std::move(answer); };
     options.rank_started = [this](pid_t pid) {
       return pid == ::getpid() ? own_rank : std::nullopt;
     };
@@ -99,7 +99,7 @@ struct WorkersFixture {
   std::vector<Frame> up;
   std::vector<TimelineBatch> batches;
   std::vector<TimelineControl> controls;
-  std::optional<StallDesk::Answer> surveyed;
+  std::optional<HostSurvey::Answer> surveyed;
   std::optional<WorkerServer> server;
   Worker a;
   Worker b;

@@ -1,4 +1,4 @@
-#include "worker/agent/stalls/stall_probe.h"
+#include "worker/agent/stalls/process_picture.h"
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "worker/agent/ranks/process_probe.h"
-#include "worker/agent/stalls/stall_probe.h"
+#include "worker/agent/stalls/process_picture.h"
 
 namespace hvdrun {
 namespace {

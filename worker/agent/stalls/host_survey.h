@@ -14,7 +14,7 @@
 
 namespace hvdrun {
 
-class StallDesk {
+class HostSurvey {
  public:
   // What a rank has said last, and whether that was the answer to the question.
   struct Said {
