@@ -1,4 +1,4 @@
-// How far each host of a job has come: who is needed, whose agent is here, ready or lost. Sans-I/O.
+// Each host's progress in a job: needed, its agent here, ready or lost. Sans-I/O.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class HostRoster {
   bool hears(std::uint32_t host) const { return is_ready(host) && !is_lost(host); }
   std::uint32_t ready_count() const { return ready_count_; }
 
-  // Of an agent that is ready: its free port, and the address at which other hosts reach it.
+  // The free port of an agent that is ready, and the address at which other hosts reach it.
   std::uint16_t master_port(std::uint32_t host) const { return hosts_[host].info.master_port; }
   const std::string& address(std::uint32_t host) const {
     const std::string& own = hosts_[host].info.address;

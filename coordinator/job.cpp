@@ -12,7 +12,7 @@
 namespace hvdrun {
 namespace {
 
-// How long after the grace the ranks of a host may stay unaccounted for.
+// The time after the grace for which the ranks of a host may stay unaccounted for.
 constexpr std::chrono::milliseconds kEndingSlack{5'000};
 
 // 0 is none.

@@ -6,10 +6,10 @@
 //   job_stall.cpp   who waits for whom in an operation; the surveys of both
 //   job_status.cpp  what a job says of itself to those who ask
 //
-// It holds the parts together and decides nothing that one of them can decide: who is where
-// (Membership), which hosts have come (HostRoster) and find their programs (HostChecks), who is in
-// hvd::init (InitGate), what waits (StallInspector) and what its ranks do (RankSurvey), who is to
-// blame (FirstCause), what is stored (Store).
+// It holds the parts together and decides nothing that one of them can decide. Membership knows who
+// is where, HostRoster which hosts have come, HostChecks whether they find their programs. InitGate
+// knows who is in hvd::init, StallInspector what waits, RankSurvey what the ranks do meanwhile.
+// FirstCause judges who is to blame, and Store keeps what ranks put there.
 //
 //   waiting ──all hosts ready──▶ running ──last rank exited──▶ ended
 //      │                            │ first failure, abort, lost host

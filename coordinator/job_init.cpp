@@ -1,5 +1,5 @@
-// Who waits for whom in an init: in libhvd's from the moment a rank has joined, through the meeting
-// of the hosts and their connections, until the fence opens; in Horovod's by its store.
+// Waits in an init. In libhvd's they last from the moment a rank has joined, through the meeting of
+// the hosts and their connections, until the fence opens. Of Horovod's the store tells.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -35,7 +35,8 @@ void Job::fail_init_if_hopeless(TimePoint now) {
   const auto gone = std::find_if(ranks.begin(), ranks.end(), [](const RankRecord& record) {
     return record.state == RankState::exited;
   });
-  // Who fails exits with an error; who just ends is as much to blame, and nobody would say so.
+  // A rank that fails exits with an error. One that just ends is as much to blame, and nobody would
+  // say so.
   if (state_ == JobState::running && causes_.ended_well(gone->place.rank))
     fail(causes_.missed_in_init(gone->place.rank, membership_, init_.watch(now)), now);
   if (const auto failed = init_.break_off(gone->place.rank, now)) to_agents(*failed);
@@ -91,7 +92,7 @@ void Job::describe_missing(const InitWatch& init, const SurveyedRanks& ranks) {
     to_driver(Log{LogLevel::warn, line});
 }
 
-// What the ranks say of themselves, in answer to all doubts.
+// The ranks' own words, in answer to all doubts.
 void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
   const InitDoubt doubt = std::exchange(init_.doubt(), {});
   if (!doubt.any()) return;  // the fence has opened meanwhile

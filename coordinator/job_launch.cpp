@@ -1,4 +1,4 @@
-// How a job gets from the first host that is ready to ranks that start.
+// A job's way from the first host that is ready to ranks that start.
 #include <algorithm>
 #include <memory>
 #include <string>

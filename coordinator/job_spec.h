@@ -1,4 +1,4 @@
-// What the driver hands to the coordinator: the whole job, checked.
+// The whole job, checked, as the driver hands it to the coordinator.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ struct JobSpec {
   // The table as programs of Horovod see it: the same ranks in the same order on other hosts;
   // empty: as `ranks`.
   RankTable horovod_ranks;
-  // Of Horovod's store, where all ranks are on this machine and one agent's; 0: each agent opens
-  // one, if env_compat has Horovod.
+  // The port of Horovod's store, where all ranks are on this machine and one agent's; 0: each agent
+  // opens one, if env_compat has Horovod.
   std::uint16_t horovod_port = 0;
   std::string cwd;
   std::string plain_cwd;          // the same without links, where it has some
@@ -34,8 +34,8 @@ struct JobSpec {
   KillSteps ladder;
   std::chrono::milliseconds lease{};
   std::chrono::milliseconds timeout{};  // of the whole job; 0: none
-  // How long some ranks may be in hvd::init and others not: the ranks' own time, which is over
-  // before, and this. 0: no limit.
+  // The time for which some ranks may be in hvd::init and others not: the ranks' own time, which is
+  // over before, and this. 0: no limit.
   static constexpr std::chrono::milliseconds kAfterInitTimeout{5'000};
   std::chrono::milliseconds init_timeout{};
   std::chrono::milliseconds stall_warning{};   // of operations that wait for ranks; 0: never

@@ -1,4 +1,4 @@
-// Who waits for whom in the middle of the job: ranks for those that do not take part.
+// Waits in the middle of the job: ranks for those that do not take part.
 #include <algorithm>
 #include <chrono>
 #include <set>

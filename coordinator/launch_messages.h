@@ -1,4 +1,4 @@
-// What every host is told to start.
+// The messages that tell every host what to start.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace hvdrun {
 LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
                        std::uint16_t master_port);
 
-// How programs of Horovod see the slot of each rank; empty: as all others do.
+// The slot of each rank as programs of Horovod see it; empty: as all others do.
 std::vector<HorovodSlot> horovod_slots(const JobSpec& spec);
 
 // Calls `send` for each host that has a rank, in the order of ranks.hosts_used(). `addresses`

@@ -1,6 +1,6 @@
-// Who is in the job: hosts, ranks and how far each has come. An assignment of ranks has an epoch;
-// every message about ranks names the epoch it means, so that what belongs to an older assignment
-// can be told apart. Sans-I/O.
+// The members of the job: hosts, ranks and how far each has come. An assignment of ranks has an
+// epoch; every message about ranks names the epoch it means, so that what belongs to an older
+// assignment can be told apart. Sans-I/O.
 #pragma once
 
 #include <array>
@@ -47,9 +47,9 @@ class Membership {
   void set_state(std::uint32_t rank, RankState state);
   void set_pid(std::uint32_t rank, std::uint32_t pid) { ranks_[rank].pid = pid; }
 
-  // How many are in this state now.
+  // The number of ranks in this state now.
   std::uint32_t count(RankState state) const { return in_state_[static_cast<std::size_t>(state)]; }
-  // How many ranks ever came this far (an exited rank counts as started only if it was).
+  // The number of ranks that ever came this far (an exited rank counts as started only if it was).
   std::uint32_t started() const { return started_; }
   std::uint32_t joined() const { return joined_; }
   std::uint32_t exited() const { return exited_; }

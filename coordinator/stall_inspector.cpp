@@ -46,7 +46,7 @@ bool names_not_all(const RankPicture& picture) {
   return picture.answered && picture.report.pending_count > picture.report.pending.size();
 }
 
-// What it waits for, by rank.
+// An operation's stall: who waits for it, and who is missing.
 Stall describe_stall(const Key& key, const Waiting& waiting, const SurveyedRanks& ranks,
                      const Membership& members) {
   Stall stall;
@@ -69,7 +69,7 @@ Stall describe_stall(const Key& key, const Waiting& waiting, const SurveyedRanks
     }
   };
   if (stall.of_set) {
-    // What a peer says of a set may name ranks that are not there.
+    // A peer's words about a set may name ranks that are not there.
     for (const std::uint32_t rank : key.second)
       if (rank < members.size()) place(rank);
   } else {
@@ -84,7 +84,8 @@ std::optional<Stall> find_stall(const SurveyedRanks& ranks, const Membership& me
                                 milliseconds at_least) {
   const auto limit = static_cast<std::uint64_t>(at_least.count());
   std::optional<Stall> first;
-  // What everybody has submitted is under way; it may itself wait for what is missing somewhere.
+  // An operation that everybody has submitted is under way; it may itself wait for what is missing
+  // somewhere.
   const auto is_complete = [](const Stall& stall) {
     return stall.missing.empty() && stall.too_many.empty();
   };

@@ -28,7 +28,7 @@ std::string process_text(const RankPicture& picture) {
   return text;
 }
 
-// What its library says of it.
+// A rank's progress, as its library tells it.
 std::string progress_text(RankState state, const RankPicture* picture) {
   switch (state) {
     case RankState::assigned:

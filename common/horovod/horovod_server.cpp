@@ -113,9 +113,9 @@ class HorovodServer::Connection : public std::enable_shared_from_this<Connection
     response,  // an answer is on its way
     drain,     // the last one has been sent; what still comes is read and dropped
   };
-  // What follows an answer. A socket that is closed with input unread would take it back.
+  // The step after an answer. A socket that is closed with input unread would take it back.
   enum class After : std::uint8_t { next_request, drain, end };
-  // What the connection has a deadline for, since it had to wait; none: it has not.
+  // The wait that the connection has a deadline for; none: it has not had to wait.
   enum class Deadline : std::uint8_t { none, idle, request, held, response, drain };
   enum class Step : std::uint8_t { go_on, wait_read, wait_write, rest, end };
 
@@ -236,7 +236,7 @@ void HorovodServer::Connection::respond(HorovodAnswer answer) {
   state_ = State::response;
 }
 
-// What still comes belongs to nothing that we know: the answer is the last one.
+// Input that still comes belongs to nothing that we know: the answer is the last one.
 void HorovodServer::Connection::respond_and_close(int status) {
   after_ = After::drain;
   respond({status, nullptr});

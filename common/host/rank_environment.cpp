@@ -53,7 +53,7 @@ RankValue proved_address(const Place& place) {
   return place.host_address.empty() ? RankValue() : place.host_address;
 }
 
-// Which network to use is the user's choice (--network-interfaces); else the one that was proved.
+// The network is the user's choice (--network-interfaces); else the one that was proved.
 RankValue proved_interface(const Place& place) {
   return place.interface.empty() ? RankValue() : place.interface;
 }
@@ -167,7 +167,8 @@ constexpr auto make_rank_variables() {
 
 constexpr auto kRankVariables = make_rank_variables();
 
-// What hvdrun sets it does not inherit: whatever the rule, `kept` is not among those with a value.
+// A variable that hvdrun sets it does not inherit: a row with a value has no rule that lets it
+// through.
 static_assert(std::none_of(kRankVariables.begin(), kRankVariables.end(),
                            [](const RankVariable& row) {
                              return row.value != nullptr &&

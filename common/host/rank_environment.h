@@ -16,7 +16,7 @@
 
 namespace hvdrun {
 
-// Which variables of other launchers a worker finds besides HVD_* (--env-compat).
+// Other launchers' variables that a worker finds besides HVD_* (--env-compat).
 struct EnvCompat {
   bool horovod = true;
   bool torch = true;
@@ -26,10 +26,10 @@ struct EnvCompat {
 // Where members of Horovod find their store: no other machine reaches it.
 inline constexpr const char* kHorovodAddress = "127.0.0.1";
 
-// What a program of Horovod is told. To it two names of this machine are two hosts.
+// The place that a program of Horovod is told. To it two names of this machine are two hosts.
 struct HorovodPlace {
-  // Of the store that answers Horovod's dialect, at kHorovodAddress. 0: there is none, and no
-  // HOROVOD_* is set, because a Horovod program without its store would hang.
+  // The port of the store that answers Horovod's dialect, at kHorovodAddress. 0: there is none, and
+  // no HOROVOD_* is set, because a Horovod program without its store would hang.
   std::uint16_t port = 0;
   std::string host_name;  // of no other host of the job
   RankPlace place;
@@ -53,8 +53,8 @@ struct WorkerPlace : RankPlace {
 
 struct RankVariable {
   enum class Family : std::uint8_t { hvd, network, torch, mpi_ids, horovod, openmp, other };
-  // Who has the last word. "Inherited" is what hvdrun itself was started with, "given" what the
-  // user says for this job (-x, --env-file).
+  // The rule says who has the last word. "Inherited" is what hvdrun itself was started with,
+  // "given" what the user says for this job (-x, --env-file).
   enum class Rule : std::uint8_t {
     ours,            // an inherited one is dropped, a given one overwritten
     ours_or_absent,  // likewise, and a given one goes where there is no value
@@ -82,13 +82,13 @@ std::span<const RankVariable> rank_variables();
 const RankVariable* find_rank_variable(std::string_view name);
 
 // Removes every inherited variable that holds a rank, size or wire-up of a job, of whatever
-// launcher, and those that a launch of hvdrun has set and nobody has changed since.
+// launcher. So are those that a launch of hvdrun has set and nobody has changed since.
 void drop_stale_variables(Environment& env);
 
-// What a rank finds: `job`, the user's environment after drop_stale_variables() and what is given;
-// on top `of_host`, what the plan says for this host; where they lack a GPU list, Slurm's for this
-// host, of which `here` is the agent's environment; then the table's rows; and the record of what
-// was set, to which `job` may have a beginning.
+// The environment that a rank finds: `job`, the user's environment after drop_stale_variables() and
+// what is given; on top `of_host`, what the plan says for this host; where they lack a GPU list,
+// Slurm's for this host, of which `here` is the agent's environment; then the table's rows; and the
+// record of what was set, to which `job` may have a beginning.
 //
 // OMP_NUM_THREADS is usable cores / local size: with the OpenMP default every rank starts a thread
 // per core, and ranks that spin for each other's cores cost a factor of seven.

@@ -1,5 +1,5 @@
-// Which GPUs a job may use on a host, where Slurm says it: in variables that it sets for each step,
-// with other values on each host. Those of hvdrun's own host must not go along to the others.
+// The GPUs that a job may use on a host, where Slurm says it: in variables that it sets for each
+// step, with other values on each host. Those of hvdrun's own host must not go along to the others.
 // Sans-I/O.
 #pragma once
 

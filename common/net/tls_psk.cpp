@@ -48,7 +48,7 @@ class TlsStream final : public ByteStream {
  public:
   TlsStream(std::shared_ptr<TlsContext> context, std::shared_ptr<TlsConnection> connection)
       : context_(std::move(context)), connection_(std::move(connection)) {}
-  // What is under way holds the connection, and ends with it.
+  // An operation under way holds the connection, and ends with it.
   ~TlsStream() override { connection_->close(); }
 
   void async_read_some(asio::mutable_buffer buffer, Callback callback) override {

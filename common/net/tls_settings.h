@@ -26,7 +26,6 @@ namespace hvdrun {
   one(SSL_session_reused) one(SSL_set_accept_state) one(SSL_set_connect_state) \
   one(SSL_set_ex_data) one(SSL_set_verify)
 // clang-format on
-
 struct TlsFunctions {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): they are types and names
 #define HVD_TLS_MEMBER(name) decltype(&::name) name = nullptr;
@@ -41,7 +40,7 @@ struct PskKey {
 
 enum class TlsEnd { connects, accepts };
 
-// What OpenSSL asks for the key; the bodies of TlsKeyCallbacks.
+// The answers to OpenSSL's questions for the key: the bodies of TlsKeyCallbacks.
 int tls_find_key(const TlsFunctions& lib, SSL* ssl, const unsigned char* identity, std::size_t size,
                  SSL_SESSION** session);
 int tls_offer_key(const TlsFunctions& lib, SSL* ssl, const unsigned char** identity,

@@ -58,7 +58,7 @@ inline const std::vector<std::string>& argv_of(const std::vector<std::string>& f
   return *argv;
 }
 
-// Of a Launch: what is this host's alone.
+// The part of a Launch that is this host's alone.
 struct LaunchHead {
   std::uint32_t size = 0;
   std::uint32_t host_count = 0;  // hosts that have a rank
@@ -82,7 +82,7 @@ struct LaunchHead {
   }
 };
 
-// Of a Launch: what is the same for all hosts.
+// The part of a Launch that is the same for all hosts.
 struct LaunchBody {
   std::vector<std::string> argv;
   std::vector<std::string> env;  // NAME=value
@@ -127,7 +127,7 @@ struct Launch : LaunchHead, LaunchBody {
   }
 };
 
-// Whether the programs of a host can start there.
+// A host's answer about its programs: they can start there, or why not.
 struct LaunchChecked {
   static constexpr auto kType = MessageType::launch_checked;
   std::uint32_t exit_code = 0;  // of hvdrun; 0: they can

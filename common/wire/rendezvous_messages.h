@@ -157,8 +157,8 @@ struct WorkerTopology : RankPlace {
   std::uint16_t last_port = 0;
   std::uint64_t stall_warning = 0;   // ms that an operation waits before it is told; 0: never
   std::uint64_t stall_shutdown = 0;  // ms before that ends the job; 0: never
-  // How often all ranks have met by now (fences that opened): the same for all that meet next, in
-  // whatever process they are and whatever has failed there. Names what they share.
+  // The number of times that all ranks have met by now (fences that opened): the same for all that
+  // meet next, in whatever process they are and whatever has failed there. Names what they share.
   std::uint32_t generation = 0;
   template <class V>
   void visit(V& v) {
@@ -176,8 +176,8 @@ struct WorkerTopology : RankPlace {
   }
 };
 
-// Shared memory of this host: the agent makes the memfd `name` on first request, zeroed and of
-// that size, and hands the same one to every later asker (a different size is Errc::mismatch).
+// Shared memory of this host. The agent makes the memfd `name` on first request, zeroed and of that
+// size. Every later asker gets the same one; a different size is Errc::mismatch.
 struct SegmentGet {
   static constexpr auto kType = MessageType::segment_get;
   std::uint64_t request = 0;

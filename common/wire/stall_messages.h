@@ -1,5 +1,5 @@
-// The messages of the stall inspector: a worker says what its engine waits for, its agent adds what
-// the kernel says of the process, and the coordinator composes who waits for whom.
+// The messages about stalls. A worker says what its engine waits for, and its agent adds what the
+// kernel says of the process. The coordinator composes who waits for whom.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct PendingTensor {
   }
 };
 
-// What a rank's engine waits for.
+// The operations that a rank's engine waits for.
 struct StallReport {
   std::vector<PendingTensor> pending;  // oldest first, at most limits::kMaxPendingTensors
   std::uint64_t pending_count = 0;     // with those that are not listed

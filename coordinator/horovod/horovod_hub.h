@@ -39,7 +39,7 @@ class HorovodHub {
 
   // As HorovodStore's; what the agents follow is forgotten.
   void assign(const RankTable& ranks);
-  // Whether a frame of this type is for the hub.
+  // True when a frame of this type is for the hub.
   static bool takes(MessageType type);
   // A fault: the agent is not to be trusted any more.
   Errc agent_frame(std::uint32_t host, const Frame& frame);

@@ -27,7 +27,7 @@ std::optional<std::size_t> member_number(std::string_view text, std::size_t size
   return member;
 }
 
-// What a member reads that is not in the job any more.
+// The answer to a member that is not in the job any more.
 constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
 }  // namespace

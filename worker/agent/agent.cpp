@@ -157,7 +157,7 @@ void Agent::on_control(const Frame& frame) {
     if (decode(frame.payload, message)) return give_up();
     handle(message);
   };
-  // What is about ranks names their assignment. A question about processes means those that are.
+  // A message about ranks names their assignment. A question about processes means those that are.
   if (frame.type == MessageType::heartbeat) return;
   if (epoch_ != 0 && frame.epoch != epoch_ && frame.type != MessageType::probe_ranks)
     return give_up();
@@ -252,7 +252,7 @@ void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus
                            ladder_.started(),
                            out_of_memory,
                            {}};
-  // Whether it failed by itself or for lack of another, it has said before.
+  // A rank has said before whether it failed by itself or for lack of another.
   workers_server_->hear_out(rank, [this, message, how = describe(status)] {
     if (message.kind != ExitKind::exited || message.value != 0) pump_.catch_up(message.rank);
     up(message);

@@ -120,7 +120,7 @@ class Agent {
   std::uint32_t epoch_ = 0;
   std::uint64_t descriptor_limit_ = 0;  // of the workers: as it was before ours was raised
   std::uint32_t cores_ = 1;
-  // What the coordinator says renews it. None on the coordinator's own machine: the end of the
+  // The coordinator's words renew it. None on the coordinator's own machine: the end of the
   // connection tells of its death, and its parent is told when it stops.
   std::optional<Lease> lease_;
   TimePoint next_heartbeat_;

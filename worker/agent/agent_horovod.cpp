@@ -30,7 +30,7 @@ bool Agent::serve_horovod(const Launch& message) {
   }
 }
 
-// What a rank is told as a program of Horovod.
+// The place that a rank is told as a program of Horovod.
 HorovodPlace Agent::horovod_place(const Launch& message, const RankPlace& slot) const {
   HorovodPlace place;
   if (!message.env_horovod) return place;

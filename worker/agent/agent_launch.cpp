@@ -18,8 +18,8 @@
 
 namespace hvdrun {
 
-// Whether the programs can start is asked of every host before any of them starts one. Reading the
-// files of a stuck file system takes until the coordinator's patience ends.
+// Every host is asked about its programs before any of them starts one. Reading the files of a
+// stuck file system takes until the coordinator's patience ends.
 void Agent::check_launch(const Launch& message, std::uint32_t epoch) {
   if (launched_ || checked_ || epoch == 0) return give_up();
   epoch_ = epoch;

@@ -1,4 +1,4 @@
-// What an agent tells of its ranks' processes when it is asked.
+// An agent's answers about its ranks' processes.
 #include <utility>
 
 #include "worker/agent/agent.h"

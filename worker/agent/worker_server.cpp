@@ -20,7 +20,8 @@ namespace asio = boost::asio;
 constexpr std::chrono::milliseconds kExitStatusPatience{100};
 // For what a process that is gone has written before.
 constexpr std::chrono::milliseconds kLastWordsPatience{50};
-// How long a rank may wait in the fence for another of its host before the coordinator is told.
+// The time that a rank may wait in the fence for another of its host before the coordinator is
+// told.
 constexpr std::chrono::milliseconds kFencePatience{500};
 
 }  // namespace
@@ -87,7 +88,8 @@ const RankPlace& WorkerServer::place(std::uint32_t rank) const {
 
 void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) {
   WorkerJoin message;
-  // Of whatever epoch: the process may be older than the assignment, which the answer names.
+  // The frame may be of whatever epoch: the process may be older than the assignment, which the
+  // answer names.
   if (frame.type != MessageType::worker_join || decode(frame.payload, message))
     return refuse(channel, Errc::malformed, "a join was expected");
   const auto line = lines_.find(message.rank);

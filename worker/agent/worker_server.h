@@ -42,7 +42,7 @@ struct WorkerServerOptions {
   std::function<void(const std::string&)> trouble;
   // Frames for the coordinator, of the current epoch.
   std::function<void(std::string)> send_up;
-  // What a rank's timeline says; none: it is dropped.
+  // A rank's timeline goes there; none: it is dropped.
   std::function<void(TimelineBatch)> timeline_batch;
   std::function<void(TimelineControl)> timeline_control;
   std::uint64_t stall_warning = 0;  // ms, as in WorkerTopology
@@ -56,7 +56,7 @@ class WorkerServer {
   // Listens. Throws boost::system::system_error when it cannot.
   WorkerServer(boost::asio::io_context& io, WorkerServerOptions options);
 
-  // What the coordinator sent.
+  // The coordinator's messages.
   void fence_release(const FenceRelease& message);
   void fence_failed(const FenceFailed& message);
   void store_ack(const StoreAck& message);

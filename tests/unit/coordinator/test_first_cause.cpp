@@ -89,7 +89,7 @@ TEST_CASE("ranks that never joined may be going at any time", "[cause]") {
     members.set_state(rank, RankState::exited);
     return causes.judge(rank, members, now);
   };
-  // What the agent has read on their stderr.
+  // Words that the agent has read on their stderr.
   causes.trouble(0, Errc::peer_lost, "Connection closed by peer");
   causes.trouble(2, Errc::peer_lost, "Connection closed by peer");
   CHECK_FALSE(end(0, 1));

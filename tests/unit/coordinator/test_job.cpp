@@ -169,7 +169,7 @@ TEST_CASE_METHOD(JobFixture, "hosts that do not come in time are named", "[job]"
   CHECK(job.state() == JobState::ended);
   CHECK(job.verdict().cause == EndCause::start_timeout);
   CHECK(job.verdict().text == "b");
-  // Who comes late is sent home.
+  // A host that comes late is sent home.
   take();
   job.agent_connected(1);
   from_agent(1, AgentReady{});

@@ -19,7 +19,7 @@ HorovodAnswer MirrorServer::answer(HttpRequest request, Waiter waiter) {
 Errc MirrorServer::coordinator_frame(const Frame& frame) {
   const Errc fault = mirror_.coordinator_frame(frame);
   send_frames();
-  // Who is answered may ask again at once.
+  // A member that is answered may ask again at once.
   for (HorovodMirror::Late& late : mirror_.take_late())
     server_.answer(late.waiter, std::move(late.answer));
   return fault;

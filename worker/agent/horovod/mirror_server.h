@@ -25,7 +25,7 @@ class MirrorServer final : public HorovodBackend {
                HorovodServer::OnTrouble on_trouble);
 
   std::uint16_t port() const { return port_; }
-  // What the coordinator says; as HorovodMirror's.
+  // The coordinator's words; as HorovodMirror's.
   Errc coordinator_frame(const Frame& frame);
 
   HorovodAnswer answer(HttpRequest request, Waiter waiter) override;

@@ -163,7 +163,7 @@ Environment without_stale(Environment env) {
   return env;
 }
 
-// How many variables begin with one of these.
+// The number of variables that begin with one of these.
 std::ptrdiff_t count(const Environment& env, const std::vector<std::string>& prefixes) {
   return std::count_if(env.begin(), env.end(), [&](const std::string& entry) {
     return std::any_of(prefixes.begin(), prefixes.end(),
@@ -180,7 +180,7 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
     CAPTURE(mask);
     WorkerPlace place = sample_place();
     place.compat = {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
-    // What an outer job has set is dropped in any case.
+    // An outer job's are dropped in any case.
     const auto env = worker_environment(
         without_stale({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
                        "OMPI_COMM_WORLD_RANK=9"}),

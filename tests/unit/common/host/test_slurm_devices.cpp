@@ -25,7 +25,7 @@ TEST_CASE("each host's ranks see the devices that Slurm gave the job there", "[e
   add_devices_of_slurm(later, slurm_devices_elsewhere(hvdrun, "?"));
   CHECK(later == Environment{"SLURM_JOB_ID=7", "ZE_AFFINITY_MASK=0", "CUDA_VISIBLE_DEVICES_X=9",
                              "CUDA_VISIBLE_DEVICES=?"});
-  // What an agent has outside of Slurm says nothing about the job.
+  // An agent's variables outside of Slurm say nothing about the job.
   Environment by_ssh = job;
   add_devices_of_slurm(by_ssh, {"CUDA_VISIBLE_DEVICES=5"});
   CHECK(by_ssh == job);

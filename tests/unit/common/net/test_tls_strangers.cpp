@@ -1,5 +1,5 @@
-// Who answers at an address of a job and does not hold its key: nothing of ours is sent to him, and
-// he is in nobody's way.
+// A stranger at an address of a job, without its key: nothing of ours is sent to him, and he is in
+// nobody's way.
 #include <array>
 #include <chrono>
 #include <map>

@@ -21,7 +21,7 @@ struct HorovodHubFixture {
   Errc say(std::uint32_t host, const M& message, std::uint32_t epoch = kEpoch) {
     return hub.agent_frame(host, Frame{M::kType, epoch, encode(message)});
   }
-  // What goes to a host, in words, since the last call: "copy 1 k=v", "drop 1 k", "drop 1 all",
+  // The messages to a host, in words, since the last call: "copy 1 k=v", "drop 1 k", "drop 1 all",
   // "caught up 1", "reply 7 200 follow 1 v".
   std::vector<std::string> told(std::uint32_t host) {
     for (HorovodHub::Action& action : hub.take_actions()) {

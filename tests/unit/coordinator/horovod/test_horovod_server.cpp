@@ -52,7 +52,7 @@ struct HorovodServerFixture {
     REQUIRE(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
   }
-  // What has come; "closed" or "reset" at its end when that came too.
+  // The bytes that have come; "closed" or "reset" at its end when that came too.
   static std::string take(const UniqueFd& fd) {
     std::string all;
     char buffer[65536];

@@ -250,8 +250,8 @@ TEST_CASE_METHOD(WorkersFixture, "one fence frame goes up for the whole host", "
   CHECK(b.last<FenceRelease>()->fence == 1);
 }
 
-// Of how often all have met the coordinator tells the agents, so ranks that meet have one number,
-// in whatever process and after whatever has failed there.
+// The coordinator tells the agents how often all have met. So ranks that meet have one number, in
+// whatever process and after whatever has failed there.
 TEST_CASE_METHOD(WorkersFixture, "who joins is told how often all ranks have met", "[workers]") {
   join(a, 4);
   CHECK(a.last<WorkerTopology>()->generation == 0);
