@@ -162,7 +162,12 @@ struct WorkerTopology : RankPlace {
   std::uint32_t generation = 0;
   template <class V>
   void visit(V& v) {
-    RankPlace::visit(v);
+    v(rank);  // the host's index is nothing to a worker
+    v(size);
+    v(local_rank);
+    v(local_size);
+    v(cross_rank);
+    v(cross_size);
     v(usable_cores);
     v(local_ranks);
     v(data_key);
