@@ -1,6 +1,7 @@
-// What waits for a driver that does not read: one that its user has stopped, say. What it needs is
-// little and waits as long as it takes (the verdict above all); what only tells of the job is left
-// out and counted once too much of it waits, since a full queue would end the job. Sans-I/O.
+// Messages that wait for a driver which does not read: one that its user has stopped, say. Those
+// that it needs are few and wait as long as it takes, the verdict above all. Those that only tell
+// of the job are left out and counted once too many wait, since a full queue would end the job.
+// Sans-I/O.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace hvdrun {
 
 class DriverBacklog {
  public:
-  // Whether a message of this type is sent, with `queued` bytes waiting already; else it counts.
+  // True when a message of this type is sent, with `queued` bytes waiting already; else it counts.
   bool admits(MessageType type, std::size_t queued);
   // A line about what has been left out, once there is room again.
   std::optional<std::string> take_notice(std::size_t queued);

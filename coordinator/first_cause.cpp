@@ -12,9 +12,9 @@
 namespace hvdrun {
 namespace {
 
-// How long a rank whose line has ended may take to end itself, before another is blamed.
+// The time that a rank whose line has ended may take to end itself, before another is blamed.
 constexpr std::chrono::milliseconds kPatience{1'000};
-// How long until all hosts have told who holds an init up; another question may be under way.
+// The time until all hosts have told who holds an init up; another question may be under way.
 constexpr std::chrono::milliseconds kExplanation = 2 * limits::kSurveyAnswer;
 
 bool is_success(ExitKind kind, std::uint32_t value) {
@@ -154,7 +154,7 @@ std::optional<JobEnded> FirstCause::judge(std::uint32_t rank, const Membership& 
     suspicion_.reset();
     return verdict;
   }
-  // Who never joined does not use libhvd, so nobody knows whether it is going.
+  // A rank that never joined does not use libhvd, so nobody knows whether it is going.
   const bool somebody_is_going =
       members.count(RankState::left) + members.count(RankState::started) > 0;
   if (!somebody_is_going) return blame(rank, members);

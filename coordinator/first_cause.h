@@ -1,5 +1,6 @@
-// Who is to blame when a job fails. Ranks rarely fail alone: one goes, and the others fail for lack
-// of it, sometimes sooner. Keeps how each rank ended and what it said before, and judges. Sans-I/O.
+// The rank that is to blame when a job fails. Ranks rarely fail alone: one goes, and the others
+// fail for lack of it, sometimes sooner. Keeps how each rank ended and what it said before, and
+// judges. Sans-I/O.
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,7 @@ class FirstCause {
   void ended(const RankExited& end);
   // Its process ended with 0.
   bool ended_well(std::uint32_t rank) const;
-  // How it ended, as a group of one.
+  // The rank's end, as a group of one.
   Victims end_of(std::uint32_t rank) const {
     return {ranks_[rank].kind, ranks_[rank].value, {rank}};
   }
@@ -81,7 +82,7 @@ JobEnded never_joined(std::string who);
 // Those that are missing now, and there are some: "rank 2 never reached hvd::init".
 std::string who_never_joined(const InitWatch& init);
 
-// What hvdrun returns for a rank that ended so.
+// hvdrun's exit code for a rank that ended so.
 std::uint32_t exit_code_of(ExitKind kind, std::uint32_t value);
 
 }  // namespace hvdrun

@@ -1,5 +1,5 @@
-// What the hosts found when they looked at the programs that they are to start: nothing starts
-// anywhere unless it can start everywhere. Sans-I/O.
+// The hosts' findings about the programs that they are to start: nothing starts anywhere unless it
+// can start everywhere. Sans-I/O.
 #pragma once
 
 #include <cstdint>

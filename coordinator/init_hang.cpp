@@ -40,7 +40,7 @@ InitHang find_init_hang(const std::vector<std::uint32_t>& inside,
       hang.links.emplace_back(std::min(rank, other), std::max(rank, other));
     }
   }
-  // Who waits for a connection to a rank that is stopped cannot help it.
+  // A rank that waits for a connection to a stopped one cannot help it.
   if (!hang.ranks.empty()) hang.links.clear();
   std::sort(hang.links.begin(), hang.links.end());
   hang.links.erase(std::unique(hang.links.begin(), hang.links.end()), hang.links.end());

@@ -34,7 +34,7 @@ InitHang find_init_hang(const std::vector<std::uint32_t>& inside,
 std::string init_hang_cause(const InitHang& hang, const Membership& members);
 // For "3 ranks wait in hvd::init since 10 s for ...".
 std::string init_hang_words(const InitHang& hang);
-// What the first of them do.
+// The doings of the first of them, in lines.
 std::vector<std::string> init_hang_lines(const InitHang& hang, const SurveyedRanks& ranks,
                                          const Membership& members);
 

@@ -1,6 +1,6 @@
-// Which ranks have come into hvd::init, from their first word to their agent on: ranks of several
-// hosts meet and connect before they are in the fence, and wait there for each other as well. One
-// meeting follows the other, each ends as its fence opens. Sans-I/O.
+// The ranks that have come into hvd::init, from their first word to their agent on: ranks of
+// several hosts meet and connect before they are in the fence, and wait there for each other as
+// well. One meeting follows the other, each ends as its fence opens. Sans-I/O.
 #pragma once
 
 #include <cstdint>

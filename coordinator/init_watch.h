@@ -30,7 +30,7 @@ class InitWatch {
   const std::vector<std::uint32_t>& missing() const { return missing_; }
   const std::string& call() const { return call_; }
 
-  // What is to be said now; too_long once.
+  // The thing to be said now; too_long once.
   Say tick(TimePoint now);
   // "2 ranks wait in hvd::init since 10 s for rank 2", while somebody waits.
   std::string warning(TimePoint now) const;
@@ -42,7 +42,7 @@ class InitWatch {
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  // How long somebody has waited without a break.
+  // The time that somebody has waited without a break.
   TimePoint::duration waited(TimePoint now) const { return now - since_.value_or(now); }
 
   std::string call_;

@@ -12,7 +12,7 @@
 namespace hvdrun {
 namespace {
 
-// How long after the grace the ranks of a host may stay unaccounted for.
+// The time after the grace for which the ranks of a host may stay unaccounted for.
 constexpr std::chrono::milliseconds kEndingSlack{5'000};
 
 // 0 is none.
@@ -24,27 +24,19 @@ std::chrono::milliseconds earlier_limit(std::chrono::milliseconds a, std::chrono
 
 Job::Job(JobSpec spec, TimePoint now)
     : spec_(std::move(spec)),
-      membership_(spec_.hosts),
-      hosts_(spec_.hosts.size()),
-      init_watch_("hvd::init", earlier_limit(spec_.init_timeout, spec_.stall_shutdown),
-                  spec_.stall_warning,
-                  std::max(spec_.init_timeout - JobSpec::kAfterInitTimeout, {})),
+      hosts_(spec_.hosts().size()),
+      checks_(spec_.check_hosts),
+      init_(spec_.np(),
+            {"hvd::init", earlier_limit(spec_.init_timeout, spec_.stall_shutdown),
+             spec_.stall_warning, std::max(spec_.init_timeout - JobSpec::kAfterInitTimeout, {})}),
       // Horovod's members have a time-out of their own, which the user sets.
       horovod_watch_("hvd.init", spec_.stall_shutdown, spec_.stall_warning),
       stall_inspector_(spec_.stall_warning, spec_.stall_shutdown),
-      causes_(spec_.np),
-      checks_(spec_.check_hosts),
+      causes_(spec_.np()),
       started_(now),
-      launched_at_(now),
       deadline_(now + spec_.start_timeout) {
-  membership_.assign(spec_.np);
-  fence_ = Fence(membership_.size());
-  meeting_ = InitMeeting(membership_.size());
-  for (const std::uint32_t host : membership_.hosts_used()) hosts_[host].needed = true;
-}
-
-bool Job::expects_agent(std::uint32_t host) const {
-  return host < hosts_.size() && hosts_[host].needed && !hosts_[host].connected;
+  membership_.assign(spec_.ranks);
+  for (const std::uint32_t host : membership_.hosts_used()) hosts_.need(host);
 }
 
 Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
@@ -56,7 +48,7 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
     to_driver(message);
     return Errc::ok;
   }
-  if (!hosts_[host].ready) return Errc::unexpected_message;
+  if (!hosts_.is_ready(host)) return Errc::unexpected_message;
   if (frame.epoch != membership_.epoch()) return Errc::wrong_epoch;
   switch (frame.type) {
     case MessageType::launch_checked:
@@ -103,9 +95,7 @@ Errc Job::on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now) 
   if (membership_.ranks()[message.rank].state == RankState::exited) return Errc::malformed;
   causes_.ended(message);
   set_state(message.rank, RankState::exited);
-  fence_.withdraw(message.rank);
-  meeting_.left(message.rank);
-  watch_init(now);
+  init_.left(message.rank, now);
   if (state_ == JobState::running && !message.after_kill)
     if (auto verdict = causes_.judge(message.rank, membership_, now))
       fail(std::move(*verdict), now);
@@ -141,7 +131,7 @@ Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now)
   if (message.gives_up) tell_peers_given_up(message);
   causes_.trouble(message.rank, message.code, std::move(message.text), init_of(message.rank, now));
   if (causes_.wants_explanation()) {
-    doubt_.cause = true;
+    init_.doubt().cause = true;
     look_into_stalls(now);
   }
   return Errc::ok;
@@ -154,9 +144,8 @@ Errc Job::on_ranks_joined(std::uint32_t host, const Frame& frame, TimePoint now)
     if (!membership_.owns(host, rank)) return Errc::malformed;
     given_up_.clear();  // of a job within the job, which has ended
     set_state(rank, RankState::joined);
-    meeting_.came(rank);
   }
-  watch_init(now);
+  init_.came(message.ranks, now);
   if (state_ == JobState::running) fail_init_if_hopeless(now);
   if (membership_.joined() == membership_.size()) send_progress();
   return Errc::ok;
@@ -167,9 +156,7 @@ Errc Job::on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now) {
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
   set_state(message.rank, RankState::left);
-  fence_.withdraw(message.rank);
-  meeting_.left(message.rank);
-  watch_init(now);
+  init_.left(message.rank, now);
   // Clean leaves stay on their host: told to everybody they would cost ranks x hosts messages.
   if (!message.clean && state_ == JobState::running)
     tell_peers_lost(message.rank, "its process is gone");
@@ -179,8 +166,7 @@ Errc Job::on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now) {
 void Job::tell_peers_lost(std::uint32_t rank, const std::string& reason) {
   const std::uint32_t own_host = membership_.ranks()[rank].place.host;
   for (std::uint32_t host = 0; host < hosts_.size(); ++host)
-    if (host != own_host && hosts_[host].ready && !hosts_[host].lost)
-      to_agent(host, PeerLost{rank, false, reason});
+    if (host != own_host && hosts_.hears(host)) to_agent(host, PeerLost{rank, false, reason});
 }
 
 // Ranks of its own host see it in their shared memory. The first rank's reason is enough: told of
@@ -191,7 +177,7 @@ void Job::tell_peers_given_up(const RankTrouble& trouble) {
   const PeerGaveUp message{trouble.rank, trouble.process_set, trouble.code, trouble.text};
   const std::uint32_t own_host = membership_.ranks()[trouble.rank].place.host;
   for (std::uint32_t host = 0; host < hosts_.size(); ++host)
-    if (host != own_host && hosts_[host].ready && !hosts_[host].lost) to_agent(host, message);
+    if (host != own_host && hosts_.hears(host)) to_agent(host, message);
 }
 
 Errc Job::on_store_put(std::uint32_t host, const Frame& frame) {
@@ -222,15 +208,14 @@ void Job::send_answers(const std::vector<Store::Answer>& answers) {
 void Job::send_progress() {
   JobProgress message;
   message.size = membership_.size();
-  message.hosts_ready = static_cast<std::uint32_t>(hosts_ready_);
+  message.hosts_ready = hosts_.ready_count();
   message.started = membership_.started();
   message.joined = membership_.joined();
   to_driver(message);
 }
 
 void Job::agent_lost(std::uint32_t host, const std::string& why, TimePoint now) {
-  if (hosts_[host].lost || state_ == JobState::ended) return;
-  hosts_[host].lost = true;
+  if (state_ == JobState::ended || !hosts_.lose(host)) return;
   store_.forget_host(host);
   JobEnded verdict;
   verdict.cause = EndCause::host_lost;
@@ -239,9 +224,10 @@ void Job::agent_lost(std::uint32_t host, const std::string& why, TimePoint now) 
   verdict.text = why;
   fail(std::move(verdict), now);
   // Its guard ends them; nobody is left who could report it.
-  for (const std::uint32_t rank : membership_.ranks_of(host)) {
-    causes_.lost(rank);
-    if (membership_.ranks()[rank].state != RankState::exited) set_state(rank, RankState::exited);
+  for (const RankPlace& place : membership_.table().on_host(host)) {
+    causes_.lost(place.rank);
+    if (membership_.ranks()[place.rank].state != RankState::exited)
+      set_state(place.rank, RankState::exited);
   }
   end_if_done(now);
 }
@@ -259,7 +245,7 @@ Errc Job::driver_frame(const Frame& frame, TimePoint now) {
     case MessageType::signal_ranks: {
       SignalRanks message;
       if (decode(frame.payload, message)) return Errc::malformed;
-      if (launched_ && state_ == JobState::running) to_agents(message);
+      if (was_launched() && state_ == JobState::running) to_agents(message);
       return Errc::ok;
     }
     case MessageType::host_failed: {
@@ -291,16 +277,16 @@ void Job::fail(JobEnded verdict, TimePoint now) {
   verdict_.after_ms = ms_since_launch(now);
   state_ = JobState::ending;
   deadline_ = now + std::chrono::milliseconds(total_wait_ms(spec_.ladder)) + kEndingSlack;
-  if (launched_) to_agents(KillRanks{spec_.ladder});
+  if (was_launched()) to_agents(KillRanks{spec_.ladder});
 }
 
 void Job::end_if_done(TimePoint now) {
   if (state_ == JobState::waiting || state_ == JobState::ended) return;
-  if (launched_ && membership_.exited() < membership_.size()) return;
+  if (was_launched() && membership_.exited() < membership_.size()) return;
   if (state_ == JobState::running) {
     // With nobody left to wait for, a suspicion is a verdict.
     std::optional<JobEnded> verdict;
-    if (!known_links_.empty()) verdict = causes_.init_explained(known_links_);
+    if (!init_.known_links().empty()) verdict = causes_.init_explained(init_.known_links());
     if (!verdict) verdict = causes_.tick(TimePoint::max());
     if (verdict) {
       verdict_ = std::move(*verdict);
@@ -328,11 +314,10 @@ std::optional<TimePoint> Job::next_deadline() const {
   if (state_ == JobState::running) {
     if (starts_ranks()) earlier(deadline_);
     earlier(causes_.next_deadline());
-    earlier(init_watch_.next_deadline());
-    if (membership_.exited() > 0) earlier(meeting_.next_deadline());
+    earlier(init_.next_deadline(membership_.exited() > 0));
     earlier(horovod_watch_.next_deadline());
     earlier(survey_.is_open() ? survey_.next_deadline() : stall_inspector_.next_deadline());
-    if (spec_.timeout.count() > 0) earlier(launched_at_ + spec_.timeout);
+    if (spec_.timeout.count() > 0) earlier(*launched_at_ + spec_.timeout);
   }
   return next;
 }
@@ -345,14 +330,14 @@ void Job::fail_start(TimePoint now) {
   std::size_t late = 0;
   for (const std::uint32_t host : membership_.hosts_used()) {
     std::string name = host_name(host);
-    if (launched_) {
-      const std::vector<std::uint32_t> ranks = membership_.ranks_of(host);
-      const auto rank = std::find_if(ranks.begin(), ranks.end(), [this](std::uint32_t one) {
-        return membership_.ranks()[one].state == RankState::assigned;
+    if (was_launched()) {
+      const auto ranks = membership_.table().on_host(host);
+      const auto late_one = std::find_if(ranks.begin(), ranks.end(), [this](const RankPlace& one) {
+        return membership_.ranks()[one.rank].state == RankState::assigned;
       });
-      if (rank == ranks.end()) continue;
-      name += " (rank " + std::to_string(*rank) + " has not started)";
-    } else if (hosts_[host].ready && !checks_.waits_for(host)) {
+      if (late_one == ranks.end()) continue;
+      name += " (rank " + std::to_string(late_one->rank) + " has not started)";
+    } else if (hosts_.is_ready(host) && !checks_.waits_for(host)) {
       continue;
     }
     if (++late > limits::kMaxNamedHosts) continue;
@@ -371,12 +356,12 @@ void Job::tick(TimePoint now) {
   if (state_ == JobState::running) {
     if (auto verdict = causes_.tick(now)) fail(std::move(*verdict), now);
     fail_init_if_hopeless(now);
-    tick_init_watch(init_watch(now), now);
+    tick_init_watch(init_.watch(now), now);
     tick_init_watch(horovod_watch_, now);
     look_into_stalls(now);
     if (state_ == JobState::running && starts_ranks() && now >= deadline_) fail_start(now);
     if (state_ == JobState::running && spec_.timeout.count() > 0 &&
-        now >= launched_at_ + spec_.timeout) {
+        now >= *launched_at_ + spec_.timeout) {
       JobEnded verdict;
       verdict.cause = EndCause::timeout;
       verdict.exit_code = exit_code::kTimeout;

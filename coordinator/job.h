@@ -1,5 +1,16 @@
 // The life of a job, as the coordinator sees it. Sans-I/O: frames and events in, frames out.
 //
+//   job.cpp         what agents and the driver say, deadlines, the verdict and the end
+//   job_launch.cpp  from the first host that is ready to ranks that start
+//   job_init.cpp    who waits for whom in hvd::init, and among Horovod's members
+//   job_stall.cpp   who waits for whom in an operation; the surveys of both
+//   job_status.cpp  what a job says of itself to those who ask
+//
+// It holds the parts together and decides nothing that one of them can decide. Membership knows who
+// is where, HostRoster which hosts have come, HostChecks whether they find their programs. InitGate
+// knows who is in hvd::init, StallInspector what waits, RankSurvey what the ranks do meanwhile.
+// FirstCause judges who is to blame, and Store keeps what ranks put there.
+//
 //   waiting ──all hosts ready──▶ running ──last rank exited──▶ ended
 //      │                            │ first failure, abort, lost host
 //      └──lost host, time-out──▶ ending ──all ranks accounted for──▶ ended
@@ -17,10 +28,10 @@
 #include <vector>
 
 #include "common/wire/messages.h"
-#include "coordinator/fence.h"
 #include "coordinator/first_cause.h"
 #include "coordinator/host_checks.h"
-#include "coordinator/init_meeting.h"
+#include "coordinator/host_roster.h"
+#include "coordinator/init_gate.h"
 #include "coordinator/init_watch.h"
 #include "coordinator/job_spec.h"
 #include "coordinator/membership.h"
@@ -64,24 +75,16 @@ class Job {
   // Where every rank stands; what its host says of the process is not in it.
   JobStatus status(TimePoint now) const;
   // The host is one that this job needs and that has not connected yet.
-  bool expects_agent(std::uint32_t host) const;
+  bool expects_agent(std::uint32_t host) const { return hosts_.expects(host); }
   // Horovod's own members meet without libhvd: the ranks `waiting` are there, the ranks `missing`
   // are not yet. Both are empty when all are, or nobody is.
   void horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
                          TimePoint now);
-  void agent_connected(std::uint32_t host) { hosts_[host].connected = true; }
-  // The address at which an agent elsewhere has reached this machine: the others use it too.
-  void set_own_address(std::string address) { own_address_ = std::move(address); }
+  void agent_connected(std::uint32_t host) { hosts_.connected(host); }
+  // As HostRoster's.
+  void set_own_address(std::string address) { hosts_.set_own_address(std::move(address)); }
 
  private:
-  struct Host {
-    bool needed = false;
-    bool connected = false;
-    bool ready = false;
-    bool lost = false;
-    AgentReady info;
-  };
-
   Errc on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_launch_checked(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_started(std::uint32_t host, const Frame& frame);
@@ -105,23 +108,23 @@ class Job {
   void fail_start(TimePoint now);
   void abort(std::uint32_t signal, TimePoint now);
   void end_if_done(TimePoint now);
+  bool was_launched() const { return launched_at_.has_value(); }
+  // Before the launch: since the coordinator started.
   std::uint64_t ms_since_launch(TimePoint now) const {
     return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(now - launched_at_).count());
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - launched_at_.value_or(started_))
+            .count());
   }
   void fail_init_if_hopeless(TimePoint now);
   void fail_gathering_if_hopeless(TimePoint now);
-  void watch_init(TimePoint now);
-  InitWatch& init_watch(TimePoint now);
   void tick_init_watch(InitWatch& watch, TimePoint now);
   const InitWatch* init_of(std::uint32_t rank, TimePoint now);
-  // Asks the hosts what their ranks do, and why that is asked.
-  enum class SurveyFor : std::uint8_t { stall, missing_in_init, hang_in_init };
-  void open_survey(SurveyFor reason, TimePoint now);
+  // Asks the hosts what their ranks do.
+  void open_survey(RankSurvey::About about, TimePoint now);
   // Says what a survey has found, and begins the next.
   void look_into_stalls(TimePoint now);
   void judge_stall(const SurveyedRanks& ranks, TimePoint now);
-  void describe_missing(const InitWatch& init, const SurveyedRanks& ranks, TimePoint now);
+  void describe_missing(const InitWatch& init, const SurveyedRanks& ranks);
   void judge_init(const SurveyedRanks& ranks, TimePoint now);
   void set_state(std::uint32_t rank, RankState state);
   // An agent may wait for a file system that does not answer, and say no word more.
@@ -140,7 +143,7 @@ class Job {
   template <class M>
   void to_agents(const M& message) {
     for (std::uint32_t host = 0; host < hosts_.size(); ++host)
-      if (hosts_[host].ready && !hosts_[host].lost) to_agent(host, message);
+      if (hosts_.hears(host)) to_agent(host, message);
   }
   template <class M>
   void to_driver(const M& message) {
@@ -150,37 +153,20 @@ class Job {
 
   JobSpec spec_;
   Membership membership_;
+  HostRoster hosts_;
+  HostChecks checks_;
   Store store_;
-  Fence fence_;
-  InitMeeting meeting_;  // of which the fence is the end
-  std::vector<Host> hosts_;
-  std::size_t hosts_ready_ = 0;
-  std::vector<Action> actions_;
-  InitWatch init_watch_;
-  bool init_watch_is_old_ = false;
-  InitWatch horovod_watch_;
+  InitGate init_;            // of libhvd
+  InitWatch horovod_watch_;  // of Horovod's members
   StallInspector stall_inspector_;
   RankSurvey survey_;
-  SurveyFor survey_for_ = SurveyFor::stall;
-  const InitWatch* surveyed_init_ = nullptr;  // whose missing ranks it is for
-  struct InitDoubt {
-    std::optional<TimePoint> warning;  // since when one is to be said
-    bool ahead = false;                // ranks whose own time will be over
-    bool cause = false;                // ranks whose own time was over
-    bool end = false;                  // the time is over
-    bool any() const { return warning || ahead || cause || end; }
-  };
-  InitDoubt doubt_;                        // all have come to hvd::init, which does not get on
-  std::string known_links_;                // that this init lacked when somebody last looked
-  std::string own_address_ = "127.0.0.1";  // until somebody has come from elsewhere
-  JobState state_ = JobState::waiting;
-  bool launched_ = false;
-  std::set<std::uint32_t> given_up_;  // process sets; the hosts have been told
   FirstCause causes_;
-  HostChecks checks_;
+  std::set<std::uint32_t> given_up_;  // process sets; the hosts have been told
+  std::vector<Action> actions_;
+  JobState state_ = JobState::waiting;
   JobEnded verdict_;
   TimePoint started_;  // the coordinator
-  TimePoint launched_at_;
+  std::optional<TimePoint> launched_at_;
   TimePoint deadline_;  // of the state: all hosts ready, all ranks started, or all ranks ended
 };
 

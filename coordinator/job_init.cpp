@@ -1,5 +1,5 @@
-// Who waits for whom in an init: in libhvd's from the moment a rank has joined, through the meeting
-// of the hosts and their connections, until the fence opens; in Horovod's by its store.
+// Waits in an init. In libhvd's they last from the moment a rank has joined, through the meeting of
+// the hosts and their connections, until the fence opens. Of Horovod's the store tells.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -18,60 +18,28 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) 
   for (const std::uint32_t rank : message.ranks)
     if (!membership_.owns(host, rank)) return Errc::malformed;
   Errc fault = Errc::ok;
-  const auto release = fence_.enter(message, fault);
+  const auto release = init_.enter(message, now, fault);
   if (fault != Errc::ok) return fault;
   if (release) {
-    meeting_.opened();
     causes_.init_opened();
-    known_links_.clear();
-    doubt_ = {};
     to_agents(*release);
-  } else {
-    for (const std::uint32_t rank : message.ranks) meeting_.came(rank);
   }
-  watch_init(now);
   fail_init_if_hopeless(now);
   return Errc::ok;
 }
 
 void Job::fail_init_if_hopeless(TimePoint now) {
-  if (meeting_.count() == 0 || membership_.exited() == 0 || state_ == JobState::ended) return;
-  if (state_ == JobState::running && !meeting_.is_hopeless(membership_.exited(), now)) return;
+  if (init_.is_empty() || membership_.exited() == 0 || state_ == JobState::ended) return;
+  if (state_ == JobState::running && !init_.is_hopeless(membership_.exited(), now)) return;
   const auto& ranks = membership_.ranks();
   const auto gone = std::find_if(ranks.begin(), ranks.end(), [](const RankRecord& record) {
     return record.state == RankState::exited;
   });
-  // Who fails exits with an error; who just ends is as much to blame, and nobody would say so.
+  // A rank that fails exits with an error. One that just ends is as much to blame, and nobody would
+  // say so.
   if (state_ == JobState::running && causes_.ended_well(gone->place.rank))
-    fail(causes_.missed_in_init(gone->place.rank, membership_, init_watch(now)), now);
-  if (fence_.count() == 0) return;
-  const std::vector<std::uint32_t> came = meeting_.gone();
-  const bool was_inside = std::binary_search(came.begin(), came.end(), gone->place.rank);
-  to_agents(FenceFailed{fence_.number(), "rank " + std::to_string(gone->place.rank) +
-                                             (was_inside ? " ended in hvd::init()"
-                                                         : " ended before it called hvd::init()")});
-  for (const std::uint32_t rank : fence_.waiting()) meeting_.left(rank);
-  fence_.withdraw_all();
-  watch_init(now);
-}
-
-void Job::watch_init(TimePoint now) {
-  init_watch_is_old_ = meeting_.count() > 0 && !init_watch_.waiting().empty();
-  if (init_watch_is_old_) return;
-  if (meeting_.count() > 0) return init_watch_.update(meeting_.here(), meeting_.absent(), now);
-  init_watch_.update({}, {}, now);
-  // Those who have given up may all be gone, and why is asked all the same.
-  const bool cause = doubt_.cause;
-  doubt_ = {};
-  doubt_.cause = cause;
-}
-
-// Who waits for whom is counted when somebody asks: after each rank that comes that would cost
-// ranks x ranks.
-InitWatch& Job::init_watch(TimePoint now) {
-  if (std::exchange(init_watch_is_old_, false))
-    init_watch_.update(meeting_.here(), meeting_.absent(), now);
-  return init_watch_;
+    fail(causes_.missed_in_init(gone->place.rank, membership_, init_.watch(now)), now);
+  if (const auto failed = init_.break_off(gone->place.rank, now)) to_agents(*failed);
 }
 
 void Job::horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
@@ -83,7 +51,7 @@ void Job::horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std:
 
 // The init that the rank waits in.
 const InitWatch* Job::init_of(std::uint32_t rank, TimePoint now) {
-  if (meeting_.is_here(rank)) return &init_watch(now);
+  if (init_.is_here(rank)) return &init_.watch(now);
   const auto& waiting = horovod_watch_.waiting();
   return std::binary_search(waiting.begin(), waiting.end(), rank) ? &horovod_watch_ : nullptr;
 }
@@ -94,11 +62,11 @@ void Job::tick_init_watch(InitWatch& watch, TimePoint now) {
   const bool ends = say == InitWatch::Say::too_long;
   if (watch.missing().empty()) {
     if (say == InitWatch::Say::look)
-      doubt_.ahead = true;
+      init_.doubt().ahead = true;
     else if (ends)
-      doubt_.end = true;
-    else if (!doubt_.warning)
-      doubt_.warning = now;
+      init_.doubt().end = true;
+    else if (!init_.doubt().warning)
+      init_.doubt().warning = now;
     return look_into_stalls(now);
   }
   if (ends) return fail(never_joined(who_never_joined(watch)), now);
@@ -106,8 +74,8 @@ void Job::tick_init_watch(InitWatch& watch, TimePoint now) {
   to_driver(Log{LogLevel::warn, watch.warning(now)});
   // Before its next warning it is over, and an operation that waits can wait for that.
   if (survey_.is_open()) return;
-  surveyed_init_ = &watch;
-  open_survey(SurveyFor::missing_in_init, now);
+  using About = RankSurvey::About;
+  open_survey(&watch == &horovod_watch_ ? About::missing_in_horovod : About::missing_in_init, now);
 }
 
 // A member that ended with an error is a cause anyway; who just ends would only be missed once the
@@ -119,26 +87,24 @@ void Job::fail_gathering_if_hopeless(TimePoint now) {
       return fail(causes_.missed_in_init(rank, membership_, horovod_watch_), now);
 }
 
-void Job::describe_missing(const InitWatch& init, const SurveyedRanks& ranks, TimePoint now) {
-  init_watch(now);  // some have come since
+void Job::describe_missing(const InitWatch& init, const SurveyedRanks& ranks) {
   for (const std::string& line : missing_lines(init.missing(), ranks, membership_))
     to_driver(Log{LogLevel::warn, line});
 }
 
-// What the ranks say of themselves, in answer to all doubts.
+// The ranks' own words, in answer to all doubts.
 void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
-  const InitDoubt doubt = std::exchange(doubt_, {});
+  const InitDoubt doubt = std::exchange(init_.doubt(), {});
   if (!doubt.any()) return;  // the fence has opened meanwhile
   std::vector<std::uint32_t> outside;
-  for (const std::uint32_t rank : meeting_.here())
-    if (!fence_.is_inside(rank) && causes_.trouble_of(rank).empty()) outside.push_back(rank);
-  const InitHang hang = find_init_hang(fence_.waiting(), outside, ranks, membership_.size());
+  for (const std::uint32_t rank : init_.here())
+    if (!init_.is_inside(rank) && causes_.trouble_of(rank).empty()) outside.push_back(rank);
+  const InitHang hang = find_init_hang(init_.inside(), outside, ranks, membership_.size());
   const bool knows = !hang.ranks.empty() || !hang.links.empty();
   const std::string cause = init_hang_cause(hang, membership_);
-  // All ends of a connection that does not come up may be gone when the first says that its time
-  // was over. A rank that hangs stays.
-  if (!hang.links.empty()) known_links_ = cause;
-  InitWatch& watch = init_watch(now);
+  // A rank that hangs stays, and can be asked again.
+  if (!hang.links.empty()) init_.set_known_links(cause);
+  InitWatch& watch = init_.watch(now);
   const bool somebody_waits = hang.waiting > 0;
   if (doubt.warning && knows && somebody_waits) {
     to_driver(
@@ -146,7 +112,7 @@ void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
     for (const std::string& line : init_hang_lines(hang, ranks, membership_))
       to_driver(Log{LogLevel::warn, line});
   }
-  const std::string& why = knows ? cause : known_links_;
+  const std::string& why = knows ? cause : init_.known_links();
   if (doubt.cause && !why.empty())
     if (auto verdict = causes_.init_explained(why)) return fail(std::move(*verdict), now);
   if (!doubt.end || watch.waiting().empty()) return;
@@ -154,7 +120,7 @@ void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
   if (!somebody_waits) return watch.begin_again(now);
   if (!watch.missing().empty()) return fail(never_joined(who_never_joined(watch)), now);
   // Where nobody hangs it is for those that were here, and have left, if anybody has.
-  const std::vector<std::uint32_t> gone = meeting_.gone();
+  const std::vector<std::uint32_t> gone = init_.were_here();
   fail(never_joined(knows || gone.empty()
                         ? cause
                         : "rank " + rank_ranges(gone, limits::kMaxNamedRanges) + " left hvd::init"),

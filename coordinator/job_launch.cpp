@@ -1,4 +1,4 @@
-// How a job gets from the first host that is ready to ranks that start.
+// A job's way from the first host that is ready to ranks that start.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -15,16 +15,13 @@ Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now) 
   AgentReady message;
   if (decode(frame.payload, message)) return Errc::malformed;
   if (!message.address.empty() && !is_ip_address(message.address)) return Errc::malformed;
-  if (hosts_[host].ready) return Errc::unexpected_message;
-  hosts_[host].ready = true;
-  hosts_[host].info = message;
-  ++hosts_ready_;
+  if (!hosts_.ready(host, message)) return Errc::unexpected_message;
   if (state_ == JobState::ending || state_ == JobState::ended) {
     to_agent(host, EndJob{});
     return Errc::ok;
   }
   // Only hosts that are needed get as far as here.
-  if (hosts_ready_ == membership_.hosts_used().size()) check_or_launch(now);
+  if (hosts_.ready_count() == membership_.hosts_used().size()) check_or_launch(now);
   return Errc::ok;
 }
 
@@ -51,7 +48,6 @@ Errc Job::on_launch_checked(std::uint32_t host, const Frame& frame, TimePoint no
 
 void Job::launch(TimePoint now) {
   state_ = JobState::running;
-  launched_ = true;
   launched_at_ = now;
   deadline_ = now + spec_.start_timeout;
   const auto& used = membership_.hosts_used();
@@ -65,20 +61,16 @@ void Job::launch(TimePoint now) {
 void Job::send_launches(bool check_first) {
   const auto& used = membership_.hosts_used();
   std::vector<std::string> addresses;
-  for (const std::uint32_t host : used) {
-    const std::string& own = hosts_[host].info.address;
-    addresses.push_back(own.empty() ? own_address_ : own);
-  }
+  for (const std::uint32_t host : used) addresses.push_back(hosts_.address(host));
   // A name in -H may be one that only ssh knows, so it is not the name that ranks are given.
   const std::string master_addr = used.size() == 1 ? "127.0.0.1" : addresses.front();
   const auto body = std::make_shared<const std::string>(
-      encode(launch_body(spec_, master_addr, hosts_[used.front()].info.master_port)));
+      encode(launch_body(spec_, master_addr, hosts_.master_port(used.front()))));
   const std::vector<HorovodSlot> seen = horovod_slots(spec_);
-  for_each_launch(membership_, addresses, [&](std::uint32_t host, LaunchHead message) {
+  for_each_launch(membership_.table(), addresses, [&](std::uint32_t host, LaunchHead message) {
     if (checks_.wants(host) != check_first) return;
     if (!seen.empty())
-      for (const SlotAssignment& slot : message.slots)
-        message.horovod_slots.push_back(seen[slot.rank]);
+      for (const RankPlace& slot : message.slots) message.horovod_slots.push_back(seen[slot.rank]);
     message.check_first = check_first;
     if (host < spec_.host_env.size()) message.host_env = spec_.host_env[host];
     const std::string head = encode(message);

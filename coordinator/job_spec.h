@@ -1,4 +1,4 @@
-// What the driver hands to the coordinator: the whole job, checked.
+// The whole job, checked, as the driver hands it to the coordinator.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/environment.h"
+#include "common/host/rank_environment.h"
 #include "common/host/topology.h"
 #include "common/wire/messages.h"
 
@@ -14,18 +14,17 @@ namespace hvdrun {
 
 struct JobSpec {
   std::string job_id;
-  std::vector<HostSlots> hosts;
-  std::uint32_t np = 0;
+  RankTable ranks;
   std::vector<std::string> argv;
   std::vector<ProgramPart> programs;  // of later ranks, in place of argv
   Environment env;
   std::vector<Environment> host_env;  // for each host, on top of env; empty: none has any
   EnvCompat env_compat;
-  // The hosts as programs of Horovod see them, who have the same ranks in the same order; empty: as
-  // `hosts`.
-  std::vector<HostSlots> horovod_hosts;
-  // Of Horovod's store, where all ranks are on this machine and one agent's; 0: each agent opens
-  // one, if env_compat has Horovod.
+  // The table as programs of Horovod see it: the same ranks in the same order on other hosts;
+  // empty: as `ranks`.
+  RankTable horovod_ranks;
+  // The port of Horovod's store, where all ranks are on this machine and one agent's; 0: each agent
+  // opens one, if env_compat has Horovod.
   std::uint16_t horovod_port = 0;
   std::string cwd;
   std::string plain_cwd;          // the same without links, where it has some
@@ -35,16 +34,18 @@ struct JobSpec {
   KillSteps ladder;
   std::chrono::milliseconds lease{};
   std::chrono::milliseconds timeout{};  // of the whole job; 0: none
-  // How long some ranks may be in hvd::init and others not: the ranks' own time, which is over
-  // before, and this. 0: no limit.
+  // The time for which some ranks may be in hvd::init and others not: the ranks' own time, which is
+  // over before, and this. 0: no limit.
   static constexpr std::chrono::milliseconds kAfterInitTimeout{5'000};
   std::chrono::milliseconds init_timeout{};
   std::chrono::milliseconds stall_warning{};   // of operations that wait for ranks; 0: never
   std::chrono::milliseconds stall_shutdown{};  // when that, or an init, ends the job; 0: never
   bool events = false;                         // tell the driver every change of a rank's state
 
-  const std::vector<HostSlots>& seen_by_horovod() const {
-    return horovod_hosts.empty() ? hosts : horovod_hosts;
+  const std::vector<HostSlots>& hosts() const { return ranks.hosts(); }
+  std::uint32_t np() const { return ranks.size(); }
+  const RankTable& seen_by_horovod() const {
+    return horovod_ranks.size() == 0 ? ranks : horovod_ranks;
   }
 };
 

@@ -1,4 +1,4 @@
-// Who waits for whom in the middle of the job: ranks for those that do not take part.
+// Waits in the middle of the job: ranks for those that do not take part.
 #include <algorithm>
 #include <chrono>
 #include <set>
@@ -30,34 +30,36 @@ Errc Job::on_rank_pictures(std::uint32_t host, const Frame& frame, TimePoint now
   return Errc::ok;
 }
 
-void Job::open_survey(SurveyFor reason, TimePoint now) {
+void Job::open_survey(RankSurvey::About about, TimePoint now) {
   std::set<std::uint32_t> hosts;
   for (const RankRecord& record : membership_.ranks())
-    if (record.state != RankState::exited && !hosts_[record.place.host].lost)
+    if (record.state != RankState::exited && !hosts_.is_lost(record.place.host))
       hosts.insert(record.place.host);
-  const SurveyRanks question{survey_.open(hosts, now)};
+  const SurveyRanks question{survey_.open(about, hosts, now)};
   for (const std::uint32_t host : hosts) to_agent(host, question);
-  survey_for_ = reason;
 }
 
 void Job::look_into_stalls(TimePoint now) {
   if (state_ != JobState::running) return;
   if (const auto ranks = survey_.take(now)) {
-    switch (survey_for_) {
-      case SurveyFor::stall:
+    switch (survey_.about()) {
+      case RankSurvey::About::stall:
         judge_stall(*ranks, now);
         break;
-      case SurveyFor::missing_in_init:
-        describe_missing(*surveyed_init_, *ranks, now);
+      case RankSurvey::About::missing_in_init:
+        describe_missing(init_.watch(now), *ranks);  // some have come since
         break;
-      case SurveyFor::hang_in_init:
+      case RankSurvey::About::missing_in_horovod:
+        describe_missing(horovod_watch_, *ranks);
+        break;
+      case RankSurvey::About::hang_in_init:
         judge_init(*ranks, now);
         break;
     }
   }
   if (state_ != JobState::running || survey_.is_open()) return;
-  if (doubt_.any()) return open_survey(SurveyFor::hang_in_init, now);
-  if (stall_inspector_.take_round(now)) open_survey(SurveyFor::stall, now);
+  if (init_.doubt().any()) return open_survey(RankSurvey::About::hang_in_init, now);
+  if (stall_inspector_.take_round(now)) open_survey(RankSurvey::About::stall, now);
 }
 
 void Job::judge_stall(const SurveyedRanks& ranks, TimePoint now) {

@@ -1,4 +1,4 @@
-// What a job says of itself to those who ask.
+// A job's words about itself, for those who ask.
 #include <chrono>
 #include <utility>
 

@@ -24,27 +24,23 @@ LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
 
 std::vector<HorovodSlot> horovod_slots(const JobSpec& spec) {
   std::vector<HorovodSlot> slots;
-  if (spec.horovod_hosts.empty() || !spec.env_compat.horovod) return slots;
-  for (const RankPlace& place : assign_ranks(spec.horovod_hosts, spec.np))
-    slots.push_back({spec.horovod_hosts[place.host].name, place.local_rank, place.local_size,
-                     place.cross_rank, place.cross_size});
+  if (!spec.env_compat.horovod) return slots;
+  for (const RankPlace& place : spec.horovod_ranks.places())
+    slots.push_back({spec.horovod_ranks.host_name(place.rank), place});
   return slots;
 }
 
-void for_each_launch(const Membership& membership, const std::vector<std::string>& addresses,
+void for_each_launch(const RankTable& ranks, const std::vector<std::string>& addresses,
                      const std::function<void(std::uint32_t, const LaunchHead&)>& send) {
-  const auto& used = membership.hosts_used();
+  const auto& used = ranks.hosts_used();
   LaunchHead message;
-  message.size = membership.size();
+  message.size = ranks.size();
   message.host_count = static_cast<std::uint32_t>(used.size());
-  auto record = membership.ranks().begin();
   for (std::uint32_t node = 0; node < used.size(); ++node) {
     message.node_rank = node;
     if (used.size() > 1) message.host_address = addresses[node];
-    message.slots.clear();
-    for (; record != membership.ranks().end() && record->place.host == used[node]; ++record)
-      message.slots.push_back({record->place.rank, record->place.local_rank,
-                               record->place.cross_rank, record->place.cross_size});
+    const auto here = ranks.on_host(used[node]);
+    message.slots.assign(here.begin(), here.end());
     send(used[node], message);
   }
 }

@@ -1,4 +1,4 @@
-// What every host is told to start.
+// The messages that tell every host what to start.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "common/host/topology.h"
 #include "common/wire/messages.h"
 #include "coordinator/job_spec.h"
-#include "coordinator/membership.h"
 
 namespace hvdrun {
 
@@ -16,12 +16,12 @@ namespace hvdrun {
 LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
                        std::uint16_t master_port);
 
-// How programs of Horovod see the slot of each rank; empty: as all others do.
+// The slot of each rank as programs of Horovod see it; empty: as all others do.
 std::vector<HorovodSlot> horovod_slots(const JobSpec& spec);
 
-// Calls `send` for each host that has a rank, in the order of membership.hosts_used(). `addresses`
+// Calls `send` for each host that has a rank, in the order of ranks.hosts_used(). `addresses`
 // has theirs.
-void for_each_launch(const Membership& membership, const std::vector<std::string>& addresses,
+void for_each_launch(const RankTable& ranks, const std::vector<std::string>& addresses,
                      const std::function<void(std::uint32_t host, const LaunchHead&)>& send);
 
 }  // namespace hvdrun

@@ -1,6 +1,6 @@
 #include "coordinator/membership.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace hvdrun {
 
@@ -20,26 +20,13 @@ const char* name_of(RankState state) {
   return "";
 }
 
-void Membership::assign(std::uint32_t np) {
+void Membership::assign(RankTable table) {
+  table_ = std::move(table);
   ranks_.clear();
-  hosts_used_.clear();
   started_ = joined_ = exited_ = 0;
   ++epoch_;
-  for (const RankPlace& place : assign_ranks(hosts_, np)) {
-    if (hosts_used_.empty() || hosts_used_.back() != place.host) hosts_used_.push_back(place.host);
-    ranks_.push_back({place, RankState::assigned, 0});
-  }
+  for (const RankPlace& place : table_.places()) ranks_.push_back({place, RankState::assigned, 0});
   in_state_ = {size()};
-}
-
-std::vector<std::uint32_t> Membership::ranks_of(std::uint32_t host) const {
-  // A host's ranks follow each other, in the order of the hosts.
-  auto record = std::partition_point(ranks_.begin(), ranks_.end(),
-                                     [host](const RankRecord& r) { return r.place.host < host; });
-  std::vector<std::uint32_t> found;
-  for (; record != ranks_.end() && record->place.host == host; ++record)
-    found.push_back(record->place.rank);
-  return found;
 }
 
 void Membership::set_state(std::uint32_t rank, RankState state) {

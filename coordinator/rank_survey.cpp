@@ -5,9 +5,10 @@
 
 namespace hvdrun {
 
-std::uint64_t RankSurvey::open(std::set<std::uint32_t> hosts, TimePoint now) {
+std::uint64_t RankSurvey::open(About about, std::set<std::uint32_t> hosts, TimePoint now) {
   assert(!open_);
   open_ = true;
+  about_ = about;
   waiting_ = std::move(hosts);
   deadline_ = now + limits::kSurveyAnswer;
   ranks_.clear();

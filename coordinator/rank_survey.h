@@ -18,16 +18,23 @@ using SurveyedRanks = std::map<std::uint32_t, RankPicture>;
 
 class RankSurvey {
  public:
+  // The reason for the question: an operation waits; ranks are missing in hvd::init, or among
+  // Horovod's members; all have come to hvd::init, which does not get on.
+  enum class About : std::uint8_t { stall, missing_in_init, missing_in_horovod, hang_in_init };
+
   // The hosts will be asked under the number that is returned; only when none is open.
-  std::uint64_t open(std::set<std::uint32_t> hosts, TimePoint now);
+  std::uint64_t open(About about, std::set<std::uint32_t> hosts, TimePoint now);
+  // The subject of the last one.
+  About about() const { return about_; }
   bool is_open() const { return open_; }
   void answered(std::uint32_t host, RankPictures message);
-  // What was said, when everybody has or the time is over; then no survey is open any more.
+  // The answers, when everybody has given one or the time is over; then no survey is open any more.
   std::optional<SurveyedRanks> take(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
  private:
   bool open_ = false;
+  About about_ = About::stall;
   std::uint64_t request_ = 0;
   std::set<std::uint32_t> waiting_;  // hosts
   TimePoint deadline_{};

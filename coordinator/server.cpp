@@ -48,7 +48,7 @@ Server::Server(asio::io_context& io, ServerOptions options)
     : io_(io),
       job_(std::move(options.spec), now()),
       driver_pid_(options.driver_pid),
-      agents_(job_.spec().hosts.size()),
+      agents_(job_.spec().hosts().size()),
       timer_(io) {
   const auto open = [this](UniqueFd fd, Origin origin) {
     handshake(std::make_shared<FrameChannel>(make_unix_stream(io_, std::move(fd))), origin);
@@ -82,11 +82,10 @@ Server::Server(asio::io_context& io, ServerOptions options)
 
 void Server::serve_horovod(UniqueFd listener) {
   const JobSpec& spec = job_.spec();
-  const auto& hosts = spec.seen_by_horovod();
-  const std::vector<RankPlace> places = assign_ranks(hosts, spec.np);
+  const RankTable& ranks = spec.seen_by_horovod();
   if (!listener) {
     horovod_hub_.emplace(job_.membership().epoch(), agents_.size());
-    return horovod_hub_->assign(hosts, places);
+    return horovod_hub_->assign(ranks);
   }
   horovod_.emplace(
       io_, std::move(listener),
@@ -96,7 +95,7 @@ void Server::serve_horovod(UniqueFd listener) {
         // Not from within the server, which the end of the job takes away.
         asio::post(io_, [this] { after_event(); });
       });
-  horovod_->assign(hosts, places);
+  horovod_->assign(ranks);
 }
 
 void Server::note_gathering(HorovodStore::Gathering who) {
@@ -353,7 +352,7 @@ void Server::look_after_agents(TimePoint time) {
     next_look_ = std::min(next_look_, agent.lease->end());
   }
   if (!silent.empty() && job_.state() == JobState::running)
-    warn(who_has(silent, job_.spec().hosts) + " said nothing for " +
+    warn(who_has(silent, job_.spec().hosts()) + " said nothing for " +
          seconds_text(limits::kSilence) + "; the lease is " + seconds_text(job_.spec().lease));
 }
 
@@ -361,7 +360,7 @@ void Server::heard_from(std::uint32_t host) {
   if (!agents_[host].lease) return;
   const auto silence = agents_[host].lease->heard(now());
   if (silence && job_.state() == JobState::running)
-    warn("host " + job_.spec().hosts[host].name + " is heard again, after " +
+    warn("host " + job_.spec().hosts()[host].name + " is heard again, after " +
          seconds_text(*silence));
 }
 

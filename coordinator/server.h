@@ -42,8 +42,8 @@ class Server {
   void run();
 
  private:
-  // Who is at the other end of a connection. Of this machine: over a socket pair, whose end tells
-  // all that a lease would, since their parents know when they are stopped (stop_clock.h).
+  // The other end of a connection. On this machine: over a socket pair, whose end tells all that a
+  // lease would, since their parents know when they are stopped (stop_clock.h).
   enum class Origin { driver, this_machine, elsewhere };
   struct Peer {
     std::shared_ptr<FrameChannel> channel;

@@ -46,7 +46,7 @@ bool names_not_all(const RankPicture& picture) {
   return picture.answered && picture.report.pending_count > picture.report.pending.size();
 }
 
-// What it waits for, by rank.
+// An operation's stall: who waits for it, and who is missing.
 Stall describe_stall(const Key& key, const Waiting& waiting, const SurveyedRanks& ranks,
                      const Membership& members) {
   Stall stall;
@@ -60,16 +60,16 @@ Stall describe_stall(const Key& key, const Waiting& waiting, const SurveyedRanks
     const auto found = ranks.find(rank);
     if (found != ranks.end() && names_not_all(found->second)) {
       stall.too_many.push_back(rank);
-    } else if (found != ranks.end() && found->second.answered && found->second.report.joined &&
+    } else if (found != ranks.end() && found->second.answered && found->second.report.in_join &&
                !stall.of_set) {
       // It takes part by itself; only of a set's operations it can be missing, as nobody joins one.
-      stall.joined.push_back(rank);
+      stall.in_join.push_back(rank);
     } else {
       stall.missing.push_back(rank);
     }
   };
   if (stall.of_set) {
-    // What a peer says of a set may name ranks that are not there.
+    // A peer's words about a set may name ranks that are not there.
     for (const std::uint32_t rank : key.second)
       if (rank < members.size()) place(rank);
   } else {
@@ -84,7 +84,8 @@ std::optional<Stall> find_stall(const SurveyedRanks& ranks, const Membership& me
                                 milliseconds at_least) {
   const auto limit = static_cast<std::uint64_t>(at_least.count());
   std::optional<Stall> first;
-  // What everybody has submitted is under way; it may itself wait for what is missing somewhere.
+  // An operation that everybody has submitted is under way; it may itself wait for what is missing
+  // somewhere.
   const auto is_complete = [](const Stall& stall) {
     return stall.missing.empty() && stall.too_many.empty();
   };

@@ -14,8 +14,8 @@
 
 namespace hvdrun {
 
-// The oldest operation for which ranks are missing; if none is missing anywhere, the oldest. Whom
-// an operation is for are all ranks, or those of its process set.
+// The oldest operation for which ranks are missing; if none is missing anywhere, the oldest. An
+// operation is for all ranks, or those of its process set.
 struct Stall {
   std::string tensor;
   std::uint64_t age_ms = 0;             // on the rank that waits longest
@@ -23,10 +23,10 @@ struct Stall {
   std::vector<std::uint32_t> waiting;   // ranks that have submitted it
   std::vector<std::uint32_t> missing;   // that have not, or cannot say so
   std::vector<std::uint32_t> too_many;  // that wait for more than they name, and do not name it
-  std::vector<std::uint32_t> joined;    // that wait in hvd::join, and are not missing
+  std::vector<std::uint32_t> in_join;   // that wait in hvd::join, and are not missing
   bool of_set = false;                  // a process set's: the ranks outside it are nowhere here
-  // Of those that other ranks are missing for the first, the oldest before: where ranks wait for
-  // each other, one alone does not show it. They have none of these themselves.
+  // Operations that other ranks are missing for, the oldest first: where ranks wait for each other,
+  // one alone does not show it. They have none of these themselves.
   std::vector<Stall> also;
   std::uint64_t more = 0;  // than these
 };
@@ -52,7 +52,7 @@ class StallInspector {
     Say say = Say::nothing;
     Stall stall;
   };
-  // What their answers mean.
+  // The meaning of their answers.
   Verdict judge(const SurveyedRanks& ranks, const Membership& members) const;
 
   // When take_round() wants to be called at the latest.

@@ -28,7 +28,7 @@ std::string process_text(const RankPicture& picture) {
   return text;
 }
 
-// What its library says of it.
+// A rank's progress, as its library tells it.
 std::string progress_text(RankState state, const RankPicture* picture) {
   switch (state) {
     case RankState::assigned:
@@ -89,9 +89,9 @@ std::vector<std::string> first_ranks(const std::vector<std::uint32_t>& missing,
 std::string stall_line(const Stall& stall) {
   std::string line = "tensor " + quoted_word(stall.tensor) + " waits since " + seconds_of(stall);
   if (stall.missing.empty() && stall.too_many.empty()) {
-    line += stall.of_set           ? ", and every rank of the set has submitted it"
-            : stall.joined.empty() ? ", and every rank has submitted it"
-                                   : ", and every rank that has not joined has submitted it";
+    line += stall.of_set            ? ", and every rank of the set has submitted it"
+            : stall.in_join.empty() ? ", and every rank has submitted it"
+                                    : ", and every rank that has not joined has submitted it";
   } else {
     if (!stall.missing.empty()) line += " for rank " + rank_ranges(stall.missing, kNamedRanks);
     line += "; submitted by rank " + rank_ranges(stall.waiting, kNamedRanks);
@@ -99,9 +99,9 @@ std::string stall_line(const Stall& stall) {
       line += "; unknown of rank " + rank_ranges(stall.too_many, kNamedRanks) +
               ", which has too many that wait";
   }
-  if (!stall.joined.empty())
-    line += "; rank " + rank_ranges(stall.joined, kNamedRanks) +
-            (stall.joined.size() == 1 ? " has joined" : " have joined");
+  if (!stall.in_join.empty())
+    line += "; rank " + rank_ranges(stall.in_join, kNamedRanks) +
+            (stall.in_join.size() == 1 ? " has joined" : " have joined");
   if (stall.others > 0)
     line += "; " + std::to_string(stall.others) +
             (stall.others == 1 ? " other waits" : " others wait") + " with it";

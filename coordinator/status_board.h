@@ -15,7 +15,7 @@ namespace hvdrun {
 
 class StatusBoard {
  public:
-  // What to do with a finished answer: the asker is the number that ask() was given.
+  // A finished answer and where it goes: the asker is the number that ask() was given.
   struct Answer {
     std::uint64_t asker = 0;
     std::vector<RankProbe> probes;

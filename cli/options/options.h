@@ -13,8 +13,8 @@
 #include "cli/options/gpu_option.h"
 #include "cli/options/ssh_options.h"
 #include "cli/text/user_errors.h"
-#include "common/base/environment.h"
 #include "common/base/limits.h"
+#include "common/host/rank_environment.h"
 #include "common/wire/base_messages.h"
 
 namespace hvdrun {

@@ -27,7 +27,7 @@ std::uint32_t columns_behind_tags(std::uint32_t columns, const OutputOptions& ou
   if (columns == 0 || !output.folder.empty()) return 0;
   OutputTag tag(output.tag, output.timestamps, false, std::make_shared<const RankTable>(table));
   std::size_t longest = 0;
-  for (const RankPlace& place : table.ranks)
+  for (const RankPlace& place : table.places())
     longest = std::max(longest, tag.render({place.rank}, OutputStream::out, {}).size());
   return longest < columns ? columns - static_cast<std::uint32_t>(longest) : 0;
 }

@@ -54,7 +54,7 @@ OutputTag::OutputTag(const std::string& text, bool timestamp, bool color,
   has_time_ = std::any_of(pieces_.begin(), pieces_.end(), [](const Piece& piece) {
     return piece.name == Name::time || piece.name == Name::asctime;
   });
-  if (!has_time_) cache_.resize(table_->ranks.size());
+  if (!has_time_) cache_.resize(table_->size());
 }
 
 void OutputTag::parse(const std::string& text) {
@@ -125,7 +125,7 @@ std::string OutputTag::value(Name name, const std::vector<std::uint32_t>& ranks,
   const auto each = [&](auto member) {
     std::vector<std::uint32_t> numbers;
     numbers.reserve(ranks.size());
-    for (const std::uint32_t rank : ranks) numbers.push_back(table_->ranks[rank].*member);
+    for (const std::uint32_t rank : ranks) numbers.push_back((*table_)[rank].*member);
     return sorted(std::move(numbers));
   };
   switch (name) {
@@ -135,7 +135,7 @@ std::string OutputTag::value(Name name, const std::vector<std::uint32_t>& ranks,
       return to_ranges(each(&RankPlace::local_rank));
     case Name::host: {
       const auto hosts = each(&RankPlace::host);
-      return hosts.size() == 1 ? table_->hosts[hosts.front()].name
+      return hosts.size() == 1 ? table_->hosts()[hosts.front()].name
                                : std::to_string(hosts.size()) + " hosts";
     }
     case Name::stream:

@@ -23,12 +23,6 @@ namespace hvdrun {
 
 using WallTime = std::chrono::system_clock::time_point;
 
-// Where the ranks are, for their tags; index: rank.
-struct RankTable {
-  std::vector<HostSlots> hosts;
-  std::vector<RankPlace> ranks;
-};
-
 // Sorted numbers, without repeats, as ranges: 0-2,5.
 std::string to_ranges(const std::vector<std::uint32_t>& numbers);
 

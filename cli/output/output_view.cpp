@@ -50,8 +50,8 @@ OutputView::OutputView(boost::asio::io_context& io, int fd, const OutputOptions&
   if (options.stdin_to.who == StdinTo::Who::one)
     holder_.set_patience(options.stdin_to.rank, kQuestionPause);
   // There is no line of another.
-  if (table->ranks.size() == 1) holder_.set_patience(0, kQuestionPause);
-  if (options.fold) fold_.emplace(static_cast<std::uint32_t>(table->ranks.size()));
+  if (table->size() == 1) holder_.set_patience(0, kQuestionPause);
+  if (options.fold) fold_.emplace(table->size());
 }
 
 void OutputView::show(Output message) { push({OutputItem::Kind::output, std::move(message)}); }

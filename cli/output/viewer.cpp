@@ -42,7 +42,7 @@ void Viewer::open_input(const StdinTo& to) {
   std::vector<std::uint32_t> ranks;
   if (to.who == StdinTo::Who::one) ranks = {to.rank};
   if (to.who == StdinTo::Who::all)
-    for (const RankPlace& place : table_->ranks) ranks.push_back(place.rank);
+    for (const RankPlace& place : table_->places()) ranks.push_back(place.rank);
   hints_at_input_ = !to.given;
   hint_at_input();
   if (ranks.empty()) return;
@@ -67,7 +67,7 @@ bool Viewer::is_connected(std::uint32_t host) const {
 void Viewer::forget(std::uint32_t host) {
   hosts_.erase(host);
   if (input_)
-    for (const RankPlace& place : table_->ranks)
+    for (const RankPlace& place : table_->places())
       if (place.host == host) input_->closed(place.rank);
   if (!hosts_.empty()) return;
   listener_.reset();
@@ -133,7 +133,7 @@ void Viewer::greet(const Channel& channel, std::optional<std::uint32_t> host) {
 void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
   ++heard_;
   const auto owns = [&](std::uint32_t rank) {
-    return rank < table_->ranks.size() && table_->ranks[rank].host == host;
+    return rank < table_->size() && (*table_)[rank].host == host;
   };
   const auto is = [&]<class M>(M& message) {
     return frame.type == M::kType && !decode(frame.payload, message) && owns(message.rank);
@@ -157,7 +157,7 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
   } else if (is(timeline_control)) {
     if (on_timeline_control) on_timeline_control(timeline_control);
   } else {
-    say("the agent on " + table_->hosts[host].name +
+    say("the agent on " + table_->hosts()[host].name +
         " sent output that hvdrun does not understand; the rest of it is not shown");
     hosts_[host]->close();
     forget(host);
@@ -185,7 +185,7 @@ void Viewer::keep(const Output& message) {
 
 template <class M>
 void Viewer::send(std::uint32_t rank, const M& message) {
-  const auto channel = hosts_.find(table_->ranks[rank].host);
+  const auto channel = hosts_.find((*table_)[rank].host);
   if (channel != hosts_.end() && channel->second) channel->second->send(message);
 }
 

@@ -1,10 +1,11 @@
 #include "cli/plan/dry_run.h"
 
 #include <algorithm>
-#include <map>
 
 #include "cli/text/json_text.h"
 #include "common/base/launch_record.h"
+#include "common/host/rank_environment.h"
+#include "common/host/slurm_devices.h"
 #include "common/host/topology.h"
 
 namespace hvdrun {
@@ -12,71 +13,52 @@ namespace {
 
 constexpr std::string_view kAtStart = "(at start)";
 
-// What is known only once a job runs: its id, where its agent is, a free port, a host's cores, its
-// address and the interface that has it.
-bool known_at_start_only(std::string_view name) {
-  return name == "HVD_JOB_ID" || name == "HVD_AGENT" || name == "MASTER_PORT" ||
-         name == "TORCHELASTIC_RUN_ID" || name == "OMP_NUM_THREADS" ||
-         name == "HOROVOD_GLOO_RENDEZVOUS_PORT";
+// Whether a rank's value is known only once the job runs: nobody has given another one, and the
+// table says so.
+bool known_at_start_only(std::string_view name, const Environment& given, bool several_hosts) {
+  const RankVariable* const row = find_rank_variable(name);
+  if (row == nullptr || row->value == nullptr) return name == kLaunchRecord;
+  const bool stays =
+      row->rule == RankVariable::Rule::users || row->rule == RankVariable::Rule::unless_given;
+  if (stays && find_variable(given, name) != nullptr) return false;
+  return row->known == RankVariable::Known::at_start ||
+         (row->known == RankVariable::Known::alone && several_hosts);
 }
 
-std::vector<RankPlace> places_of(const JobSpec& spec) { return assign_ranks(spec.hosts, spec.np); }
-
-// Where everybody sits, worked out once.
-struct Seats {
-  explicit Seats(const JobSpec& spec)
-      : places(places_of(spec)), of_horovod(assign_ranks(spec.seen_by_horovod(), spec.np)) {
-    for (const RankPlace& place : places)
-      if (place.local_rank == 0)
-        node_ranks.emplace(place.host, static_cast<std::uint32_t>(node_ranks.size()));
-  }
-  std::vector<RankPlace> places;
-  std::vector<RankPlace> of_horovod;
-  std::map<std::uint32_t, std::uint32_t> node_ranks;  // of the hosts that have ranks
-};
+// The environment of a host's agent, as far as it tells of Slurm's devices there.
+Environment surroundings_of(std::uint32_t host, const LaunchPlan& plan, const Environment& own) {
+  if (!plan.remote[host]) return own;
+  return plan.ssh.transport == SshTransport::srun ? slurm_devices_elsewhere(own, kAtStart)
+                                                  : Environment{};
+}
 
 // The environment of a rank beyond hvdrun's own, in the order of the ranks' environment.
-Environment additions(const LaunchPlan& plan, const Environment& own, const Seats& seats,
-                      const RankPlace& place) {
+Environment additions(const LaunchPlan& plan, const Environment& own, const RankPlace& place) {
   const JobSpec& spec = plan.spec;
   WorkerPlace worker;
-  worker.host_name = spec.hosts[place.host].name;
+  static_cast<RankPlace&>(worker) = place;
+  worker.host_name = spec.ranks.host_name(place.rank);
   worker.epoch = 1;
-  worker.rank = place.rank;
-  worker.size = spec.np;
-  worker.local_rank = place.local_rank;
-  worker.local_size = place.local_size;
-  worker.cross_rank = place.cross_rank;
-  worker.cross_size = place.cross_size;
-  worker.node_rank = seats.node_ranks.at(place.host);
-  worker.node_count = static_cast<std::uint32_t>(seats.node_ranks.size());
+  worker.node_rank = spec.ranks.node_rank(place.host);
+  worker.node_count = static_cast<std::uint32_t>(spec.ranks.hosts_used().size());
   const bool several = worker.node_count > 1;
   worker.master_addr = several ? kAtStart : "127.0.0.1";
   if (several) worker.host_address = kAtStart;
   worker.interface = several ? std::string(kAtStart) : "lo";
   worker.compat = spec.env_compat;
-  const auto& seen = spec.seen_by_horovod();
-  const RankPlace& horovod = seats.of_horovod.at(place.rank);
+  const RankTable& seen = spec.seen_by_horovod();
   worker.horovod = {static_cast<std::uint16_t>(spec.env_compat.horovod ? 1 : 0),
-                    seen[horovod.host].name,
-                    horovod.local_rank,
-                    horovod.local_size,
-                    horovod.cross_rank,
-                    horovod.cross_size};
-  Environment job = spec.env;
-  if (place.host < spec.host_env.size())
-    for (const std::string& entry : spec.host_env[place.host])
-      set_variable(job, entry.substr(0, entry.find('=')), entry.substr(entry.find('=') + 1));
+                    seen.host_name(place.rank), seen[place.rank]};
+  const Environment of_host =
+      place.host < spec.host_env.size() ? spec.host_env[place.host] : Environment{};
   Environment result;
-  for (std::string& entry : worker_environment(std::move(job), worker)) {
+  for (std::string& entry :
+       worker_environment(spec.env, worker, of_host, surroundings_of(place.host, plan, own))) {
     const auto equals = entry.find('=');
     const std::string name = entry.substr(0, equals);
     const char* const mine = find_variable(own, name);
     if (mine != nullptr && entry.compare(equals + 1, std::string::npos, mine) == 0) continue;
-    const bool unknown =
-        known_at_start_only(name) || (several && name == "NCCL_SOCKET_IFNAME");  // behind a sign
-    if ((unknown && find_variable(spec.env, name) == nullptr) || name == kLaunchRecord)
-      entry = name + "=" + std::string(kAtStart);
+    if (known_at_start_only(name, spec.env, several)) entry = name + "=" + std::string(kAtStart);
     result.push_back(std::move(entry));
   }
   return result;
@@ -113,21 +95,20 @@ std::string padded(std::string text, std::size_t width) {
 
 std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
   const JobSpec& spec = plan.spec;
-  const Seats seats(spec);
-  const std::size_t hosts = seats.node_ranks.size();
-  std::string text = std::to_string(spec.np) + (spec.np == 1 ? " rank on " : " ranks on ") +
+  const std::size_t hosts = spec.ranks.hosts_used().size();
+  std::string text = std::to_string(spec.np()) + (spec.np() == 1 ? " rank on " : " ranks on ") +
                      std::to_string(hosts) + (hosts == 1 ? " host" : " hosts") + "\n\n";
   text += "  rank  local  cross  host\n";
-  for (const RankPlace& place : seats.places)
+  for (const RankPlace& place : spec.ranks.places())
     text += "  " + padded(std::to_string(place.rank), 6) +
             padded(std::to_string(place.local_rank) + "/" + std::to_string(place.local_size), 7) +
             padded(std::to_string(place.cross_rank) + "/" + std::to_string(place.cross_size), 7) +
-            spec.hosts[place.host].name + "\n";
+            spec.ranks.host_name(place.rank) + "\n";
   text += "\ncommand:" + shell_line(spec.argv);
   for (const ProgramPart& part : spec.programs)
     text += "\n  from rank " + std::to_string(part.first_rank) + " on:" + shell_line(part.argv);
   text += "\nfolder:  " + spec.cwd + "\nenvironment of rank 0, besides hvdrun's own:\n";
-  for (const std::string& entry : additions(plan, own, seats, seats.places.front())) {
+  for (const std::string& entry : additions(plan, own, spec.ranks[0])) {
     const auto equals = entry.find('=');
     const std::string value = entry.substr(equals + 1);
     text += "  " + entry.substr(0, equals + 1) +
@@ -141,20 +122,19 @@ std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
 
 std::string plan_as_json(const LaunchPlan& plan, const Environment& own) {
   const JobSpec& spec = plan.spec;
-  std::string text = "{\"np\":" + std::to_string(spec.np) + ",\"hosts\":[";
-  for (const HostSlots& host : spec.hosts)
+  std::string text = "{\"np\":" + std::to_string(spec.np()) + ",\"hosts\":[";
+  for (const HostSlots& host : spec.hosts())
     text += (text.back() == '[' ? "" : ",") + ("{\"name\":" + json_quoted(host.name)) +
             ",\"slots\":" + std::to_string(host.slots) + "}";
   text += "],\"ranks\":[";
-  const Seats seats(spec);
-  for (const RankPlace& place : seats.places) {
+  for (const RankPlace& place : spec.ranks.places()) {
     text += (text.back() == '[' ? "" : ",") + ("{\"rank\":" + std::to_string(place.rank)) +
-            ",\"host\":" + json_quoted(spec.hosts[place.host].name) +
+            ",\"host\":" + json_quoted(spec.ranks.host_name(place.rank)) +
             ",\"local_rank\":" + std::to_string(place.local_rank) +
             ",\"local_size\":" + std::to_string(place.local_size) +
             ",\"cross_rank\":" + std::to_string(place.cross_rank) +
             ",\"cross_size\":" + std::to_string(place.cross_size) + ",\"environment\":{";
-    for (const std::string& entry : additions(plan, own, seats, place)) {
+    for (const std::string& entry : additions(plan, own, place)) {
       const auto equals = entry.find('=');
       text += (text.back() == '{' ? "" : ",") + json_quoted(entry.substr(0, equals)) + ":" +
               json_quoted(entry.substr(equals + 1));

@@ -29,15 +29,13 @@ void plan_gpus(const GpuOption& gpus, LaunchPlan& plan) {
   if (gpus.mode == GpuOption::Mode::automatic) return;
   // An empty list, not an absent one: it hides every GPU.
   if (gpus.mode == GpuOption::Mode::none) return set_variable(spec.env, kVisible, "");
-  const std::vector<RankPlace> places = assign_ranks(spec.hosts, spec.np);
-  spec.host_env.resize(spec.hosts.size());
+  spec.host_env.resize(spec.hosts().size());
   for (const GpuOption::Host& host : gpus.hosts) {
     bool found = false;
-    for (std::uint32_t i = 0; i < spec.hosts.size(); ++i) {
-      if (spec.hosts[i].name != host.name) continue;
+    for (std::uint32_t i = 0; i < spec.hosts().size(); ++i) {
+      if (spec.hosts()[i].name != host.name) continue;
       found = true;
-      const auto ranks = static_cast<std::size_t>(std::count_if(
-          places.begin(), places.end(), [&](const RankPlace& place) { return place.host == i; }));
+      const std::size_t ranks = spec.ranks.on_host(i).size();
       if (ranks > host.count)
         throw UsageError(gpus.where + ": host " + printable(host.name) + " has " +
                          ranks_words(ranks) + " and " + std::to_string(host.count) +
@@ -49,9 +47,9 @@ void plan_gpus(const GpuOption& gpus, LaunchPlan& plan) {
     if (!found) {
       std::string known;
       constexpr std::size_t kShown = 8;
-      for (std::size_t i = 0; i < std::min(kShown, spec.hosts.size()); ++i)
-        known += (known.empty() ? "" : ", ") + printable(spec.hosts[i].name);
-      if (spec.hosts.size() > kShown) known += ", ...";
+      for (std::size_t i = 0; i < std::min(kShown, spec.hosts().size()); ++i)
+        known += (known.empty() ? "" : ", ") + printable(spec.hosts()[i].name);
+      if (spec.hosts().size() > kShown) known += ", ...";
       throw UsageError(gpus.where + ": the job has no host '" + printable(host.name) +
                        "'; its hosts are " + known);
     }

@@ -118,13 +118,12 @@ Options with_allocation(Options options, const Surroundings& here) {
 }
 
 std::vector<std::vector<HostSlots>> plan_hosts(const Options& options, const Surroundings& here,
-                                               LaunchPlan& plan) {
+                                               std::vector<HostSlots>& hosts, LaunchPlan& plan) {
   std::vector<HostEntry> entries = read_hosts(options, plan);
   count_uncounted(options, entries);
   const std::vector<bool> is_here = options.every_host_local
                                         ? std::vector<bool>(entries.size(), false)
                                         : find_this_machine(entries, options, here);
-  std::vector<HostSlots>& hosts = plan.spec.hosts;
   std::vector<std::vector<HostSlots>> names;
   std::optional<std::size_t> first_here;
   std::string own_names;

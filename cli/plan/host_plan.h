@@ -9,10 +9,10 @@ namespace hvdrun {
 // allocation of this machine alone changes nothing. Throws UsageError.
 Options with_allocation(Options options, const Surroundings& here);
 
-// Fills in hosts, logins, remote, notes and warnings of the plan. All names of this machine become
-// one host, in the place and under the name of the first. Returns for each host its names with the
-// slots that each of them has. Throws UsageError.
+// Fills in the hosts, and logins, remote, notes and warnings of the plan. All names of this machine
+// become one host, in the place and under the name of the first. Returns for each host its names
+// with the slots that each of them has. Throws UsageError.
 std::vector<std::vector<HostSlots>> plan_hosts(const Options& options, const Surroundings& here,
-                                               LaunchPlan& plan);
+                                               std::vector<HostSlots>& hosts, LaunchPlan& plan);
 
 }  // namespace hvdrun

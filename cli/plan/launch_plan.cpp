@@ -59,12 +59,11 @@ std::optional<std::uint64_t> wanted_ranks(const Options& options) {
 }
 
 std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> wanted,
-                          LaunchPlan& plan) {
-  std::vector<HostSlots>& hosts = plan.spec.hosts;
+                          std::vector<HostSlots>& hosts, const LaunchPlan& plan) {
   const std::string given =
       options.hosts_where + " " +
       quoted_word(options.hosts ? *options.hosts : options.hostfile.value_or(""));
-  limit_ranks_per_host(options, given, plan);
+  limit_ranks_per_host(options, given, hosts, plan);
   const auto slots =
       std::accumulate(hosts.begin(), hosts.end(), std::uint64_t{0},
                       [](std::uint64_t sum, const HostSlots& host) { return sum + host.slots; });
@@ -88,11 +87,8 @@ std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> w
 void tell_columns(std::uint32_t of_terminal, LaunchPlan& plan) {
   constexpr std::string_view kName = "HVD_OUTPUT_COLUMNS";
   Environment& env = plan.spec.env;
-  std::erase_if(
-      env, [&](const std::string& entry) { return entry.substr(0, entry.find('=')) == kName; });
   if (of_terminal == 0) return;
-  const RankTable table{plan.spec.hosts, assign_ranks(plan.spec.hosts, plan.spec.np)};
-  const std::uint32_t columns = columns_behind_tags(of_terminal, plan.output, table);
+  const std::uint32_t columns = columns_behind_tags(of_terminal, plan.output, plan.spec.ranks);
   if (columns > 0) set_variable(env, kName, std::to_string(columns));
 }
 
@@ -121,9 +117,9 @@ std::uint32_t count_slots() {
 }
 
 bool starts_ranks(const LaunchPlan& plan, bool remote) {
-  const std::vector<RankPlace> places = assign_ranks(plan.spec.hosts, plan.spec.np);
-  return std::any_of(places.begin(), places.end(),
-                     [&](const RankPlace& place) { return plan.remote[place.host] == remote; });
+  const auto& hosts = plan.spec.ranks.hosts_used();
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&](std::uint32_t host) { return plan.remote[host] == remote; });
 }
 
 LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
@@ -140,30 +136,32 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   JobSpec& spec = plan.spec;
   const auto wanted = wanted_ranks(options);
   if (options.hosts || options.hostfile) {
-    const auto names = plan_hosts(options, here, plan);
-    spec.np = place_ranks(options, wanted, plan);
-    spec.horovod_hosts = horovod_hosts(names, spec.hosts, plan.logins);
+    std::vector<HostSlots> hosts;
+    const auto names = plan_hosts(options, here, hosts, plan);
+    const std::uint32_t np = place_ranks(options, wanted, hosts, plan);
+    spec.horovod_ranks = {horovod_hosts(names, hosts, plan.logins), np};
+    spec.ranks = {std::move(hosts), np};
   } else {
     const auto slots = [&] {
       if (options.per_host) return *options.per_host;
       return slots_of_gpus(options.gpus).value_or(here.count_slots());
     };
-    spec.np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, slots());
-    const std::string fault = too_many_for_hosts(options, spec.np, options.per_host.value_or(0));
+    const std::uint32_t np = wanted ? static_cast<std::uint32_t>(*wanted) : std::max(1U, slots());
+    const std::string fault = too_many_for_hosts(options, np, options.per_host.value_or(0));
     if (!fault.empty()) throw UsageError(fault);
-    if (spec.np > limits::kMaxSlotsPerHost)
-      throw UsageError("-np " + std::to_string(spec.np) + ": one host takes " +
+    if (np > limits::kMaxSlotsPerHost)
+      throw UsageError("-np " + std::to_string(np) + ": one host takes " +
                        std::to_string(limits::kMaxSlotsPerHost) +
                        " ranks at most; name others with -H");
-    spec.hosts = {{"localhost", spec.np}};
+    spec.ranks = {{{"localhost", np}}, np};
   }
-  plan.remote.resize(spec.hosts.size(), false);
-  plan.logins.resize(spec.hosts.size());
+  plan.remote.resize(spec.hosts().size(), false);
+  plan.logins.resize(spec.hosts().size());
   plan_opening(options, here, plan);
   plan.network = options.network;
-  if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np)
+  if (options.output.stdin_to.who == StdinTo::Who::one && options.output.stdin_to.rank >= spec.np())
     throw UsageError("--stdin " + std::to_string(options.output.stdin_to.rank) +
-                     ": no such rank; there are " + std::to_string(spec.np) +
+                     ": no such rank; there are " + std::to_string(spec.np()) +
                      ", and the first is 0");
   spec.job_id = to_hex(random_bytes(kJobIdBytes));
   spec.argv = options.command;
@@ -183,10 +181,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   if (find_variable(spec.env, "PYTHONUNBUFFERED") == nullptr)
     set_variable(spec.env, "PYTHONUNBUFFERED", "1");
   tell_columns(here.columns, plan);
-  for (const std::string& name : options.unset)
-    std::erase_if(spec.env, [&](const std::string& entry) {
-      return entry.substr(0, entry.find('=')) == name;
-    });
+  for (const std::string& name : options.unset) erase_variable(spec.env, name);
   for (const auto& [name, value] : options.variables) set_variable(spec.env, name, value);
   for (const std::string& path : options.env_files)
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))

@@ -19,11 +19,11 @@ std::string in_list(const Options& options, const std::string& name, const HostL
 // A login that has no place in the command would be left out without a word.
 void plan_template(const Options& options, const Surroundings& here, LaunchPlan& plan) {
   const auto missing = [&](std::size_t host, const std::string& what, const std::string& given) {
-    throw UsageError(in_list(options, plan.spec.hosts[host].name, plan.logins[host]) +
+    throw UsageError(in_list(options, plan.spec.hosts()[host].name, plan.logins[host]) +
                      "the command of --ssh has no place for a " + what + "; write {" + what +
                      "} into it, as {host} is, or leave '" + given + "' out");
   };
-  for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i) {
+  for (std::size_t i = 0; i < plan.spec.hosts().size(); ++i) {
     if (!plan.remote[i]) continue;
     HostLogin& login = plan.logins[i];
     if (!login.user.empty() && !takes_user(plan.ssh)) missing(i, "user", login.user + "@");
@@ -50,9 +50,9 @@ std::string not_by_srun(const Options& options, const Surroundings& here, const 
   std::string nodes;
   for (const SlurmComponent& component : *components)
     nodes += (nodes.empty() ? "" : ",") + component.nodes;
-  for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i) {
+  for (std::size_t i = 0; i < plan.spec.hosts().size(); ++i) {
     if (!plan.remote[i]) continue;
-    const std::string& name = plan.spec.hosts[i].name;
+    const std::string& name = plan.spec.hosts()[i].name;
     if (plan.logins[i].is_given())
       return in_list(options, name, plan.logins[i]) + "srun takes no user and no port; write " +
              spell_host(name, {}) + ", or --ssh openssh";
@@ -70,8 +70,8 @@ void name_components(const Surroundings& here, LaunchPlan& plan) {
   const auto components = slurm_components(here.env, problem);
   if (!components || components->empty() || components->front().suffix.empty()) return;
   const auto nodes = slurm_nodes(*components);
-  for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i)
-    if (const auto node = nodes.find(plan.spec.hosts[i].name);
+  for (std::size_t i = 0; i < plan.spec.hosts().size(); ++i)
+    if (const auto node = nodes.find(plan.spec.hosts()[i].name);
         plan.remote[i] && node != nodes.end())
       plan.logins[i].component = node->second;
 }

@@ -23,11 +23,12 @@ void count_uncounted(const Options& options, std::vector<HostEntry>& hosts) {
     if (!host.counted) host.slots = *options.per_host;
 }
 
-void limit_ranks_per_host(const Options& options, const std::string& given, LaunchPlan& plan) {
+void limit_ranks_per_host(const Options& options, const std::string& given,
+                          std::vector<HostSlots>& hosts, const LaunchPlan& plan) {
   if (!options.per_host) return;
   const std::uint32_t ranks = *options.per_host;
-  for (std::size_t i = 0; i < plan.spec.hosts.size(); ++i) {
-    HostSlots& host = plan.spec.hosts[i];
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    HostSlots& host = hosts[i];
     if (host.slots == 0) continue;
     if (host.slots < ranks && !options.oversubscribe)
       throw too_few_slots(options, host.slots, spell_host(host.name, plan.logins[i]), given);

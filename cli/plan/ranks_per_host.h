@@ -12,10 +12,11 @@ namespace hvdrun {
 // A host whose slots the list does not say has as many as are asked for.
 void count_uncounted(const Options& options, std::vector<HostEntry>& hosts);
 
-// No host of the plan gets more; one that has fewer slots is an error without --oversubscribe. A
-// host with 0 slots stays without ranks. `given`: the list of hosts, for messages. Throws
+// None of the plan's hosts gets more; one that has fewer slots is an error without --oversubscribe.
+// A host with 0 slots stays without ranks. `given`: the list of hosts, for messages. Throws
 // UsageError.
-void limit_ranks_per_host(const Options& options, const std::string& given, LaunchPlan& plan);
+void limit_ranks_per_host(const Options& options, const std::string& given,
+                          std::vector<HostSlots>& hosts, const LaunchPlan& plan);
 
 // What to say when `np` ranks have no place on hosts that have `places` together; empty: nothing of
 // -N.

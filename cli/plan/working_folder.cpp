@@ -61,7 +61,7 @@ std::string folder_of_ranks(const std::string& here, const std::string& asked) {
 void name_folder(Environment& env, const std::string& folder) {
   if (find_variable(env, "PWD") == nullptr) return;
   if (const auto named = plain_path(folder)) return set_variable(env, "PWD", *named);
-  std::erase_if(env, [](const std::string& entry) { return entry.starts_with("PWD="); });
+  erase_variable(env, "PWD");
 }
 
 }  // namespace hvdrun

@@ -126,9 +126,8 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
     : plan_(std::move(plan)),
       opened_(std::move(opened)),
       started_(started),
-      viewer_(io_, plan_.spec.job_id, plan_.output,
-              {plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
-              std::move(opened_.files), [this](int error) { on_output_broken(error); }),
+      viewer_(io_, plan_.spec.job_id, plan_.output, plan_.spec.ranks, std::move(opened_.files),
+              [this](int error) { on_output_broken(error); }),
       opener_(io_, plan_.ssh, plan_.spec.start_timeout, opened_.relay_ports,
               opened_.descriptor_limit, opener_callbacks()),
       coordinator_watch_(io_, opened_.coordinator.pid, plan_.spec.lease,
@@ -149,10 +148,10 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
     finish_if_done();
   });
   std::vector<std::string> names;
-  for (const HostSlots& host : plan_.spec.hosts) names.push_back(host.name);
-  events_.job_started(plan_.spec.np, names, plan_.spec.argv);
+  for (const HostSlots& host : plan_.spec.hosts()) names.push_back(host.name);
+  events_.job_started(plan_.spec.np(), names, plan_.spec.argv);
   viewer_.on_output = [this](const Output& output) { on_output(output); };
-  opened_.timeline->set_job({plan_.spec.hosts, assign_ranks(plan_.spec.hosts, plan_.spec.np)},
+  opened_.timeline->set_job(plan_.spec.ranks,
                             [this](const std::string& text) { viewer_.say(text); });
   viewer_.on_timeline_batch = [this](const auto& batch) { opened_.timeline->batch(batch); };
   viewer_.on_timeline_control = [this](const auto& said) { opened_.timeline->control(said); };
@@ -196,7 +195,7 @@ HostOpener::Callbacks Driver::opener_callbacks() {
     std::string tried;
     for (const std::string& address : opened_.offered)
       tried += (tried.empty() ? "" : ", ") + address;
-    viewer_.say(plan_.spec.hosts[index].name + " cannot reach this machine (tried " + tried +
+    viewer_.say(plan_.spec.hosts()[index].name + " cannot reach this machine (tried " + tried +
                 "): its control and output go through " + carrier_of(plan_.ssh));
   };
   callbacks.ended = [this](std::uint32_t index, const std::optional<std::string>& why) {
@@ -230,7 +229,7 @@ void Driver::watch_hosts() {
     viewer_.expect(host->index);
     if (opened.viewer_end) viewer_.attach(host->index, std::move(opened.viewer_end));
     if (opened.remote) {
-      opener_.add(host->index, plan_.spec.hosts[host->index].name, plan_.logins[host->index],
+      opener_.add(host->index, plan_.spec.hosts()[host->index].name, plan_.logins[host->index],
                   opened_.agent_image, std::move(opened.job));
     } else if (opened.fault) {
       host->gone = true;
@@ -358,7 +357,7 @@ void Driver::on_status(const JobStatus& status) {
 
 void Driver::on_stall(const StallWarning& warning) {
   viewer_.say(warning.lines);
-  events_.stall(warning, plan_.spec.hosts);
+  events_.stall(warning, plan_.spec.hosts());
   watch_event_log();
 }
 
@@ -400,8 +399,8 @@ void Driver::on_coordinator(const Frame& frame) {
     }
     case MessageType::rank_event: {
       RankEvent message;
-      if (decode(frame.payload, message) || message.host >= plan_.spec.hosts.size()) break;
-      events_.rank(message, plan_.spec.hosts[message.host].name);
+      if (decode(frame.payload, message) || message.host >= plan_.spec.hosts().size()) break;
+      events_.rank(message, plan_.spec.hosts()[message.host].name);
       return watch_event_log();
     }
     case MessageType::stall_warning: {
@@ -431,7 +430,7 @@ void Driver::on_verdict(JobEnded verdict) {
     events_.job_ended(verdict);
   } else {
     verdict_ = verdict;
-    const auto lost = lost_hosts(verdict, assign_ranks(plan_.spec.hosts, plan_.spec.np));
+    const auto lost = lost_hosts(verdict, plan_.spec.ranks);
     summary_timer_.expires_after(kSummaryTimeout);
     summary_timer_.async_wait([this, lost](const auto& ec) {
       if (ec) return;
@@ -459,7 +458,7 @@ void Driver::give_up(Host& host) {
 void Driver::name_cause(JobEnded& verdict) const {
   if (verdict.cause != EndCause::host_lost) return;
   for (const auto& host : hosts_) {
-    if (plan_.spec.hosts[host->index].name != verdict.host) continue;
+    if (plan_.spec.hosts()[host->index].name != verdict.host) continue;
     const std::string cause = opener_.cause(host->index);
     if (verdict.text.find(cause) == cause.npos) verdict.text += "; " + cause;
   }
@@ -530,7 +529,7 @@ void Driver::wait_for_leavers() {
     if (viewer_.heard() != heard || viewer_.is_held_back()) return wait_for_leavers();
     for (const auto& host : hosts_) {
       if (viewer_.is_connected(host->index)) {
-        viewer_.say("host " + plan_.spec.hosts[host->index].name +
+        viewer_.say("host " + plan_.spec.hosts()[host->index].name +
                     " does not answer; the end of its output may be missing");
         on_output_broken(EHOSTUNREACH);
       }

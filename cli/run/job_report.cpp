@@ -130,12 +130,12 @@ std::string describe_cause(const JobEnded& verdict) {
   return "the job ended for an unknown reason";
 }
 
-std::set<std::uint32_t> lost_hosts(const JobEnded& verdict, const std::vector<RankPlace>& places) {
+std::set<std::uint32_t> lost_hosts(const JobEnded& verdict, const RankTable& ranks) {
   std::set<std::uint32_t> hosts;
   for (const Victims& group : verdict.victims) {
     if (group.kind != ExitKind::lost) continue;
     for (const std::uint32_t rank : group.ranks)
-      if (rank < places.size()) hosts.insert(places[rank].host);
+      if (rank < ranks.size()) hosts.insert(ranks[rank].host);
   }
   return hosts;
 }

@@ -20,7 +20,7 @@ std::vector<std::string> describe_failure(const JobEnded& verdict,
                                           const std::vector<std::string>& last_lines);
 
 // Those with ranks that nobody could report the end of.
-std::set<std::uint32_t> lost_hosts(const JobEnded& verdict, const std::vector<RankPlace>& places);
+std::set<std::uint32_t> lost_hosts(const JobEnded& verdict, const RankTable& ranks);
 
 // "signal 9 (SIGKILL)".
 std::string signal_name(std::uint32_t signal);

@@ -88,7 +88,7 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::u
   bootstrap.job_id = plan.spec.job_id;
   bootstrap.secret = opened.secret;
   bootstrap.host_index = host;
-  bootstrap.host_name = plan.spec.hosts[host].name;
+  bootstrap.host_name = plan.spec.hosts()[host].name;
   bootstrap.lease_ms = static_cast<std::uint32_t>(plan.spec.lease.count());
   bootstrap.verbose = plan.verbose;
   bootstrap.isolation = plan.isolation;
@@ -115,13 +115,11 @@ OpenedJob open_job(const LaunchPlan& plan) {
   opened.agent_program = agent_program();
   if (!plan.events_file.empty()) opened.events = EventLog(plan.events_file, plan.spec.job_id);
   if (!plan.output.folder.empty())
-    opened.files = std::make_unique<OutputFiles>(plan.output.folder, plan.spec.np);
+    opened.files = std::make_unique<OutputFiles>(plan.output.folder, plan.spec.np());
   opened.timeline = std::make_unique<TimelineSink>(plan.timeline);
   opened.secret = random_bytes(kSecretBytes);
-  Membership members(plan.spec.hosts);
-  members.assign(plan.spec.np);
   bool any_remote = false;
-  for (const std::uint32_t index : members.hosts_used()) {
+  for (const std::uint32_t index : plan.spec.ranks.hosts_used()) {
     opened.hosts.emplace_back();
     opened.hosts.back().index = index;
     opened.hosts.back().remote = plan.remote[index];
@@ -180,7 +178,7 @@ OpenedJob open_job(const LaunchPlan& plan) {
     host.fault = open_local_host(opened.agent_program, !opened.reaps_all, std::move(bootstrap),
                                  std::move(connections[i]), host.open);
     if (!host.fault)
-      log_line(LogLevel::debug, "guard on " + plan.spec.hosts[host.index].name + " is process " +
+      log_line(LogLevel::debug, "guard on " + plan.spec.hosts()[host.index].name + " is process " +
                                     std::to_string(host.open.guard.pid));
   }
   return opened;

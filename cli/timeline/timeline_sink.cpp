@@ -69,8 +69,7 @@ void TimelineSink::batch(const TimelineBatch& batch) {
   if (found == recordings_.end() || !found->second.file) return;
   Recording& recording = found->second;
   if (!recording.format)
-    recording.format.emplace(
-        [this](std::uint32_t rank) { return table_.hosts[table_.ranks[rank].host].name; });
+    recording.format.emplace([this](std::uint32_t rank) { return table_.host_name(rank); });
   TraceEvents events;
   if (recording.format->add(batch, events)) return append(recording, events);
   if (!std::exchange(damaged_, true))
@@ -94,7 +93,7 @@ void TimelineSink::stop(const TimelineControl& control) {
   if (recording == recordings_.end()) return;
   auto& stopped = recording->second.stopped;
   stopped.insert(control.rank);
-  if (stopped.size() == table_.ranks.size()) finish(recording);
+  if (stopped.size() == table_.size()) finish(recording);
 }
 
 void TimelineSink::start(const TimelineControl& control) {

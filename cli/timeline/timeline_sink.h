@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "cli/output/output_tag.h"
 #include "cli/timeline/timeline_file.h"
 #include "cli/timeline/timeline_format.h"
 #include "common/base/environment.h"
+#include "common/host/topology.h"
 #include "common/wire/messages.h"
 
 namespace hvdrun {

@@ -1,4 +1,4 @@
-// How many files this process may have open.
+// The limit of files that this process may have open.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ std::uint64_t raise_descriptor_limit();
 // and the limit is raised for it. Where that is impossible the number stays.
 UniqueFd leave_low_numbers(UniqueFd fd);
 
-// What to do about it where all descriptors are in use, to stand behind the words of `ec`: "; ...".
-// The kernel's own ("Too many open files") name neither the limit nor who sets it. Empty when `ec`
-// means something else.
+// A cure where all descriptors are in use, to stand behind the words of `ec`: "; ...". The kernel's
+// own ("Too many open files") name neither the limit nor who sets it. Empty when `ec` means
+// something else.
 std::string descriptor_cure(const std::error_code& ec);
-// Of errno: the kernel's words and those.
+// The kernel's words for an errno, and the cure behind them.
 std::string system_fault_text(int error);
 
 }  // namespace hvdrun

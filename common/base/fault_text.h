@@ -1,5 +1,4 @@
-// What the system says of a fault, and what to do about it where all descriptors are in use
-// (descriptor_cure).
+// The system's words for a fault, with the cure where all descriptors are in use (descriptor_cure).
 #pragma once
 
 #include <exception>
@@ -8,7 +7,7 @@
 
 namespace hvdrun {
 
-// Of one line, both.
+// Both in one line.
 std::string fault_text(const std::error_code& ec);
 // Its own words, and those above when it carries an error of the system.
 std::string fault_text(const std::exception& fault);

@@ -1,6 +1,6 @@
-// What a launch has set in a rank's environment, written down there: names, and a hash of each
-// value, in one variable. A launcher that the rank starts tells it from what the user has set
-// since. Sans-I/O.
+// A launch's record of the variables that it has set for a rank, in that rank's environment: names,
+// and a hash of each value, in one variable. A launcher that the rank starts tells it from what the
+// user has set since. Sans-I/O.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// How long two programs on different machines wait for each other's word. Each says something every
-// heartbeat; a silence is named once, and ends the connection when the lease is over. Sans-I/O.
+// The time for which two programs on different machines wait for each other's word. Each says
+// something every heartbeat; a silence is named once, and ends the connection when the lease is
+// over. Sans-I/O.
 #pragma once
 
 #include <algorithm>

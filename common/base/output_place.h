@@ -1,4 +1,5 @@
-// What a file of output is written to, whatever stands at its name. One rule for all programs:
+// The place that a file of output is written to, whatever stands at its name. One rule for all
+// programs:
 //
 // - nothing, or a regular file: a new file takes its place when it is whole; a stream goes into it;
 // - a symbolic link: the same where it leads, and the link stays;
@@ -22,7 +23,7 @@ struct OutputPlace {
 // 0, or the error as errno has it.
 int find_output_place(const std::string& path, OutputPlace& place);
 
-// Whether a write waits for a slow reader of a pipe, or is EAGAIN.
+// A write waits for a slow reader of a pipe, or is EAGAIN.
 enum class SlowReader : bool { waited_for, not_waited_for };
 
 // Opens what is no file for writing, at its end. A pipe that nobody reads is ENXIO, not waited for.
@@ -39,7 +40,7 @@ bool write_all(int fd, std::string_view bytes);
 // An errno of these, in words.
 std::string output_fault_text(int error);
 
-// Whether a file could be written there now, without a change of anything. 0, or an errno.
+// 0 when a file could be written there now, else an errno. Nothing is changed.
 int check_output(const std::string& path);
 
 }  // namespace hvdrun

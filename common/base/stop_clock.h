@@ -1,5 +1,6 @@
-// How long a child has been stopped (SIGSTOP): its parent's answer to what a lease asks of another
-// machine, without a word that anybody has to send. Sans-I/O; stopped_children.h knows who stops.
+// The time for which a child has been stopped (SIGSTOP): its parent's answer to what a lease asks
+// of another machine, without a word that anybody has to send. Sans-I/O; stopped_children.h knows
+// who stops.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +16,8 @@ class StopClock {
  public:
   explicit StopClock(std::chrono::milliseconds lease) : lease_(lease) {}
 
-  // What has changed since the last call: the child has stopped, or goes on. To be told of each
-  // change, and at `next_look()`.
+  // A change since the last call: the child has stopped, or goes on. To be told of each change, and
+  // at `next_look()`.
   void saw(std::optional<bool> stopped, TimePoint now) {
     if (!stopped.value_or(seen_.has_value())) {
       seen_.reset();

@@ -24,7 +24,7 @@ class HeldGets {
   bool hold(Waiter waiter, std::string_view scope, std::string_view key);
   // The key has come: who waits for it, who is held no more.
   std::vector<Waiter> take(std::string_view scope, std::string_view key);
-  // Whether it was held.
+  // True when it was held.
   bool forget(Waiter waiter);
 
  private:

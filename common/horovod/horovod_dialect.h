@@ -32,13 +32,14 @@ struct HorovodAnswer {
 
 // 0 and the request, or the status to answer. Scope and key have `longest` bytes at most.
 int read_horovod_request(HttpRequest http, std::size_t longest, HorovodRequest& request);
-// Whether both can be part of a request's target.
+// True when both can be part of a request's target.
 bool are_scope_and_key(std::string_view scope, std::string_view key, std::size_t longest);
 
-// Who answers the requests that a HorovodServer reads.
+// The side that answers the requests which a HorovodServer reads.
 class HorovodBackend {
  public:
-  // Of a connection, which asks one thing at a time; never used again once it has gone.
+  // The number of a connection, which asks one thing at a time. It is never used again once that
+  // has gone.
   using Waiter = std::uint64_t;
 
   HorovodBackend() = default;
@@ -48,9 +49,9 @@ class HorovodBackend {
 
   // Status 0: the answer comes by HorovodServer::answer(), however long that takes.
   virtual HorovodAnswer answer(HttpRequest request, Waiter waiter) = 0;
-  // Who waits has done so for another HorovodServerLimits::hold. Status 0: it is to go on.
+  // The connection has waited for another HorovodServerLimits::hold. Status 0: it is to go on.
   virtual HorovodAnswer overdue(Waiter waiter) = 0;
-  // Who waits has gone. An answer that comes all the same is dropped.
+  // The connection has gone. An answer that comes all the same is dropped.
   virtual void forget(Waiter waiter) = 0;
 };
 

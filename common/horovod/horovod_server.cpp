@@ -16,9 +16,10 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/base/environment.h"
 #include "common/base/fault_text.h"
 #include "common/horovod/http_parser.h"
+#include "common/horovod/http_response.h"
+#include "common/host/rank_environment.h"
 #include "common/net/open_port.h"
 
 namespace hvdrun {
@@ -37,44 +38,6 @@ constexpr std::size_t kReadBytes = 64U << 10;
 // The values of some hundred members fit, so that they leave in one piece. The kernel caps it.
 constexpr int kSendBuffer = 1 << 20;
 constexpr std::string_view kReno = "reno";
-
-const char* reason_of(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 404:
-      return "Not Found";
-    case 408:
-      return "Request Timeout";
-    case 413:
-      return "Content Too Large";
-    case 414:
-      return "URI Too Long";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 501:
-      return "Not Implemented";
-    case 503:
-      return "Service Unavailable";
-    case 505:
-      return "HTTP Version Not Supported";
-    case 507:
-      return "Insufficient Storage";
-    default:
-      return "Error";
-  }
-}
-
-// Horovod's client compares header names byte by byte: exactly "Content-Length".
-std::string response_head(int status, std::size_t length, bool keep) {
-  std::string head = "HTTP/1.1 ";
-  head.append(std::to_string(status)).append(" ").append(reason_of(status));
-  head.append("\r\nContent-Length: ").append(std::to_string(length));
-  head.append(keep ? "\r\nConnection: keep-alive\r\n\r\n" : "\r\nConnection: close\r\n\r\n");
-  return head;
-}
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
@@ -100,9 +63,9 @@ UniqueFd open_horovod_listener(std::uint16_t& port) {
   return fd;
 }
 
-struct HorovodServer::State : std::enable_shared_from_this<State> {
-  State(asio::io_context& context, UniqueFd socket, HorovodBackend& answers, OnTrouble trouble,
-        HorovodServerLimits limit)
+struct HorovodServer::Port : std::enable_shared_from_this<Port> {
+  Port(asio::io_context& context, UniqueFd socket, HorovodBackend& answers, OnTrouble trouble,
+       HorovodServerLimits limit)
       : io(context),
         listener(context, socket.release()),
         backend(answers),
@@ -129,11 +92,11 @@ struct HorovodServer::State : std::enable_shared_from_this<State> {
   bool closed = false;
 };
 
-// One client. Held by State::open from its first wait on, before that by whoever runs it.
+// One client. Held by Port::open from its first wait on, before that by whoever runs it.
 class HorovodServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::shared_ptr<State> state, int socket)
-      : server_(std::move(state)), id_(server_->next_id++), fd_(socket) {}
+  Connection(std::shared_ptr<Port> port, int socket)
+      : server_(std::move(port)), id_(server_->next_id++), fd_(socket) {}
 
   void advance();
   void late_answer(HorovodAnswer answer);
@@ -142,49 +105,57 @@ class HorovodServer::Connection : public std::enable_shared_from_this<Connection
   void drop();
 
  private:
-  enum class Phase : std::uint8_t { none, idle, request, held, response, drain };
+  // request ──whole──▶ held ──answer──▶ response ──sent──▶ request, or drain, or the end
+  //    └──answered at once, or faulty────────▲
+  enum class State : std::uint8_t {
+    request,   // reads the next one; before its first byte the connection is idle
+    held,      // the backend answers later
+    response,  // an answer is on its way
+    drain,     // the last one has been sent; what still comes is read and dropped
+  };
+  // The step after an answer. A socket that is closed with input unread would take it back.
+  enum class After : std::uint8_t { next_request, drain, end };
+  // The wait that the connection has a deadline for; none: it has not had to wait.
+  enum class Deadline : std::uint8_t { none, idle, request, held, response, drain };
   enum class Step : std::uint8_t { go_on, wait_read, wait_write, rest, end };
 
   Step step();
   void respond(HorovodAnswer answer);
   Step write_some();
+  Step end_response();
   Step read_some();
   Step drain_some();
   Step look_for_end();
   void respond_and_close(int status);
   void wait(Descriptor::wait_type what);
-  void arm(Phase next);
+  void arm(Deadline next);
   void on_deadline();
   int socket() { return waiter_ ? waiter_->native_handle() : fd_.get(); }
   bool is_open() const { return fd_ || waiter_; }
 
-  std::shared_ptr<State> server_;
+  std::shared_ptr<Port> server_;
   std::uint64_t id_;
   UniqueFd fd_;
   std::optional<Descriptor> waiter_;  // once it has had to wait; fd_ has moved there then
   std::optional<asio::steady_timer> timer_;
   HttpParser parser_;
-  std::string head_;  // of the answer that is being sent, then its value
-  HorovodBytes value_;
-  std::size_t sent_ = 0;
-  std::size_t counted_ = 0;  // of State::held
-  bool answering_ = false;
-  bool keep_ = false;      // the connection, after the answer
-  bool waiting_ = false;   // for an answer that comes later
-  bool draining_ = false;  // answered; what still comes is read and dropped
-  bool read_pending_ = false;
+  HttpResponse response_;
+  std::size_t counted_ = 0;  // of the server's held bytes
+  State state_ = State::request;
+  After after_ = After::end;
+  bool read_pending_ = false;  // a wait of the loop, which goes on in whatever state comes next
   bool write_pending_ = false;
-  Phase phase_ = Phase::none;
+  Deadline armed_for_ = Deadline::none;
   Clock::time_point deadline_;
 };
 
-void HorovodServer::State::wait() {
+void HorovodServer::Port::wait() {
   listener.async_wait(Descriptor::wait_read, [self = shared_from_this()](const auto& ec) {
     if (!ec && !self->closed) self->accept_some();
   });
 }
 
-void HorovodServer::State::accept_some() {
+void HorovodServer::Port::accept_some() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     if (open.size() >= limits.connections) {
       full = true;
@@ -204,7 +175,7 @@ void HorovodServer::State::accept_some() {
   wait();
 }
 
-void HorovodServer::State::accept_later(int error) {
+void HorovodServer::Port::accept_later(int error) {
   pause.emplace(io, kHttpRetryPause);
   pause->async_wait([self = shared_from_this()](const auto& ec) {
     if (!ec && !self->closed) self->accept_some();
@@ -232,18 +203,28 @@ void HorovodServer::Connection::advance() {
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::step() {
-  if (answering_) return write_some();
-  if (draining_) return drain_some();
-  if (waiting_) return look_for_end();
+  switch (state_) {
+    case State::response:
+      return write_some();
+    case State::drain:
+      return drain_some();
+    case State::held:
+      return look_for_end();
+    case State::request:
+      break;
+  }
   int fault = 0;
   auto request = parser_.next(fault);
   if (fault != 0) {
     respond_and_close(fault);
   } else if (request) {
-    keep_ = request->keep_alive;
+    after_ = request->keep_alive ? After::next_request : After::end;
     auto answer = server_->backend.answer(std::move(*request), id_);
-    waiting_ = answer.status == 0;
-    if (!waiting_) respond(std::move(answer));
+    if (answer.status == 0) {
+      state_ = State::held;
+    } else {
+      respond(std::move(answer));
+    }
   } else {
     return read_some();
   }
@@ -251,59 +232,52 @@ HorovodServer::Connection::Step HorovodServer::Connection::step() {
 }
 
 void HorovodServer::Connection::respond(HorovodAnswer answer) {
-  value_ = std::move(answer.value);
-  head_ = response_head(answer.status, value_ ? value_->size() : 0, keep_);
-  sent_ = 0;
-  answering_ = true;
+  response_ = HttpResponse(std::move(answer), after_ == After::next_request);
+  state_ = State::response;
 }
 
-// What still comes belongs to nothing that we know: the answer is the last one. A socket that is
-// closed with input unread would take the answer back.
+// Input that still comes belongs to nothing that we know: the answer is the last one.
 void HorovodServer::Connection::respond_and_close(int status) {
-  keep_ = false;
-  draining_ = true;
+  after_ = After::drain;
   respond({status, nullptr});
 }
 
 void HorovodServer::Connection::late_answer(HorovodAnswer answer) {
-  waiting_ = false;
-  phase_ = Phase::none;
+  armed_for_ = Deadline::none;
   respond(std::move(answer));
   advance();
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::write_some() {
-  const std::size_t body = value_ ? value_->size() : 0;
-  while (sent_ < head_.size() + body) {
-    std::array<iovec, 2> pieces{};
-    std::size_t count = 0;
-    const auto add = [&](const std::string& bytes, std::size_t from) {
-      // sendmsg does not write to it.
-      if (from < bytes.size())
-        pieces[count++] = {const_cast<char*>(bytes.data()) + from, bytes.size() - from};
-    };
-    add(head_, sent_);
-    if (body > 0) add(*value_, sent_ > head_.size() ? sent_ - head_.size() : 0);
+  for (auto pieces = response_.pieces(); !pieces.empty(); pieces = response_.pieces()) {
+    std::array<iovec, 2> vectors{};
+    for (std::size_t i = 0; i < pieces.size(); ++i)  // sendmsg does not write to them
+      vectors[i] = {const_cast<char*>(pieces[i].data()), pieces[i].size()};
     msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = count;
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = pieces.size();
     const ssize_t done = ::sendmsg(socket(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (done >= 0) {
-      sent_ += static_cast<std::size_t>(done);
+      response_.sent(static_cast<std::size_t>(done));
     } else if (would_block(errno)) {
-      arm(Phase::response);
+      arm(Deadline::response);
       return Step::wait_write;
     } else if (errno != EINTR) {
       return Step::end;
     }
   }
-  answering_ = false;
-  value_.reset();
-  phase_ = Phase::none;
-  // More input than one request: see respond_and_close().
-  if (!keep_ && parser_.mid_request()) draining_ = true;
-  if (draining_) ::shutdown(socket(), SHUT_WR);
-  return keep_ || draining_ ? Step::go_on : Step::end;
+  return end_response();
+}
+
+HorovodServer::Connection::Step HorovodServer::Connection::end_response() {
+  response_ = {};
+  armed_for_ = Deadline::none;
+  // More input than one request.
+  if (after_ == After::end && parser_.mid_request()) after_ = After::drain;
+  if (after_ == After::end) return Step::end;
+  state_ = after_ == After::drain ? State::drain : State::request;
+  if (state_ == State::drain) ::shutdown(socket(), SHUT_WR);
+  return Step::go_on;
 }
 
 HorovodServer::Connection::Step HorovodServer::Connection::read_some() {
@@ -321,7 +295,7 @@ HorovodServer::Connection::Step HorovodServer::Connection::read_some() {
     respond_and_close(503);
     return Step::go_on;
   }
-  arm(parser_.mid_request() ? Phase::request : Phase::idle);
+  arm(parser_.mid_request() ? Deadline::request : Deadline::idle);
   return Step::wait_read;
 }
 
@@ -329,14 +303,14 @@ HorovodServer::Connection::Step HorovodServer::Connection::drain_some() {
   const ssize_t got = ::recv(socket(), server_->buffer.get(), kReadBytes, MSG_DONTWAIT);
   if (got > 0 || (got < 0 && errno == EINTR)) return Step::go_on;
   if (got == 0 || !would_block(errno)) return Step::end;
-  arm(Phase::drain);
+  arm(Deadline::drain);
   return Step::wait_read;
 }
 
 // While a request waits, its connection is looked at only to learn that the client is gone. How
 // long that takes the backend says.
 HorovodServer::Connection::Step HorovodServer::Connection::look_for_end() {
-  arm(Phase::held);
+  arm(Deadline::held);
   char byte = 0;
   const ssize_t got = ::recv(socket(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0) return Step::rest;  // the next request, which hides the end behind it
@@ -353,31 +327,32 @@ void HorovodServer::Connection::wait(Descriptor::wait_type what) {
   });
 }
 
-// The deadline of a phase counts from its beginning, however often it has to wait in it.
-void HorovodServer::Connection::arm(Phase next) {
-  if (std::exchange(phase_, next) == next) return;
+// A deadline counts from the first wait for the same thing, however many follow.
+void HorovodServer::Connection::arm(Deadline next) {
+  if (std::exchange(armed_for_, next) == next) return;
   const HorovodServerLimits& limits = server_->limits;
-  deadline_ = Clock::now() + (next == Phase::idle       ? limits.idle
-                              : next == Phase::held     ? limits.hold
-                              : next == Phase::response ? limits.response
-                                                        : limits.request);
+  deadline_ = Clock::now() + (next == Deadline::idle       ? limits.idle
+                              : next == Deadline::held     ? limits.hold
+                              : next == Deadline::response ? limits.response
+                                                           : limits.request);
   if (!timer_) timer_.emplace(server_->io);
   timer_->expires_at(deadline_);
   timer_->async_wait([self = shared_from_this()](const auto& ec) {
     // It may have been armed anew, or for nothing, while this call was on its way.
-    if (!ec && self->is_open() && self->phase_ != Phase::none && Clock::now() >= self->deadline_)
+    if (!ec && self->is_open() && self->armed_for_ != Deadline::none &&
+        Clock::now() >= self->deadline_)
       self->on_deadline();
   });
 }
 
 void HorovodServer::Connection::on_deadline() {
-  if (phase_ == Phase::held) {
+  if (armed_for_ == Deadline::held) {
     auto answer = server_->backend.overdue(id_);
-    phase_ = Phase::none;
-    if (answer.status == 0) return arm(Phase::held);
+    armed_for_ = Deadline::none;
+    if (answer.status == 0) return arm(Deadline::held);
     return late_answer(std::move(answer));
   }
-  if (phase_ != Phase::request) return close();
+  if (armed_for_ != Deadline::request) return close();
   respond_and_close(408);
   advance();
 }
@@ -386,14 +361,14 @@ void HorovodServer::Connection::close() {
   if (!is_open()) return;
   drop();
   if (!std::exchange(server_->full, false)) return;
-  asio::post(server_->io, [state = server_] {
-    if (!state->closed) state->accept_some();
+  asio::post(server_->io, [port = server_] {
+    if (!port->closed) port->accept_some();
   });
 }
 
 void HorovodServer::Connection::drop() {
   server_->held -= counted_;
-  if (waiting_) server_->backend.forget(id_);
+  if (state_ == State::held) server_->backend.forget(id_);
   timer_.reset();
   waiter_.reset();
   fd_.reset();
@@ -402,38 +377,38 @@ void HorovodServer::Connection::drop() {
 
 HorovodServer::HorovodServer(asio::io_context& io, UniqueFd listener, HorovodBackend& backend,
                              OnTrouble on_trouble, HorovodServerLimits limits)
-    : state_(std::make_shared<State>(io, std::move(listener), backend, std::move(on_trouble),
-                                     limits)) {
-  state_->wait();
+    : port_(
+          std::make_shared<Port>(io, std::move(listener), backend, std::move(on_trouble), limits)) {
+  port_->wait();
 }
 
 HorovodServer::~HorovodServer() {
-  state_->closed = true;
+  port_->closed = true;
   boost::system::error_code ignored;
-  state_->listener.close(ignored);
-  state_->pause.reset();
-  while (!state_->open.empty()) {
-    const auto connection = state_->open.begin()->second;
+  port_->listener.close(ignored);
+  port_->pause.reset();
+  while (!port_->open.empty()) {
+    const auto connection = port_->open.begin()->second;
     connection->drop();
   }
 }
 
 void HorovodServer::answer(HorovodBackend::Waiter waiter, HorovodAnswer answer) {
-  const auto found = state_->open.find(waiter);
-  if (found == state_->open.end()) return;
+  const auto found = port_->open.find(waiter);
+  if (found == port_->open.end()) return;
   const auto connection = found->second;  // it may go with its answer
   connection->late_answer(std::move(answer));
 }
 
 void HorovodServer::answer_soon(HorovodBackend::Waiter waiter, HorovodAnswer answer) {
-  asio::post(state_->io, [state = state_, waiter, answer = std::move(answer)]() mutable {
-    const auto found = state->open.find(waiter);
-    if (found == state->open.end()) return;
+  asio::post(port_->io, [port = port_, waiter, answer = std::move(answer)]() mutable {
+    const auto found = port->open.find(waiter);
+    if (found == port->open.end()) return;
     const auto connection = found->second;
     connection->late_answer(std::move(answer));
   });
 }
 
-std::size_t HorovodServer::open_connections() const { return state_->open.size(); }
+std::size_t HorovodServer::open_connections() const { return port_->open.size(); }
 
 }  // namespace hvdrun

@@ -23,7 +23,7 @@
 
 namespace hvdrun {
 
-// A socket that listens at kHorovodAddress (common/base/environment.h), and its port. Throws
+// A socket that listens at kHorovodAddress (common/host/rank_environment.h), and its port. Throws
 // std::system_error.
 UniqueFd open_horovod_listener(std::uint16_t& port);
 
@@ -57,9 +57,9 @@ class HorovodServer {
   std::size_t open_connections() const;
 
  private:
-  struct State;
+  struct Port;
   class Connection;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<Port> port_;
 };
 
 }  // namespace hvdrun

@@ -39,7 +39,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// Whether a comma list has this word.
+// True when a comma list has this word.
 bool lists(std::string_view list, std::string_view lower) {
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());

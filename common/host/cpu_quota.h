@@ -1,4 +1,4 @@
-// What the kernel's files say of the CPU quota of a cgroup, of either version. Sans-I/O.
+// The CPU quota of a cgroup, of either version, as the kernel's files have it. Sans-I/O.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ double quota_cores(const QuotaFiles& files);
 // level limits those below, so they are that of the process itself and all above.
 std::vector<std::string> quota_folders(std::string_view proc_cgroup);
 
-// What of `cores` a quota leaves: whole ones, at least 1.
+// The share of `cores` that a quota leaves: whole ones, at least 1.
 std::uint32_t cores_within(double quota, std::uint32_t cores);
 
 }  // namespace hvdrun

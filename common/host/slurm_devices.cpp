@@ -17,9 +17,7 @@ void leave_devices_to_slurm(Environment& job, const Environment& own) {
     const char* const here = find_variable(own, name);
     const char* const value = find_variable(job, name);
     if (here == nullptr || value == nullptr || std::string_view(here) != value) continue;
-    std::erase_if(job, [&](const std::string& entry) {
-      return entry.starts_with(name) && entry[name.size()] == '=';
-    });
+    erase_variable(job, name);
   }
 }
 
@@ -29,6 +27,15 @@ void add_devices_of_slurm(Environment& job, const Environment& own) {
     const char* const here = find_variable(own, name);
     if (here != nullptr && find_variable(job, name) == nullptr) set_variable(job, name, here);
   }
+}
+
+Environment slurm_devices_elsewhere(const Environment& own, std::string_view unknown) {
+  Environment there;
+  if (const char* const job = find_variable(own, "SLURM_JOB_ID"); job != nullptr)
+    set_variable(there, "SLURM_JOB_ID", job);
+  for (const std::string_view name : kDevices)
+    if (find_variable(own, name) != nullptr) set_variable(there, name, unknown);
+  return there;
 }
 
 }  // namespace hvdrun

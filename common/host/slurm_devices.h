@@ -1,7 +1,9 @@
-// Which GPUs a job may use on a host, where Slurm says it: in variables that it sets for each step,
-// with other values on each host. Those of hvdrun's own host must not go along to the others.
+// The GPUs that a job may use on a host, where Slurm says it: in variables that it sets for each
+// step, with other values on each host. Those of hvdrun's own host must not go along to the others.
 // Sans-I/O.
 #pragma once
+
+#include <string_view>
 
 #include "common/base/environment.h"
 
@@ -14,5 +16,9 @@ void leave_devices_to_slurm(Environment& job, const Environment& own);
 // For the agent of a host: within a Slurm job, what Slurm has set for this host (`own`) and the
 // job's environment lacks.
 void add_devices_of_slurm(Environment& job, const Environment& own);
+
+// For who asks before the job runs: as much of another host's `own` as hvdrun's tells of it, each
+// device variable with `unknown` as its value.
+Environment slurm_devices_elsewhere(const Environment& own, std::string_view unknown);
 
 }  // namespace hvdrun

@@ -1,4 +1,5 @@
-// How many cores this process may really use: CPU affinity, and the CPU quota of its cgroup.
+// The number of cores that this process may really use: CPU affinity, and the CPU quota of its
+// cgroup.
 #pragma once
 
 #include <cstdint>

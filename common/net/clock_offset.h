@@ -1,6 +1,6 @@
-// How far the monotonic clock of another host is ahead of this one's, from questions and answers:
-// an answer was given at some moment between the two, so half the time of the round trip is the
-// most that the estimate can be wrong. Sans-I/O; nanoseconds.
+// The lead of another host's monotonic clock over this one's, from questions and answers. An answer
+// was given at some moment between the two. So half the time of the round trip is the most that the
+// estimate can be wrong. Sans-I/O; nanoseconds.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@ namespace hvdrun {
 // steady_clock's, which is CLOCK_MONOTONIC.
 std::uint64_t monotonic_ns();
 
-// Which CLOCK_MONOTONIC this process has: the boot of the kernel and the time name space. Empty
-// when /proc does not tell.
+// The name of the CLOCK_MONOTONIC that this process has: the boot of the kernel and the time name
+// space. Empty when /proc does not tell.
 std::string own_clock();
 
 class ClockOffset {

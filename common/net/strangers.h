@@ -24,7 +24,7 @@ class Strangers {
   // One more from there. What is to be said now: each address's first connection, with the reason.
   std::optional<std::string> refused(const std::string& address, const std::string& why,
                                      TimePoint now);
-  // What is to be said now of those that came since.
+  // The lines to be said now of those that came since.
   std::vector<std::string> take_counts(TimePoint now);
   // When take_counts() has something; none: before another one comes.
   std::optional<TimePoint> next_deadline() const;

@@ -89,7 +89,7 @@ void TlsConnection::async_handshake(TlsEnd end, const PskKey& key, Done done) {
 void TlsConnection::async_read_some(asio::mutable_buffer buffer, Callback callback) {
   read_buffer_ = buffer;
   read_done_ = std::move(callback);
-  // What OpenSSL has read ahead makes no socket ready.
+  // Bytes that OpenSSL has read ahead make no socket ready.
   if (closed_ || SSL_has_pending(ssl_.get()) != 0) return soon(&TlsConnection::read);
   when_ready(tcp::socket::wait_read, &TlsConnection::read);
 }

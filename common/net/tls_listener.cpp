@@ -32,7 +32,7 @@ tcp family_of(int fd) {
   return tcp::v4();
 }
 
-// Which limit it is that accept has met.
+// The limit that accept has met, in words.
 std::string why_not(const boost::system::error_code& ec) {
   if (ec == boost::system::errc::too_many_files_open)
     return "all descriptors of this process are in use, and each host takes one" +

@@ -20,10 +20,11 @@ class TlsListener {
   using OnPeer = std::function<void(std::unique_ptr<ByteStream>)>;
   using OnTrouble = std::function<void(const std::string& what)>;
 
-  // `socket` listens already. `on_peer` gets every connection whose handshake succeeded;
-  // `on_trouble` a line for the user about those that did not, and about accept itself, which is
-  // tried again after a pause (out of descriptors, say); one line until it works again. Neither is
-  // called after destruction, and the listener may be destroyed in both.
+  // `socket` listens already. `on_peer` gets every connection whose handshake succeeded,
+  // `on_trouble` a line for the user about those that did not. It gets one about accept itself,
+  // too, when that fails: out of descriptors, say. Accept is tried again after a pause, and there
+  // is no further line until it works again. Neither is called after destruction, and the listener
+  // may be destroyed in both.
   TlsListener(boost::asio::io_context& io, UniqueFd socket, PskKey key, OnPeer on_peer,
               OnTrouble on_trouble);
   ~TlsListener();

@@ -26,13 +26,9 @@ class TlsContext {
       : key_(std::move(key)), context_(SSL_CTX_new(TLS_method()), &SSL_CTX_free) {
     SSL_CTX* const ctx = context_.get();
     if (ctx == nullptr) throw std::bad_alloc();
-    if (!set_up_tls_context(linked_tls(), ctx, tls_key_callbacks<linked_tls>()))
+    if (!set_up_tls_context(linked_tls(), ctx, tls_key_callbacks<linked_tls>(),
+                            TlsTraffic::control))
       throw std::runtime_error("OpenSSL refuses TLS 1.3 with a pre-shared key");
-    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_read_ahead(ctx, 1);  // a record and its header in one call of the kernel
-    // A peer that dies says no farewell; frames tell whether anything is missing.
-    SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
   }
   SSL_CTX* get() { return context_.get(); }
   const PskKey& key() const { return key_; }
@@ -52,7 +48,7 @@ class TlsStream final : public ByteStream {
  public:
   TlsStream(std::shared_ptr<TlsContext> context, std::shared_ptr<TlsConnection> connection)
       : context_(std::move(context)), connection_(std::move(connection)) {}
-  // What is under way holds the connection, and ends with it.
+  // An operation under way holds the connection, and ends with it.
   ~TlsStream() override { connection_->close(); }
 
   void async_read_some(asio::mutable_buffer buffer, Callback callback) override {

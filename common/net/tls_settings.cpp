@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-// What SSL_set_app_data uses.
+// The slot that SSL_set_app_data uses.
 constexpr int kKeySlot = 0;
 
 const PskKey& key_of(const TlsFunctions& lib, const SSL* ssl) {
@@ -47,14 +47,14 @@ int tls_offer_key(const TlsFunctions& lib, SSL* ssl, const unsigned char** ident
   return *session != nullptr ? 1 : 0;
 }
 
-bool set_up_tls_context(const TlsFunctions& lib, SSL_CTX* context,
-                        const TlsKeyCallbacks& callbacks) {
+bool set_up_tls_context(const TlsFunctions& lib, SSL_CTX* context, const TlsKeyCallbacks& callbacks,
+                        TlsTraffic traffic) {
   const auto control = [&](int command, long number, const char* text = nullptr) {
     return lib.SSL_CTX_ctrl(context, command, number, const_cast<char*>(text));
   };
-  // What the machine's openssl.cnf says does not matter: these are set in any case. First the one
-  // cipher that the key is for, and a key exchange with each connection, whose secret does not come
-  // from the key: what was recorded stays closed to who learns the key later.
+  // The machine's openssl.cnf does not matter: these are set in any case. First the one cipher that
+  // the key is for, and a key exchange with each connection, whose secret does not come from the
+  // key: what was recorded stays closed to who learns the key later.
   const bool done = control(SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION) == 1 &&
                     control(SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION) == 1 &&
                     lib.SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") == 1 &&
@@ -67,6 +67,14 @@ bool set_up_tls_context(const TlsFunctions& lib, SSL_CTX* context,
   control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF);
   lib.SSL_CTX_set_psk_find_session_callback(context, callbacks.find);
   lib.SSL_CTX_set_psk_use_session_callback(context, callbacks.use);
+  // A message that could not be sent whole is sent again from elsewhere, or with more behind it. It
+  // begins with the same bytes.
+  const bool is_control = traffic == TlsTraffic::control;
+  control(SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                             (is_control ? SSL_MODE_RELEASE_BUFFERS : 0));
+  control(SSL_CTRL_SET_READ_AHEAD, 1);  // a record and its header in one call of the kernel
+  // A peer that dies says no farewell; frames tell whether anything is missing.
+  if (is_control) lib.SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
   return done && has_groups;
 }
 

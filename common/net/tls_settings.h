@@ -1,6 +1,7 @@
-// How hvdrun speaks TLS, at both ends and in every program: version 1.3, keyed by a secret that
-// both hold. The one owner of these settings. Programs link OpenSSL and libhvd loads it when a job
-// needs it, so OpenSSL's functions come in a table; of OpenSSL this takes the types only.
+// TLS as hvdrun speaks it, at both ends and in every program: version 1.3, keyed by a secret that
+// both hold. No other file sets anything of it (tests/style/test_tls_settings.py). Programs link
+// OpenSSL and libhvd loads it when a job needs it, so OpenSSL's functions come in a table; of
+// OpenSSL this takes the types only.
 //
 // Nobody has a certificate. An end that accepts refuses who offers no key or another one. An end
 // that connects has to look for itself: a server may pass over the key that it is offered and
@@ -18,14 +19,13 @@ namespace hvdrun {
 // clang-format off
 #define HVD_TLS_FUNCTIONS(one) \
   one(SSL_CIPHER_find) one(SSL_CTX_clear_options) one(SSL_CTX_ctrl) one(SSL_CTX_set_ciphersuites) \
-  one(SSL_CTX_set_num_tickets) one(SSL_CTX_set_psk_find_session_callback) \
+  one(SSL_CTX_set_num_tickets) one(SSL_CTX_set_options) one(SSL_CTX_set_psk_find_session_callback) \
   one(SSL_CTX_set_psk_use_session_callback) one(SSL_SESSION_free) one(SSL_SESSION_get0_peer) \
   one(SSL_SESSION_new) one(SSL_SESSION_set1_master_key) one(SSL_SESSION_set_cipher) \
   one(SSL_SESSION_set_protocol_version) one(SSL_get_ex_data) one(SSL_get_session) \
   one(SSL_session_reused) one(SSL_set_accept_state) one(SSL_set_connect_state) \
   one(SSL_set_ex_data) one(SSL_set_verify)
 // clang-format on
-
 struct TlsFunctions {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): they are types and names
 #define HVD_TLS_MEMBER(name) decltype(&::name) name = nullptr;
@@ -40,7 +40,7 @@ struct PskKey {
 
 enum class TlsEnd { connects, accepts };
 
-// What OpenSSL asks for the key; the bodies of TlsKeyCallbacks.
+// The answers to OpenSSL's questions for the key: the bodies of TlsKeyCallbacks.
 int tls_find_key(const TlsFunctions& lib, SSL* ssl, const unsigned char* identity, std::size_t size,
                  SSL_SESSION** session);
 int tls_offer_key(const TlsFunctions& lib, SSL* ssl, const unsigned char** identity,
@@ -63,10 +63,14 @@ TlsKeyCallbacks tls_key_callbacks() {
          SSL_SESSION** session) { return tls_offer_key(table(), ssl, identity, size, session); }};
 }
 
-// All that decides who may be at the other end, and how what is said is kept from others. Modes and
-// buffers are the caller's. False: this OpenSSL refuses one of the settings.
-bool set_up_tls_context(const TlsFunctions& lib, SSL_CTX* context,
-                        const TlsKeyCallbacks& callbacks);
+// The connections of a context: many that are idle mostly and carry frames, or few that carry data
+// at the speed of the network.
+enum class TlsTraffic { control, data };
+
+// All that decides who may be at the other end, how what is said is kept from others, and how it is
+// buffered. False: this OpenSSL refuses one of the settings.
+bool set_up_tls_context(const TlsFunctions& lib, SSL_CTX* context, const TlsKeyCallbacks& callbacks,
+                        TlsTraffic traffic);
 
 // A connection of such a context, before its handshake. `key` must outlive that.
 void set_up_tls_end(const TlsFunctions& lib, SSL* ssl, TlsEnd end, const PskKey& key);

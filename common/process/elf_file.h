@@ -1,5 +1,6 @@
-// What the dynamic loader would read of a program or library: the libraries that it needs, and
-// where it wants them to be looked for. Files are foreign bytes: every offset is checked.
+// The parts of a program or library that the dynamic loader would read: the libraries that it
+// needs, and where it wants them to be looked for. Files are foreign bytes: every offset is
+// checked.
 #pragma once
 
 #include <optional>

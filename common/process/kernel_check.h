@@ -1,4 +1,5 @@
-// What hvdrun cannot do without, and an old kernel or a filter of system calls may not have.
+// Features that hvdrun cannot do without, and that an old kernel or a filter of system calls may
+// not have.
 #pragma once
 
 #include <string>

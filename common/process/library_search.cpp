@@ -90,7 +90,7 @@ class Search {
   Search(const Environment& env, bool thorough) : thorough_(thorough) {
     if (const char* const list = find_variable(env, "LD_LIBRARY_PATH"); list != nullptr)
       library_path_ = split(list, "", ":;");
-    // What is preloaded may stand for a library that is not there.
+    // A preloaded library may stand for a library that is not there.
     doubt_ = find_variable(env, "LD_PRELOAD") != nullptr ||
              find_variable(env, "LD_AUDIT") != nullptr || exists("/etc/ld.so.preload") ||
              !cache_.usable();
@@ -200,8 +200,8 @@ std::optional<MissingLibrary> find_missing_library(const std::string& path, cons
                                                    const Environment& env) {
   // Another libc looks elsewhere.
   if (program.interpreter.find("/ld-linux") == std::string::npos) return std::nullopt;
-  // What a package manager installed has what it needs: looking into all of that costs a program
-  // with LibTorch 10 ms. But one of those may bring the very library that seems to be missing.
+  // A package manager's programs have what they need: looking into all of that costs a program with
+  // LibTorch 10 ms. But one of those may bring the very library that seems to be missing.
   if (!Search(env, false).run(path, program)) return std::nullopt;
   return Search(env, true).run(path, program);
 }

@@ -28,10 +28,10 @@ struct SpawnOptions {
   std::uint64_t descriptor_limit = 0;  // soft limit of open files there; 0: the caller's
 };
 
-// Starts the program with default signal handling, an empty signal mask and no descriptors but
-// those of `fds` (and 0 to 2, inherited when they are not among them). A script without #! is run
-// by /bin/sh, as by execvp and shells. On a fault: the error of exec, chdir or fork, and no
-// process.
+// Starts the program with default signal handling and an empty signal mask. It has no descriptors
+// but those of `fds`, and 0 to 2, which are inherited when they are not among them. A script
+// without #! is run by /bin/sh, as by execvp and shells. On a fault: the error of exec, chdir or
+// fork, and no process.
 std::error_code spawn(const SpawnOptions& options, Process& process);
 
 // Takes a child that fork() has just made; a fault (no pidfds) kills it.
@@ -45,8 +45,9 @@ struct ExitStatus {
   int value = 0;  // exit code, or signal number
 };
 
-// Whether it has ended, reaped or not. To be asked where its pidfd is said to be readable: Asio may
-// tell a new descriptor's waiter what was said of one that was closed in the same turn of the loop.
+// True when it has ended, reaped or not. To be asked where its pidfd is said to be readable: Asio
+// may tell a new descriptor's waiter what was said of one that was closed in the same turn of the
+// loop.
 bool is_over(const Process& process);
 
 // Reaps a child that has ended. False when it is still running (or not our child).

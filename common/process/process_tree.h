@@ -11,7 +11,7 @@ namespace hvdrun {
 // Makes the calling process the reaper of all its descendants. False where the kernel cannot.
 bool become_subreaper();
 
-// Whether the calling process has children, ended ones included. At the start of a program those
+// True when the calling process has children, ended ones included. At the start of a program those
 // are another's: of the shell, say, that became this program by exec. A sub-reaper would adopt what
 // they leave behind, too, and could not tell it from its own, so who has children does not become
 // one.

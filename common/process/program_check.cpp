@@ -40,7 +40,7 @@ const char* path_of(const ProgramUse& use) {
   return path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
 }
 
-// Of a link that leads nowhere: where to; empty when the file is none.
+// The target of a link that leads nowhere; empty when the file is none.
 std::string link_target(const std::string& file) {
   char target[4096];
   const ssize_t size = ::readlink(file.c_str(), target, sizeof target);

@@ -1,5 +1,5 @@
-// Looks at programs before ranks start on this machine, so that a job that cannot work costs one
-// line and not one failure for each rank. Any doubt counts as fine.
+// Looks at programs before ranks start on this machine. A job that cannot work costs one line then,
+// and not one failure for each rank. Any doubt counts as fine.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ProgramProblem {
   std::string text;  // one line, for the user
 };
 
-// How the programs will run.
+// The way in which the programs will run.
 struct ProgramUse {
   const Environment& env;
   const std::string& cwd;
@@ -31,8 +31,8 @@ struct ProgramUse {
 std::optional<ProgramProblem> check_programs(const std::vector<std::string>& programs,
                                              const ProgramUse& use);
 
-// What is to be said when the start of a program has failed with `ec` all the same. `file`: what
-// was executed. One line.
+// The words for the case that the start of a program has failed with `ec` all the same. `file`:
+// what was executed. One line.
 std::string start_fault(const std::string& program, const std::string& file,
                         const std::error_code& ec, const ProgramUse& use);
 

@@ -19,9 +19,9 @@
 namespace hvdrun {
 namespace {
 
-// What the kernel reads of a first line (BINPRM_BUF_SIZE).
+// The part of a first line that the kernel reads (BINPRM_BUF_SIZE).
 constexpr std::size_t kFirstLine = 256;
-// What a shell looks at before it takes a file for text.
+// The bytes that a shell looks at before it takes a file for text.
 constexpr std::size_t kTextSample = 80;
 
 // False: it cannot be read.
@@ -35,7 +35,7 @@ bool read_beginning(const std::string& file, std::string& bytes) {
 }
 
 constexpr const char* kBlanks = " \t";
-// What env -S takes for the end of a word; so a carriage return does no harm there.
+// The characters that env -S takes for the end of a word; so a carriage return does no harm there.
 constexpr const char* kSplitAt = " \t\v\f\r";
 
 std::string_view without_blanks(std::string_view text, const char* blanks = kBlanks) {

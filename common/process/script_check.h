@@ -1,4 +1,4 @@
-// Who runs a file that is no ELF program. Any doubt counts as fine.
+// The interpreter of a file that is no ELF program. Any doubt counts as fine.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace hvdrun {
 // every shell do: no zero byte in its beginning. An empty file is one.
 bool is_shell_text(const std::string& file);
 
-// Why the interpreter that the first line names (#!) cannot be started, with what to do, to stand
-// behind the name of the program; empty when nothing is known against it. `program` as the user
-// wrote it, `file` where it is.
+// The reason why the interpreter of the first line (#!) cannot be started, with what to do, to
+// stand behind the name of the program; empty when nothing is known against it. `program` as the
+// user wrote it, `file` where it is.
 std::string interpreter_problem(const std::string& program, const std::string& file,
                                 const Environment& env, const std::string& cwd);
 

@@ -1,4 +1,4 @@
-// Which children are stopped, as the kernel tells their parent.
+// Stopped children, as the kernel tells their parent of them.
 #pragma once
 
 #include <optional>
@@ -16,11 +16,11 @@ UniqueFd open_child_signals();
 // Takes from the descriptor what it has.
 void drain_child_signals(int fd);
 
-// How the child was last seen since the question before: true: stopped, false: it goes on, none: no
-// change. An end is not reaped.
+// The child as it was last seen since the question before: true: stopped, false: it goes on, none:
+// no change. An end is not reaped.
 std::optional<bool> stop_change(pid_t child);
 
-// Whether the child has ended, stopped before or not. It is not reaped.
+// True when the child has ended, stopped before or not. It is not reaped.
 bool has_ended(pid_t child);
 
 }  // namespace hvdrun

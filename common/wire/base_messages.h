@@ -171,7 +171,7 @@ struct Log {
   }
 };
 
-// How an agent reaches another process: an inherited descriptor, or TCP addresses with TLS-PSK.
+// The way from an agent to another process: an inherited descriptor, or TCP addresses with TLS-PSK.
 struct Endpoint {
   std::uint32_t fd = 0;                // used when addresses is empty
   std::vector<std::string> addresses;  // "ip:port" or "[ip6]:port"
@@ -182,13 +182,14 @@ struct Endpoint {
   }
 };
 
-// Who gets hvdrun's stdin; the others have /dev/null.
+// The ranks that get hvdrun's stdin; the others have /dev/null.
 enum class InputFor : std::uint8_t { nobody = 0, one_rank = 1, all_ranks = 2 };
 
 // --isolation: what keeps the processes of a host together besides the nested sub-reapers.
 enum class Isolation : std::uint8_t { automatic = 0, cgroup = 1, pidns = 2, none = 3 };
 
-// What a guard reads from its stdin before anything else. The stdin stays open: it is the lease.
+// The message that a guard reads from its stdin before anything else. The stdin stays open: it is
+// the lease.
 struct Bootstrap {
   static constexpr auto kType = MessageType::bootstrap;
   std::string job_id;

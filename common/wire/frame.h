@@ -31,7 +31,7 @@ void append_header(std::string& out, MessageType type, std::uint32_t epoch, std:
 void append_frame(std::string& out, MessageType type, std::uint32_t epoch,
                   std::string_view payload);
 
-// Of a whole frame's bytes.
+// The type in a whole frame's bytes.
 MessageType type_of(std::string_view frame);
 
 // A whole message as the bytes of one frame.

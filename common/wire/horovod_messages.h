@@ -38,8 +38,8 @@ struct HorovodReply {
   static constexpr auto kType = MessageType::horovod_reply;
   std::uint64_t request = 0;
   std::uint16_t status = 0;  // of HTTP
-  // Of a put: the agent follows its scope under this number, and what it has put is in its copy
-  // from here on. 0: it does not.
+  // In answer to a put: the agent follows its scope under this number, and what it has put is in
+  // its copy from here on. 0: it does not.
   std::uint64_t follow = 0;
   std::string value;  // of a get
   template <class V>
@@ -134,7 +134,8 @@ struct HorovodTaken {
   }
 };
 
-// What a key and its value count on their way, in either direction (limits::kHorovodWindow).
+// The bytes that a key and its value count on their way, in either direction
+// (limits::kHorovodWindow).
 inline std::size_t horovod_cost(const std::string& key, std::size_t value) {
   constexpr std::size_t kFrame = 64;
   return kFrame + key.size() + value;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/host/rank_place.h"
 #include "common/process/kill_steps.h"
 #include "common/wire/base_messages.h"
 
@@ -25,34 +26,14 @@ struct AgentReady {
   }
 };
 
-struct SlotAssignment {
-  std::uint32_t rank = 0;
-  std::uint32_t local_rank = 0;
-  std::uint32_t cross_rank = 0;
-  std::uint32_t cross_size = 0;
-  template <class V>
-  void visit(V& v) {
-    v(rank);
-    v(local_rank);
-    v(cross_rank);
-    v(cross_size);
-  }
-};
-
-// A slot as programs of Horovod see it.
+// A rank's place as programs of Horovod see it.
 struct HorovodSlot {
   std::string host;
-  std::uint32_t local_rank = 0;
-  std::uint32_t local_size = 0;
-  std::uint32_t cross_rank = 0;
-  std::uint32_t cross_size = 0;
+  RankPlace place;
   template <class V>
   void visit(V& v) {
     v(host);
-    v(local_rank);
-    v(local_size);
-    v(cross_rank);
-    v(cross_size);
+    v(place);
   }
 };
 
@@ -77,7 +58,7 @@ inline const std::vector<std::string>& argv_of(const std::vector<std::string>& f
   return *argv;
 }
 
-// Of a Launch: what is this host's alone.
+// The part of a Launch that is this host's alone.
 struct LaunchHead {
   std::uint32_t size = 0;
   std::uint32_t host_count = 0;  // hosts that have a rank
@@ -85,7 +66,7 @@ struct LaunchHead {
   std::string host_address;      // of this host, which the others use; empty: there is no other
   // Look at the programs, answer LaunchChecked, and wait for StartRanks.
   bool check_first = false;
-  std::vector<SlotAssignment> slots;
+  std::vector<RankPlace> slots;
   std::vector<HorovodSlot> horovod_slots;  // of each slot; empty: as `slots`, on this host
   std::vector<std::string> host_env;       // NAME=value, on top of the job's
   template <class V>
@@ -101,7 +82,7 @@ struct LaunchHead {
   }
 };
 
-// Of a Launch: what is the same for all hosts.
+// The part of a Launch that is the same for all hosts.
 struct LaunchBody {
   std::vector<std::string> argv;
   std::vector<std::string> env;  // NAME=value
@@ -146,7 +127,7 @@ struct Launch : LaunchHead, LaunchBody {
   }
 };
 
-// Whether the programs of a host can start there.
+// A host's answer about its programs: they can start there, or why not.
 struct LaunchChecked {
   static constexpr auto kType = MessageType::launch_checked;
   std::uint32_t exit_code = 0;  // of hvdrun; 0: they can

@@ -16,7 +16,8 @@
 
 namespace hvdrun {
 
-// What an agent writes to its stdout before the first frame of a relay, on a line of its own.
+// The words that an agent writes to its stdout before the first frame of a relay, on a line of its
+// own.
 inline constexpr std::string_view kRelayLine = "hvdrun: relay\n";
 
 class Relay {
@@ -41,7 +42,7 @@ class Relay {
   // A connected socket for a stream that the other side has opened; none: it cannot be had, and the
   // stream ends.
   void attach(RelayStream stream, UniqueFd socket);
-  // What the channel has brought.
+  // Bytes that the channel has brought.
   void feed(std::string_view bytes);
   // The channel has ended: what has come is still handed on.
   void end();

@@ -10,7 +10,7 @@
 
 namespace hvdrun {
 
-// Which of an agent's connections.
+// One of an agent's connections.
 enum class RelayStream : std::uint8_t { control = 0, output = 1 };
 inline constexpr std::size_t kRelayStreams = 2;
 

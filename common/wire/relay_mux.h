@@ -29,19 +29,20 @@ class RelayMux {
     std::string bytes;  // of data
   };
 
-  // What the channel has brought, in any split. A fault (more than the credit, data of a stream
-  // that is not open, anything else that makes no sense) stays: the channel is lost.
+  // Bytes that the channel has brought, in any split. A fault (more than the credit, data of a
+  // stream that is not open, anything else that makes no sense) stays: the channel is lost.
   std::error_code feed(std::string_view bytes, std::vector<Event>& events);
 
   void open(RelayStream stream);
-  // How many bytes send() takes now: none while earlier ones wait for their turn or for credit.
+  // The number of bytes that send() takes now: none while earlier ones wait for their turn or for
+  // credit.
   std::size_t may_send(RelayStream stream) const;
   void send(RelayStream stream, std::string bytes);
   void end(RelayStream stream);
   // Data of this stream was handed on.
   void taken(RelayStream stream, std::size_t bytes);
 
-  // What goes to the channel next, one frame; empty: nothing.
+  // The next frame for the channel; empty: nothing.
   std::string next();
 
  private:

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/host/rank_place.h"
 #include "common/wire/base_messages.h"
 
 namespace hvdrun {
@@ -145,14 +146,8 @@ struct WorkerJoin {
 };
 
 // The agent's answer: where this rank stands. The epoch of the frame is the current one.
-struct WorkerTopology {
+struct WorkerTopology : RankPlace {
   static constexpr auto kType = MessageType::worker_topology;
-  std::uint32_t rank = 0;
-  std::uint32_t size = 0;
-  std::uint32_t local_rank = 0;
-  std::uint32_t local_size = 0;
-  std::uint32_t cross_rank = 0;
-  std::uint32_t cross_size = 0;
   std::uint32_t usable_cores = 0;          // of this host
   std::vector<std::uint32_t> local_ranks;  // the global ranks on this host, by local rank
   std::string data_key;                    // what ranks of different hosts prove themselves with
@@ -162,12 +157,12 @@ struct WorkerTopology {
   std::uint16_t last_port = 0;
   std::uint64_t stall_warning = 0;   // ms that an operation waits before it is told; 0: never
   std::uint64_t stall_shutdown = 0;  // ms before that ends the job; 0: never
-  // How often all ranks have met by now (fences that opened): the same for all that meet next, in
-  // whatever process they are and whatever has failed there. Names what they share.
+  // The number of times that all ranks have met by now (fences that opened): the same for all that
+  // meet next, in whatever process they are and whatever has failed there. Names what they share.
   std::uint32_t generation = 0;
   template <class V>
   void visit(V& v) {
-    v(rank);
+    v(rank);  // the host's index is nothing to a worker
     v(size);
     v(local_rank);
     v(local_size);
@@ -186,8 +181,8 @@ struct WorkerTopology {
   }
 };
 
-// Shared memory of this host: the agent makes the memfd `name` on first request, zeroed and of
-// that size, and hands the same one to every later asker (a different size is Errc::mismatch).
+// Shared memory of this host. The agent makes the memfd `name` on first request, zeroed and of that
+// size. Every later asker gets the same one; a different size is Errc::mismatch.
 struct SegmentGet {
   static constexpr auto kType = MessageType::segment_get;
   std::uint64_t request = 0;

@@ -1,5 +1,5 @@
-// The messages of the stall inspector: a worker says what its engine waits for, its agent adds what
-// the kernel says of the process, and the coordinator composes who waits for whom.
+// The messages about stalls. A worker says what its engine waits for, and its agent adds what the
+// kernel says of the process. The coordinator composes who waits for whom.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +26,13 @@ struct PendingTensor {
   }
 };
 
-// What a rank's engine waits for.
+// The operations that a rank's engine waits for.
 struct StallReport {
   std::vector<PendingTensor> pending;  // oldest first, at most limits::kMaxPendingTensors
   std::uint64_t pending_count = 0;     // with those that are not listed
   std::string last_submitted;          // empty: nothing yet
   std::uint64_t submitted = 0;
-  bool joined = false;  // waits in hvd::join, and is missing from no operation of all ranks
+  bool in_join = false;  // waits in hvd::join, and is missing from no operation of all ranks
   // Waits in hvd::init for the others, and there for connections to these ranks, if to any.
   bool meeting = false;
   std::vector<std::uint32_t> unconnected{};
@@ -42,7 +42,7 @@ struct StallReport {
     v(pending_count);
     v(last_submitted);
     v(submitted);
-    v(joined);
+    v(in_join);
     v(meeting);
     v(unconnected);
   }

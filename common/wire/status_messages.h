@@ -1,5 +1,5 @@
-// What is going on in a job: changes of state as they happen, and the answer to those who ask
-// (hvdrun status, Ctrl-\).
+// News of a job: changes of state as they happen, and the answer to those who ask (hvdrun status,
+// Ctrl-\).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace hvdrun {
 // In place of a stack.
 inline constexpr const char* kHiddenStack = "not allowed";
 
-// What the kernel says of a rank's process.
+// A rank's process as the kernel sees it.
 struct RankProbe {
   std::uint32_t rank = 0;
   std::uint32_t pid = 0;

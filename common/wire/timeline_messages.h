@@ -1,5 +1,5 @@
-// The timeline: what ranks record of their operations, on its way to the one file that hvdrun
-// writes, and the exchange from which the hosts' clocks are aligned.
+// The timeline: events that ranks record of their operations, on their way to the one file that
+// hvdrun writes. And the exchange from which the hosts' clocks are aligned.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ enum class TimelineMark : std::uint8_t {
   begin = 1,
   end = 2,
   cycle = 3,
-  // Of the phase reduce on a GPU, which is told later than others that came after it.
+  // The phase reduce on a GPU, which is told later than others that came after it.
   gpu_begin = 4,
   gpu_end = 5,
 };

@@ -1,4 +1,4 @@
-// What stands in place of a file's name when the program starts the timeline, as in Horovod.
+// The word in place of a file's name when the program starts the timeline, as in Horovod.
 #pragma once
 
 #include <string_view>

@@ -10,9 +10,8 @@ HorovodDesk::HorovodDesk(boost::asio::io_context& io, UniqueFd listener,
     : on_gathering_(std::move(on_gathering)),
       server_(io, std::move(listener), *this, std::move(on_trouble), limits) {}
 
-void HorovodDesk::assign(const std::vector<HostSlots>& hosts,
-                         const std::vector<RankPlace>& places) {
-  for (HorovodStore::Late& late : store_.assign(hosts, places))
+void HorovodDesk::assign(const RankTable& ranks) {
+  for (HorovodStore::Late& late : store_.assign(ranks))
     server_.answer(late.waiter, std::move(late.answer));
 }
 

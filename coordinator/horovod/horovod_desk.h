@@ -25,7 +25,7 @@ class HorovodDesk final : public HorovodBackend {
               OnGathering on_gathering, HorovodServerLimits limits = {});
 
   // A new assignment of ranks; answers the gets that wait for one.
-  void assign(const std::vector<HostSlots>& hosts, const std::vector<RankPlace>& places);
+  void assign(const RankTable& ranks);
   std::size_t open_connections() const { return server_.open_connections(); }
 
   HorovodAnswer answer(HttpRequest request, Waiter waiter) override;

@@ -8,10 +8,10 @@ constexpr std::size_t kSharedFrom = 4U << 10;
 
 }  // namespace
 
-void HorovodHub::assign(const std::vector<HostSlots>& hosts, const std::vector<RankPlace>& places) {
+void HorovodHub::assign(const RankTable& ranks) {
   followers_.clear();
   for (Host& host : hosts_) host = {};
-  for (HorovodStore::Late& late : store_.assign(hosts, places)) {
+  for (HorovodStore::Late& late : store_.assign(ranks)) {
     const auto waiting = waiting_.extract(late.waiter);
     if (waiting.empty()) continue;
     const auto [host, request] = waiting.mapped();
@@ -121,7 +121,7 @@ std::uint64_t HorovodHub::put(std::uint32_t host, HorovodAsk& message, int& stat
   Host& agent = hosts_[host];
   const auto followed = agent.by_scope.find(message.scope);
   const std::uint64_t follow = followed != agent.by_scope.end() ? followed->second : 0;
-  // What a process set leaves behind comes again in its next round, and is what all have.
+  // A value that a process set leaves behind comes again in its next round, and is what all have.
   const bool is_new = old == nullptr || *old->value != message.value;
   if (is_new) {
     status = store_
@@ -178,7 +178,7 @@ void HorovodHub::drop_all(const std::string& scope) {
   });
 }
 
-// What is replaced while it waits goes once, as it is then; what is dropped does not go.
+// A value that is replaced while it waits goes once, as it is then; a dropped one does not go.
 void HorovodHub::send_some(std::uint32_t host) {
   Host& agent = hosts_[host];
   while (!agent.behind.empty()) {

@@ -38,8 +38,8 @@ class HorovodHub {
       : epoch_(epoch), window_(window), longest_(limits.key), store_(limits), hosts_(hosts) {}
 
   // As HorovodStore's; what the agents follow is forgotten.
-  void assign(const std::vector<HostSlots>& hosts, const std::vector<RankPlace>& places);
-  // Whether a frame of this type is for the hub.
+  void assign(const RankTable& ranks);
+  // True when a frame of this type is for the hub.
   static bool takes(MessageType type);
   // A fault: the agent is not to be trusted any more.
   Errc agent_frame(std::uint32_t host, const Frame& frame);

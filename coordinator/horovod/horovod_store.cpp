@@ -27,27 +27,26 @@ std::optional<std::size_t> member_number(std::string_view text, std::size_t size
   return member;
 }
 
-// What a member reads that is not in the job any more.
+// The answer to a member that is not in the job any more.
 constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
 }  // namespace
 
-std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HostSlots>& hosts,
-                                                     const std::vector<RankPlace>& places) {
+std::vector<HorovodStore::Late> HorovodStore::assign(const RankTable& ranks) {
   scopes_.clear();
   places_.clear();
   bytes_ = 0;
   keys_ = 0;
   assigned_ = true;
-  const auto size = static_cast<std::uint32_t>(places.size());
+  const auto size = ranks.size();
   if (size > 0) {
     Scope& global = scopes_[std::string(kGlobal)];
     global.finished.resize(size);
     global.present.resize(size);
   }
   ++gathering_version_;
-  for (const RankPlace& place : places) {
-    const std::string& host = hosts[place.host].name;
+  for (const RankPlace& place : ranks.places()) {
+    const std::string& host = ranks.host_name(place.rank);
     const std::string local_rank = std::to_string(place.local_rank);
     std::string name = host;
     name.append(":").append(local_rank);

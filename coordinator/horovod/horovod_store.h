@@ -3,11 +3,11 @@
 // wait are known by what the caller calls them.
 //
 // A get of a missing key is answered at once; whoever serves members may hold those that they poll
-// for (common/horovod/held_gets.h). Only rank_and_size waits, which a
-// member asks for after a reset and which is answered once there is an assignment of ranks.
+// for (common/horovod/held_gets.h). Only rank_and_size waits, which a member asks for after a reset
+// and which is answered once there is an assignment of ranks.
 //
-// Values have stamps in the order in which they came, so that whoever has a copy of a scope knows
-// by one number what it has not got yet (horovod_hub.h).
+// Values have stamps in the order in which they came. So whoever has a copy of a scope knows by one
+// number what it has not got yet (horovod_hub.h).
 #pragma once
 
 #include <cstdint>
@@ -47,9 +47,8 @@ class HorovodStore {
 
   // A new assignment of ranks: everything stored before is dropped, because it is about members
   // that are gone. Answers the gets that wait for it.
-  std::vector<Late> assign(const std::vector<HostSlots>& hosts,
-                           const std::vector<RankPlace>& places);
-  // What a request asks for; as read_horovod_request().
+  std::vector<Late> assign(const RankTable& ranks);
+  // Reads a request, as read_horovod_request().
   int read(HttpRequest http, HorovodRequest& request) const;
   // One request. `waiter` is remembered only when the get waits.
   Answer answer(HorovodRequest request, Waiter waiter);
@@ -58,11 +57,11 @@ class HorovodStore {
     Value value;
     std::uint64_t stamp = 0;  // when it came: 1, 2, ... in the whole store
   };
-  // What is there, or nullptr.
+  // The entry, or nullptr.
   const Entry* find(std::string_view scope, const std::string& key) const;
   // The first of a scope that came after `stamp`, and its key; nullptr: no other.
   const Entry* next_after(std::string_view scope, std::uint64_t stamp, std::string& key) const;
-  // How often all members of a scope have finished and emptied it.
+  // The number of times that all members of a scope have finished and emptied it.
   std::uint64_t rounds() const { return rounds_; }
 
   // The members of the whole job once the first has come and until the last has: who is there, who
@@ -85,7 +84,7 @@ class HorovodStore {
   struct Scope {
     std::unordered_map<std::string, Entry> values;
     std::map<std::uint64_t, const std::string*> order;  // stamp -> key in `values`
-    // Of a scope whose members are known: which of them have finished, by their number. It is
+    // The members that have finished, by their number, where a scope's members are known. It is
     // emptied when all have, so that the next round of the same members finds nothing of this one.
     std::vector<bool> finished;
     std::size_t finished_count = 0;

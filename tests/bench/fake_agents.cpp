@@ -66,7 +66,7 @@ void FakeAgents::on_frame(Agent& agent, const Frame& frame) {
       if (decode(frame.payload, launch)) return on_trouble_("a launch cannot be read");
       agent.epoch = frame.epoch;
       agent.size = launch.size;
-      for (const SlotAssignment& slot : launch.slots) {
+      for (const RankPlace& slot : launch.slots) {
         agent.ranks.push_back(slot.rank);
         up(agent, RankStarted{slot.rank, kFirstPid + slot.rank});
       }

@@ -59,9 +59,9 @@ struct Job {
 JobSpec make_spec(std::uint32_t agents, std::uint32_t slots) {
   JobSpec spec;
   spec.job_id = to_hex(random_bytes(16));
-  for (std::uint32_t i = 0; i < agents; ++i)
-    spec.hosts.push_back({"host" + std::to_string(i), slots});
-  spec.np = agents * slots;
+  std::vector<HostSlots> hosts;
+  for (std::uint32_t i = 0; i < agents; ++i) hosts.push_back({"host" + std::to_string(i), slots});
+  spec.ranks = {std::move(hosts), agents * slots};
   spec.argv = {"./train"};
   for (char** entry = environ; *entry != nullptr; ++entry) spec.env.emplace_back(*entry);
   spec.cwd = "/";
@@ -155,8 +155,8 @@ class Measure {
   // One line of JSON. Throws std::runtime_error when the job did not go as it should.
   std::string result() const {
     if (!trouble_.empty()) throw std::runtime_error(trouble_);
-    std::string text = "{\"agents\": " + std::to_string(spec_.hosts.size()) +
-                       ", \"ranks\": " + std::to_string(spec_.np);
+    std::string text = "{\"agents\": " + std::to_string(spec_.hosts().size()) +
+                       ", \"ranks\": " + std::to_string(spec_.np());
     for (const Phase& phase : phases_) {
       char numbers[200];
       std::snprintf(numbers, sizeof numbers,
@@ -219,8 +219,8 @@ class Measure {
     if (frame.type == MessageType::job_progress) {
       JobProgress progress;
       if (decode(frame.payload, progress)) return fail("a progress cannot be read");
-      if (progress.joined == spec_.np) return note("joined");
-      if (progress.started < spec_.np) return note("ready");
+      if (progress.joined == spec_.np()) return note("joined");
+      if (progress.started < spec_.np()) return note("ready");
       note("started");
       tell_all(kJoin);
     } else if (frame.type == MessageType::job_ended) {

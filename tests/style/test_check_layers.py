@@ -48,7 +48,6 @@ CLEAN = {
     "examples/hello.cpp": "#include <hvd/hvd.h>\n",
 }
 
-
 class CheckLayers(unittest.TestCase):
     def faults(self, **planted):
         """The faults of the clean project with lines appended to some files, a meson.build replaced."""
@@ -133,7 +132,6 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(self.faults(**{name: '#include "worker/hvd/comm/ring.h"\n'}), [])
         self.assert_fault(name, '"worker/hvd/engine/engine.h"', "may not include")
 
-
 class Page(unittest.TestCase):
     def test_the_page_of_the_architecture_has_the_rooms_in_this_order(self):
         root = pathlib.Path(__file__).resolve().parents[2]
@@ -147,7 +145,6 @@ class Page(unittest.TestCase):
                 folders = [f for f in told if all(r == f or r.startswith(f + "/") for r in rooms)]
                 below = [room for room in rooms if room not in folders]
                 self.assertIn(below, [told[f] for f in folders])
-
 
 if __name__ == "__main__":
     unittest.main()

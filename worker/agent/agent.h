@@ -1,5 +1,13 @@
 // The agent of one host: starts and watches its workers, speaks for them with the coordinator, and
 // leaves nothing alive behind it. One thread; a child of the guard.
+//
+//   agent.cpp          connections, the coordinator's words, ends of ranks, signals, the lease
+//   agent_launch.cpp   from a launch to ranks that run
+//   agent_horovod.cpp  Horovod's store, for the ranks of this host
+//   agent_probes.cpp   answers about the ranks' processes
+//   agent_end.cpp      how it leaves once the job is over
+//
+// AgentWatch (agent_watch.h) is the guard's: it looks at the agent from outside.
 #pragma once
 
 #include <array>
@@ -17,15 +25,15 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "common/base/environment.h"
 #include "common/base/lease.h"
+#include "common/host/rank_environment.h"
 #include "common/process/process.h"
 #include "common/wire/frame_channel.h"
 #include "common/wire/messages.h"
-#include "worker/agent/horovod/horovod_relay.h"
+#include "worker/agent/horovod/mirror_server.h"
 #include "worker/agent/output/input_pump.h"
 #include "worker/agent/output/output_pump.h"
-#include "worker/agent/output/timeline_relay.h"
+#include "worker/agent/output/timeline_outbox.h"
 #include "worker/agent/ranks/held_pipes.h"
 #include "worker/agent/ranks/kill_ladder.h"
 #include "worker/agent/way_back.h"
@@ -57,9 +65,9 @@ class Agent {
 
   void check_launch(const Launch& message, std::uint32_t epoch);
   void launch(const Launch& message, std::uint32_t epoch);
-  void start_worker(const Launch& message, const SlotAssignment& slot, const std::string& agent);
+  void start_worker(const Launch& message, const RankPlace& slot, const std::string& agent);
   bool serve_horovod(const Launch& message);
-  HorovodPlace horovod_place(const Launch& message, const SlotAssignment& slot) const;
+  HorovodPlace horovod_place(const Launch& message, const RankPlace& slot) const;
   bool gets_input(std::uint32_t rank) const;
   void reap();
   void worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status);
@@ -70,7 +78,7 @@ class Agent {
   void probe_ranks(const ProbeRanks& message);
   // Asks for the coordinator's clock and sends events, when it is time for either.
   void move_timeline();
-  void send_pictures(StallDesk::Answer answer);
+  void send_pictures(HostSurvey::Answer answer);
   void end_job();
   void finish_if_quiet();
   // The lease, the guard or the coordinator is gone: kill everything at once and leave.
@@ -101,9 +109,9 @@ class Agent {
   OutputPump pump_;
   HeldPipes held_pipes_;
   InputPump input_;
-  TimelineRelay timeline_;
+  TimelineOutbox timeline_;
   std::unique_ptr<WorkerServer> workers_server_;
-  std::unique_ptr<HorovodRelay> horovod_;  // where each agent has a store's port
+  std::unique_ptr<MirrorServer> horovod_;  // where each agent has a store's port
   std::map<pid_t, Worker> workers_;        // alive, by process id
   std::set<std::uint32_t> told_of_loss_;   // ranks whose stderr said that a peer is gone
   KillLadder ladder_;
@@ -112,7 +120,7 @@ class Agent {
   std::uint32_t epoch_ = 0;
   std::uint64_t descriptor_limit_ = 0;  // of the workers: as it was before ours was raised
   std::uint32_t cores_ = 1;
-  // What the coordinator says renews it. None on the coordinator's own machine: the end of the
+  // The coordinator's words renew it. None on the coordinator's own machine: the end of the
   // connection tells of its death, and its parent is told when it stops.
   std::optional<Lease> lease_;
   TimePoint next_heartbeat_;

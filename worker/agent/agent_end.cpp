@@ -1,5 +1,5 @@
-// How an agent leaves once the job is over: nothing of it is left, and all that it has printed is
-// on its way.
+// An agent's leave once the job is over: nothing of it is left, and all that it has printed is on
+// its way.
 #include <chrono>
 #include <poll.h>
 #include <string>
@@ -29,7 +29,7 @@ void Agent::end_job() {
   exit_code_ = 0;
   timeline_.finish();
   move_timeline();
-  // Who cannot be reached any more is not waited for.
+  // A viewer that cannot be reached any more is not waited for.
   if (output_) output_->keep_trying_for(patience_of(lease_length()));
   finish_if_quiet();
 }

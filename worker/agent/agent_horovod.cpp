@@ -9,7 +9,7 @@ namespace hvdrun {
 // the only one.
 bool Agent::serve_horovod(const Launch& message) {
   try {
-    horovod_ = std::make_unique<HorovodRelay>(
+    horovod_ = std::make_unique<MirrorServer>(
         io_, epoch_,
         [this](std::string frame) {
           if (control_) control_->send_bytes(std::move(frame));
@@ -19,7 +19,7 @@ bool Agent::serve_horovod(const Launch& message) {
         });
     return true;
   } catch (const std::system_error& e) {
-    for (const SlotAssignment& slot : message.slots) {
+    for (const RankPlace& slot : message.slots) {
       up(RankExited{slot.rank, 0, ExitKind::not_started,
                     static_cast<std::uint32_t>(e.code().value()), ladder_.started(), false,
                     e.what()});
@@ -30,24 +30,17 @@ bool Agent::serve_horovod(const Launch& message) {
   }
 }
 
-// What a rank is told as a program of Horovod.
-HorovodPlace Agent::horovod_place(const Launch& message, const SlotAssignment& slot) const {
+// The place that a rank is told as a program of Horovod.
+HorovodPlace Agent::horovod_place(const Launch& message, const RankPlace& slot) const {
   HorovodPlace place;
   if (!message.env_horovod) return place;
   place.port = horovod_ ? horovod_->port() : message.horovod_port;
   place.host_name = bootstrap_.host_name;
-  place.local_rank = slot.local_rank;
-  place.local_size = static_cast<std::uint32_t>(message.slots.size());
-  place.cross_rank = slot.cross_rank;
-  place.cross_size = slot.cross_size;
+  place.place = slot;
   // Where it sees other hosts: names of one machine.
   if (const auto at = slot.rank - message.slots.front().rank; at < message.horovod_slots.size()) {
-    const HorovodSlot& seen = message.horovod_slots[at];
-    place.host_name = seen.host;
-    place.local_rank = seen.local_rank;
-    place.local_size = seen.local_size;
-    place.cross_rank = seen.cross_rank;
-    place.cross_size = seen.cross_size;
+    place.host_name = message.horovod_slots[at].host;
+    place.place = message.horovod_slots[at].place;
   }
   return place;
 }

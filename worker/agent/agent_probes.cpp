@@ -1,8 +1,8 @@
-// What an agent tells of its ranks' processes when it is asked.
+// An agent's answers about its ranks' processes.
 #include <utility>
 
 #include "worker/agent/agent.h"
-#include "worker/agent/stalls/stall_probe.h"
+#include "worker/agent/stalls/process_picture.h"
 
 namespace hvdrun {
 
@@ -17,7 +17,7 @@ void Agent::probe_ranks(const ProbeRanks& message) {
 
 // The workers have said what they wait for, or did not in time; of those that never joined only the
 // kernel can tell something.
-void Agent::send_pictures(StallDesk::Answer answer) {
+void Agent::send_pictures(HostSurvey::Answer answer) {
   RankPictures message;
   message.request = answer.request;
   for (const auto& [pid, worker] : workers_) {

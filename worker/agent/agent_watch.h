@@ -1,5 +1,5 @@
-// What a guard does while its agent is stopped (SIGSTOP). On the coordinator's machine nobody else
-// would notice: agents there are not asked for a word.
+// A guard's watch over an agent that may be stopped (SIGSTOP). On the coordinator's machine nobody
+// else would notice: agents there are not asked for a word.
 #pragma once
 
 #include <chrono>

@@ -74,8 +74,8 @@ int say_fault(const std::string& who) {
 
 [[noreturn]] void run_agent(Bootstrap bootstrap, UniqueFd guard_pipe, IsolationNet& net) {
   become_subreaper();
-  // Whoever kills the guard with its whole process group, as Slurm's proctrack/pgid does, leaves
-  // the one that ends the ranks, which have groups of their own too.
+  // Slurm's proctrack/pgid kills the guard with its whole process group. It leaves the one that
+  // ends the ranks, which have groups of their own too.
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "hvd-agent", 0, 0, 0);
   int code = 1;
@@ -136,8 +136,8 @@ void wait_for_end(int lease, int agent_pidfd, int to_agent, AgentWatch& watch, A
 }
 
 // Ranks first, and the agent, which hears of it by its pipe and kills them too, only when it does
-// not end by itself. Were it stopped and killed before them, a guard that is killed in that moment
-// (by Slurm, which ends a step as srun goes) would leave ranks without anybody above.
+// not end by itself. Were it killed before them, a guard that is killed in that moment would leave
+// ranks without anybody above. Slurm does that: it ends a step as srun goes.
 void end_all(pid_t agent, UniqueFd& to_agent) {
   to_agent.reset();
   for (int pass = 0; pass < kAgentEnds && ::waitpid(agent, nullptr, WNOHANG) == 0; ++pass) {
@@ -159,8 +159,8 @@ int run_guard(const std::string& kept) {
     std::fprintf(stderr, "hvd-agent: %s\n", missing.c_str());
     return 1;
   }
-  // Of a login shell that became this program: what its start-up files have put into the
-  // background.
+  // The children of a login shell that became this program: programs that its start-up files have
+  // put into the background.
   UniqueFd stand_in;
   if (has_children() && !(stand_in = go_on_in_child())) {
     std::fprintf(stderr, "hvd-agent: cannot start another process: %s\n",

@@ -117,7 +117,7 @@ void IsolationNet::enter() {
 IsolationNet::~IsolationNet() {
   if (cgroup_.empty() || ::getpid() != owner_) return;
   write_text(cgroup_ + "/cgroup.kill", "1");
-  // What has been killed leaves the group a moment later.
+  // A killed process leaves the group a moment later.
   for (int i = 0; i < 500 && ::rmdir(cgroup_.c_str()) != 0 && errno == EBUSY; ++i) pause_ms(2);
 }
 

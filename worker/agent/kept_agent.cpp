@@ -32,8 +32,8 @@ bool is_agent_name(std::string_view name) {
   return name.size() == kKeptSize || (name[kKeptSize] == '.' && name.size() > kKeptSize + 1);
 }
 
-// Of a kept file only what somebody has written or touched counts. A name that a launch has made
-// for one has the same times, however old; but the making of it is a change of the file.
+// For a kept file only a write or a touch by somebody counts. A name that a launch has made for one
+// has the same times, however old; but the making of it is a change of the file.
 std::int64_t last_use(const struct stat& info, bool is_kept) {
   return is_kept ? info.st_mtime : std::max(info.st_mtime, info.st_ctime);
 }

@@ -20,7 +20,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Of the host, where sshd was reached.
+// The host's own address, at which sshd was reached.
 std::string address_behind_ssh() {
   const char* const connection = ::getenv("SSH_CONNECTION");  // NOLINT(concurrency-mt-unsafe)
   std::istringstream words(connection != nullptr ? connection : "");
@@ -36,7 +36,7 @@ std::string address_behind_ssh() {
   return all.empty() ? "127.0.0.1" : all.front().address;
 }
 
-// What became of an address.
+// An address's fate, in words.
 std::string fate(const std::string& address, std::error_code ec) {
   if (ec == Errc::auth_failed)
     return "what answers at " + address + " does not hold this job's key";

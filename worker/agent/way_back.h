@@ -1,4 +1,4 @@
-// How an agent reaches the coordinator and the viewer: over TLS at one of the addresses that it was
+// An agent's way to the coordinator and the viewer: over TLS at one of the addresses that it was
 // told, or, when it reaches none, through the ssh channel that opened its host. One thread.
 #pragma once
 
@@ -29,7 +29,7 @@ class WayBack {
   void open(Role role, OnStream on_stream);
   // For the user, after a fault of open(): what was tried, and what became of it.
   std::string why_not(std::error_code ec) const;
-  // What has come through the guard.
+  // Bytes that have come through the guard.
   void feed(std::string_view bytes);
   // The address of this host, as far as its connection to the coordinator tells: "" on no network.
   std::string own_address(const std::string& local_ip) const;

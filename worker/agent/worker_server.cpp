@@ -20,7 +20,8 @@ namespace asio = boost::asio;
 constexpr std::chrono::milliseconds kExitStatusPatience{100};
 // For what a process that is gone has written before.
 constexpr std::chrono::milliseconds kLastWordsPatience{50};
-// How long a rank may wait in the fence for another of its host before the coordinator is told.
+// The time that a rank may wait in the fence for another of its host before the coordinator is
+// told.
 constexpr std::chrono::milliseconds kFencePatience{500};
 
 }  // namespace
@@ -40,7 +41,7 @@ WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
           [this](const std::string& text) {
             if (options_.trouble) options_.trouble(text);
           }) {
-  for (const LocalRank& local : options_.ranks) lines_[local.rank] = {};
+  for (const RankPlace& local : options_.ranks) lines_[local.rank] = {};
 }
 
 // Hello, then WorkerJoin; both before the deadline.
@@ -80,14 +81,15 @@ void WorkerServer::refuse(const Channel& channel, Errc code, const std::string& 
   channel->close_when_sent();
 }
 
-const LocalRank& WorkerServer::place(std::uint32_t rank) const {
+const RankPlace& WorkerServer::place(std::uint32_t rank) const {
   return *std::find_if(options_.ranks.begin(), options_.ranks.end(),
-                       [rank](const LocalRank& local) { return local.rank == rank; });
+                       [rank](const RankPlace& local) { return local.rank == rank; });
 }
 
 void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) {
   WorkerJoin message;
-  // Of whatever epoch: the process may be older than the assignment, which the answer names.
+  // The frame may be of whatever epoch: the process may be older than the assignment, which the
+  // answer names.
   if (frame.type != MessageType::worker_join || decode(frame.payload, message))
     return refuse(channel, Errc::malformed, "a join was expected");
   const auto line = lines_.find(message.rank);
@@ -123,13 +125,7 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
                            if (const auto ended = weak.lock()) suspect(rank, ended);
                          });
   WorkerTopology topology;
-  const LocalRank& local = place(rank);
-  topology.rank = rank;
-  topology.size = options_.size;
-  topology.local_rank = local.local_rank;
-  topology.local_size = static_cast<std::uint32_t>(options_.ranks.size());
-  topology.cross_rank = local.cross_rank;
-  topology.cross_size = local.cross_size;
+  static_cast<RankPlace&>(topology) = place(rank);
   topology.usable_cores = options_.usable_cores;
   topology.data_key = options_.data_key;
   topology.address = options_.host_address;
@@ -139,7 +135,7 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
   topology.stall_warning = options_.stall_warning;
   topology.stall_shutdown = options_.stall_shutdown;
   topology.generation = fence_;
-  for (const LocalRank& other : options_.ranks) topology.local_ranks.push_back(other.rank);
+  for (const RankPlace& other : options_.ranks) topology.local_ranks.push_back(other.rank);
   channel->send(Welcome{}, options_.epoch);
   channel->send(topology, options_.epoch);
   up(RanksJoined{{rank}});
@@ -172,16 +168,16 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
     case MessageType::store_put: {
       StorePut message;
       if (decode(frame.payload, message)) return Errc::malformed;
-      relays_[next_relay_] = {rank, std::exchange(message.request, next_relay_)};
-      ++next_relay_;
+      store_requests_[next_request_] = {rank, std::exchange(message.request, next_request_)};
+      ++next_request_;
       up(message);
       return Errc::ok;
     }
     case MessageType::store_get: {
       StoreGet message;
       if (decode(frame.payload, message)) return Errc::malformed;
-      relays_[next_relay_] = {rank, std::exchange(message.request, next_relay_)};
-      ++next_relay_;
+      store_requests_[next_request_] = {rank, std::exchange(message.request, next_request_)};
+      ++next_request_;
       up(message);
       return Errc::ok;
     }
@@ -221,11 +217,11 @@ Errc WorkerServer::on_stall(std::uint32_t rank, const Frame& frame) {
   WorkerStall message;
   if (decode(frame.payload, message) || !within_limits(message.report)) return Errc::malformed;
   if (message.request == 0) {
-    stall_desk_.reported(rank, std::move(message.report), std::chrono::steady_clock::now());
+    survey_.reported(rank, std::move(message.report), std::chrono::steady_clock::now());
   } else {
-    stall_desk_.answered(rank, message.request, std::move(message.report));
+    survey_.answered(rank, message.request, std::move(message.report));
   }
-  serve_stall_desk();
+  serve_survey();
   return Errc::ok;
 }
 
@@ -236,19 +232,19 @@ void WorkerServer::survey(std::uint64_t request) {
     asked.insert(rank);
     down(rank, StallAsk{request});
   }
-  stall_desk_.ask(request, std::move(asked), std::chrono::steady_clock::now());
-  serve_stall_desk();
+  survey_.ask(request, std::move(asked), std::chrono::steady_clock::now());
+  serve_survey();
 }
 
-void WorkerServer::serve_stall_desk() {
+void WorkerServer::serve_survey() {
   const auto now = std::chrono::steady_clock::now();
-  if (const auto notice = stall_desk_.take_notice(now)) up(*notice);
-  if (auto answer = stall_desk_.take_answer(now)) options_.surveyed(std::move(*answer));
-  const auto next = stall_desk_.next_deadline();
+  if (const auto notice = survey_.take_notice(now)) up(*notice);
+  if (auto answer = survey_.take_answer(now)) options_.surveyed(std::move(*answer));
+  const auto next = survey_.next_deadline();
   if (!next || stall_timer_.expiry() == *next) return;
   stall_timer_.expires_at(*next);
   stall_timer_.async_wait([this](const auto& ec) {
-    if (!ec) serve_stall_desk();
+    if (!ec) serve_survey();
   });
 }
 
@@ -340,17 +336,17 @@ void WorkerServer::fence_failed(const FenceFailed& message) {
 }
 
 void WorkerServer::store_ack(const StoreAck& message) {
-  const auto relay = relays_.find(message.request);
-  if (relay == relays_.end()) return;
-  down(relay->second.rank, StoreAck{relay->second.request, message.code});
-  relays_.erase(relay);
+  const auto asked = store_requests_.find(message.request);
+  if (asked == store_requests_.end()) return;
+  down(asked->second.rank, StoreAck{asked->second.request, message.code});
+  store_requests_.erase(asked);
 }
 
 void WorkerServer::store_value(const StoreValue& message) {
-  const auto relay = relays_.find(message.request);
-  if (relay == relays_.end()) return;
-  down(relay->second.rank, StoreValue{relay->second.request, message.code, message.value});
-  relays_.erase(relay);
+  const auto asked = store_requests_.find(message.request);
+  if (asked == store_requests_.end()) return;
+  down(asked->second.rank, StoreValue{asked->second.request, message.code, message.value});
+  store_requests_.erase(asked);
 }
 
 void WorkerServer::peer_lost(const PeerLost& message) {
@@ -369,10 +365,10 @@ void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reaso
   line.channel.reset();
   line.in_fence = line.fence_is_up = false;
   if (!clean && line.meeting == fence_) line.broken_off = fence_;
-  stall_desk_.gone(rank);
-  serve_stall_desk();
+  survey_.gone(rank);
+  serve_survey();
   // Answers to what it asked must not reach its successor.
-  std::erase_if(relays_, [rank](const auto& relay) { return relay.second.rank == rank; });
+  std::erase_if(store_requests_, [rank](const auto& asked) { return asked.second.rank == rank; });
   up(RankLeft{rank, clean});
   peer_lost({rank, clean, reason});
   // Nobody is left who could ask for them, and those who have them keep them.

@@ -23,40 +23,32 @@
 #include "common/wire/messages.h"
 #include "worker/agent/ranks/joiner.h"
 #include "worker/agent/ranks/segments.h"
-#include "worker/agent/stalls/stall_desk.h"
+#include "worker/agent/stalls/host_survey.h"
 
 namespace hvdrun {
-
-struct LocalRank {
-  std::uint32_t rank = 0;
-  std::uint32_t local_rank = 0;
-  std::uint32_t cross_rank = 0;
-  std::uint32_t cross_size = 0;
-};
 
 struct WorkerServerOptions {
   std::string job_id;
   std::string name;  // "@name": abstract
   std::uint32_t epoch = 0;
-  std::uint32_t size = 0;
   std::uint32_t usable_cores = 0;
   std::string data_key;      // for connections between ranks of different hosts
   std::string host_address;  // where other hosts reach this one
   bool encrypt_data = false;
-  PortRange ports;  // of data connections
-  std::vector<LocalRank> ranks;
-  StartedRank rank_started;  // none: whoever comes first is believed
+  PortRange ports;               // of data connections
+  std::vector<RankPlace> ranks;  // of this host
+  StartedRank rank_started;      // none: whoever comes first is believed
   // A line for the user.
   std::function<void(const std::string&)> trouble;
   // Frames for the coordinator, of the current epoch.
   std::function<void(std::string)> send_up;
-  // What a rank's timeline says; none: it is dropped.
+  // A rank's timeline goes there; none: it is dropped.
   std::function<void(TimelineBatch)> timeline_batch;
   std::function<void(TimelineControl)> timeline_control;
   std::uint64_t stall_warning = 0;  // ms, as in WorkerTopology
   std::uint64_t stall_shutdown = 0;
   // All workers have answered the question of survey(), or had time to.
-  std::function<void(StallDesk::Answer)> surveyed;
+  std::function<void(HostSurvey::Answer)> surveyed;
 };
 
 class WorkerServer {
@@ -64,7 +56,7 @@ class WorkerServer {
   // Listens. Throws boost::system::system_error when it cannot.
   WorkerServer(boost::asio::io_context& io, WorkerServerOptions options);
 
-  // What the coordinator sent.
+  // The coordinator's messages.
   void fence_release(const FenceRelease& message);
   void fence_failed(const FenceFailed& message);
   void store_ack(const StoreAck& message);
@@ -97,7 +89,7 @@ class WorkerServer {
     std::uint32_t meeting = 0;
     std::optional<std::uint32_t> broken_off = std::nullopt;
   };
-  struct Relay {
+  struct StoreRequest {
     std::uint32_t rank = 0;
     std::uint64_t request = 0;
   };
@@ -111,14 +103,14 @@ class WorkerServer {
   Errc on_segment_get(std::uint32_t rank, const Frame& frame);
   Errc on_timeline(std::uint32_t rank, const Frame& frame);
   Errc on_stall(std::uint32_t rank, const Frame& frame);
-  // Sends what the desk has for the coordinator, and comes back when it has more.
-  void serve_stall_desk();
+  // Sends what there is for the coordinator, and comes back when there is more.
+  void serve_survey();
   void suspect(std::uint32_t rank, const Channel& channel);
   void end_hearing(std::uint32_t rank);
   void lose(std::uint32_t rank, bool clean, const std::string& reason);
   void forward_fence(bool without_the_late = false);
   void wait_for_the_late();
-  const LocalRank& place(std::uint32_t rank) const;
+  const RankPlace& place(std::uint32_t rank) const;
 
   template <class M>
   void up(const M& message) {
@@ -134,13 +126,13 @@ class WorkerServer {
   WorkerServerOptions options_;
   std::set<Channel> greeting_;
   std::map<std::uint32_t, Line> lines_;  // by rank
-  std::map<std::uint64_t, Relay> relays_;
-  std::uint64_t next_relay_ = 1;
+  std::map<std::uint64_t, StoreRequest> store_requests_;
+  std::uint64_t next_request_ = 1;
   std::uint32_t fence_ = 0;  // the number of the epoch's current fence
   Segments segments_;
   boost::asio::steady_timer late_timer_;
   bool is_waiting_ = false;  // for a rank that is late in the fence
-  StallDesk stall_desk_;
+  HostSurvey survey_;
   boost::asio::steady_timer stall_timer_;
   bool said_no_memory_ = false;
   UnixListener listener_;

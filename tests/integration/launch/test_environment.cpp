@@ -83,6 +83,24 @@ TEST_CASE("a launcher inside a job has the user's settings, not the outer job's"
         "HOROVOD_CYCLE_TIME=2\nNCCL_DEBUG=INFO\n");
 }
 
+// An outer job of several hosts sets all that there is; the inner one asks for nothing of it.
+TEST_CASE("a job within a job finds what it finds alone", "[environment]") {
+  const std::string inner = build_path("hvdrun") +
+                            " --tag-output off --env-compat none -np 1 "
+                            "sh -c 'env | grep -v -e ^HVD_JOB_ID -e ^HVD_AGENT -e ^HVD_LAUNCH_SET "
+                            "-e ^_= -e ^SHLVL= | sort'";
+  const auto run_plain = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"env", "-u", "OMP_NUM_THREADS"});
+    return run({.args = std::move(words)}).out;
+  };
+  const std::string alone = run_plain({"sh", "-c", inner});
+  REQUIRE(alone.find("\nHVD_RANK=0\n") != std::string::npos);
+  CHECK(run_plain({build_path("hvdrun"), "--tag-output", "off", "--transport", "local", "-H",
+                   "a:1,b:1", "-np", "1", "sh", "-c", inner}) == alone);
+  CHECK(run_plain({build_path("hvdrun"), "--tag-output", "off", "--transport", "local", "-H",
+                   "a:1,b:1", "-np", "2", "sh", "-c", "test $RANK = 0 || " + inner}) == alone);
+}
+
 // As another host's home may lie elsewhere.
 TEST_CASE("ranks start in the folder by the name that the user has for it", "[environment]") {
   const TempFolder folder;

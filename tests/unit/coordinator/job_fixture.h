@@ -20,8 +20,7 @@ struct JobFixture {
   static JobSpec make_spec() {
     JobSpec spec;
     spec.job_id = "job";
-    spec.hosts = {{"a", 2}, {"b", 2}};
-    spec.np = 3;
+    spec.ranks = {{{"a", 2}, {"b", 2}}, 3};
     spec.argv = {"train"};
     spec.env = {"A=b"};
     spec.cwd = "/tmp";

@@ -11,8 +11,8 @@
 namespace hvdrun {
 
 struct StallFixture {
-  StallFixture() : members({{"a", 3}, {"b", 3}}) {
-    members.assign(6);
+  StallFixture() {
+    members.assign({{{"a", 3}, {"b", 3}}, 6});
     for (std::uint32_t rank = 0; rank < 6; ++rank) {
       members.set_pid(rank, 100 + rank);
       members.set_state(rank, RankState::started);

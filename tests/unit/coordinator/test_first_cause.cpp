@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 
 // Four ranks on one host, all joined.
 struct CauseFixture {
-  CauseFixture() : members({{"h", 4}}), causes(4) {
-    members.assign(4);
+  CauseFixture() : causes(4) {
+    members.assign({{{"h", 4}}, 4});
     for (std::uint32_t rank = 0; rank < 4; ++rank) members.set_state(rank, RankState::joined);
   }
   std::optional<JobEnded> end(std::uint32_t rank, ExitKind kind, std::uint32_t value) {
@@ -78,8 +78,8 @@ TEST_CASE_METHOD(CauseFixture, "a rank that is about to end is waited for", "[ca
 }
 
 TEST_CASE("ranks that never joined may be going at any time", "[cause]") {
-  Membership members({{"h", 3}});
-  members.assign(3);
+  Membership members;
+  members.assign({{{"h", 3}}, 3});
   for (std::uint32_t rank = 0; rank < 3; ++rank) members.set_state(rank, RankState::started);
   FirstCause causes(3);
   TimePoint now{};
@@ -88,7 +88,7 @@ TEST_CASE("ranks that never joined may be going at any time", "[cause]") {
     members.set_state(rank, RankState::exited);
     return causes.judge(rank, members, now);
   };
-  // What the agent has read on their stderr.
+  // Words that the agent has read on their stderr.
   causes.trouble(0, Errc::peer_lost, "Connection closed by peer");
   causes.trouble(2, Errc::peer_lost, "Connection closed by peer");
   CHECK_FALSE(end(0, 1));

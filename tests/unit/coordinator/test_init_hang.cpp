@@ -1,4 +1,4 @@
-// Who holds up an init to which all have come.
+// The ranks that hold up an init to which all have come.
 #include <numeric>
 
 #include "coordinator/init_hang.h"

@@ -50,7 +50,7 @@ TEST_CASE_METHOD(JobFixture, "ranks are launched once all hosts are there, and n
 
 TEST_CASE("every host is told how programs of Horovod see its ranks", "[job]") {
   JobSpec spec = JobFixture::make_spec();
-  spec.horovod_hosts = {{"a", 1}, {"A", 1}, {"b", 2}};
+  spec.horovod_ranks = {{{"a", 1}, {"A", 1}, {"b", 2}}, 3};
   spec.horovod_port = 0;
   JobFixture fixture(spec);
   fixture.ready(1, 5001);
@@ -62,9 +62,9 @@ TEST_CASE("every host is told how programs of Horovod see its ranks", "[job]") {
     CHECK(launch.env_horovod);
     CHECK(launch.horovod_port == 0);
     for (const HorovodSlot& slot : launch.horovod_slots)
-      seen += std::to_string(host) + " " + slot.host + " " + std::to_string(slot.local_rank) +
-              std::to_string(slot.local_size) + std::to_string(slot.cross_rank) +
-              std::to_string(slot.cross_size) + ";";
+      seen += std::to_string(host) + " " + slot.host + " " + std::to_string(slot.place.local_rank) +
+              std::to_string(slot.place.local_size) + std::to_string(slot.place.cross_rank) +
+              std::to_string(slot.place.cross_size) + ";";
   }
   CHECK(seen == "0 a 0103;0 A 0113;1 b 0123;");
 }
@@ -168,7 +168,7 @@ TEST_CASE_METHOD(JobFixture, "hosts that do not come in time are named", "[job]"
   CHECK(job.state() == JobState::ended);
   CHECK(job.verdict().cause == EndCause::start_timeout);
   CHECK(job.verdict().text == "b");
-  // Who comes late is sent home.
+  // A host that comes late is sent home.
   take();
   job.agent_connected(1);
   from_agent(1, AgentReady{});
@@ -376,9 +376,9 @@ TEST_CASE_METHOD(JobFixture, "changes of state are told when somebody wants them
 
 TEST_CASE("of very many hosts that do not come the first are named", "[job]") {
   JobSpec spec = JobFixture::make_spec();
-  spec.hosts.clear();
-  for (int host = 0; host < 70; ++host) spec.hosts.push_back({"h" + std::to_string(host), 1});
-  spec.np = 70;
+  std::vector<HostSlots> hosts;
+  for (int host = 0; host < 70; ++host) hosts.push_back({"h" + std::to_string(host), 1});
+  spec.ranks = {std::move(hosts), 70};
   JobFixture fixture(spec);
   fixture.job.tick(fixture.now + 31s);
   CHECK(fixture.job.verdict().text.starts_with("h0, h1, h2, "));

@@ -1,4 +1,5 @@
-// Who waits in hvd::init or Horovod's init for whom, and what becomes of the job.
+// Waits in hvd::init and in Horovod's init, and what becomes of the job.
+
 #include "tests/catch.h"
 #include "tests/unit/coordinator/job_fixture.h"
 

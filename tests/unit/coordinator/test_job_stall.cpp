@@ -108,7 +108,7 @@ TEST_CASE_METHOD(StallJobFixture, "after the shutdown time the job ends, and the
   CHECK(job.verdict().cause == EndCause::stalled);
   CHECK(job.verdict().exit_code == 82);
   CHECK(job.verdict().text == "tensor 'grad' had waited 90 s for rank 2 on b");
-  // What comes now does not matter any more.
+  // A stall that comes now does not matter any more.
   CHECK(from_agent(0, RankStalled{0, 99'000}) == Errc::ok);
   CHECK(take_all<SurveyRanks>().empty());
 }

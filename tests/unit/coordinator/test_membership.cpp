@@ -5,18 +5,18 @@ namespace hvdrun {
 namespace {
 
 TEST_CASE("every assignment has a new epoch and starts from the beginning", "[membership]") {
-  Membership members({{"a", 1}, {"b", 0}, {"c", 2}});
+  const std::vector<HostSlots> hosts = {{"a", 1}, {"b", 0}, {"c", 2}};
+  Membership members;
   CHECK(members.epoch() == 0);
-  members.assign(3);
+  members.assign({hosts, 3});
   CHECK(members.epoch() == 1);
   CHECK(members.hosts_used() == std::vector<std::uint32_t>{0, 2});
-  CHECK(members.ranks_of(2) == std::vector<std::uint32_t>{1, 2});
   CHECK(members.owns(2, 1));
   CHECK_FALSE(members.owns(0, 1));
   CHECK_FALSE(members.owns(0, 3));
   members.set_state(0, RankState::started);
   members.set_state(0, RankState::exited);
-  members.assign(2);
+  members.assign({hosts, 2});
   CHECK(members.epoch() == 2);
   CHECK(members.started() == 0);
   CHECK(members.exited() == 0);
@@ -24,8 +24,8 @@ TEST_CASE("every assignment has a new epoch and starts from the beginning", "[me
 }
 
 TEST_CASE("a rank is counted once on its way", "[membership]") {
-  Membership members({{"a", 2}});
-  members.assign(2);
+  Membership members;
+  members.assign({{{"a", 2}}, 2});
   members.set_state(0, RankState::started);
   members.set_state(0, RankState::joined);
   members.set_state(0, RankState::left);

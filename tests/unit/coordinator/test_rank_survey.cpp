@@ -20,7 +20,7 @@ TEST_CASE("a survey is complete when every host has answered it", "[stall]") {
   CHECK_FALSE(survey.take(now));
   CHECK_FALSE(survey.next_deadline());
   survey.answered(0, {1, {picture_with(0, "S")}});  // nobody has asked
-  const auto request = survey.open({0, 2}, now);
+  const auto request = survey.open(RankSurvey::About::stall, {0, 2}, now);
   CHECK(survey.is_open());
   CHECK(survey.next_deadline() == now + limits::kSurveyAnswer);
   survey.answered(0, {request, {picture_with(0, "S"), picture_with(1, "T")}});
@@ -42,16 +42,16 @@ TEST_CASE("a survey is complete when every host has answered it", "[stall]") {
 TEST_CASE("a silent host is left out, and is not taken for an answer to the next", "[stall]") {
   RankSurvey survey;
   const TimePoint now{};
-  const auto first = survey.open({0, 1}, now);
+  const auto first = survey.open(RankSurvey::About::stall, {0, 1}, now);
   survey.answered(0, {first, {picture_with(0, "S")}});
   CHECK_FALSE(survey.take(now + limits::kSurveyAnswer - 1ms));
   CHECK(survey.take(now + limits::kSurveyAnswer)->size() == 1);
-  const auto second = survey.open({1}, now + 5s);
+  const auto second = survey.open(RankSurvey::About::stall, {1}, now + 5s);
   CHECK(second != first);
   survey.answered(1, {first, {picture_with(2, "S")}});
   CHECK_FALSE(survey.take(now + 5s));
   CHECK(survey.take(now + 10s)->empty());
-  survey.open({}, now);
+  survey.open(RankSurvey::About::stall, {}, now);
   CHECK(survey.take(now)->empty());
 }
 

@@ -43,8 +43,7 @@ struct ServerFixture {
   ServerFixture() {
     ServerOptions options;
     options.spec.job_id = "job";
-    options.spec.hosts = {{"a", 1}, {"b", 1}};
-    options.spec.np = 2;
+    options.spec.ranks = {{{"a", 1}, {"b", 1}}, 2};
     options.spec.start_timeout = 30s;
     options.spec.lease = 15s;
     auto [driver_end, server_driver] = make_socket_pair();

@@ -69,21 +69,21 @@ TEST_CASE_METHOD(StallFixture, "a rank that has joined is missing in process set
                  "[stall]") {
   says(0, {{"grad", 60'000}});
   for (std::uint32_t rank = 1; rank < 6; ++rank) says(rank, {});
-  says(1, {}).report.joined = true;
-  says(2, {}).report.joined = true;
+  says(1, {}).report.in_join = true;
+  says(2, {}).report.in_join = true;
   ranks[2].answered = false;  // that was of before
   auto stall = find_stall(ranks, members, 60s);
   REQUIRE(stall);
-  CHECK(stall->joined == Numbers{1});
+  CHECK(stall->in_join == Numbers{1});
   CHECK(stall->missing == Numbers{2, 3, 4, 5});
-  for (std::uint32_t rank = 1; rank < 6; ++rank) says(rank, {}).report.joined = true;
+  for (std::uint32_t rank = 1; rank < 6; ++rank) says(rank, {}).report.in_join = true;
   stall = find_stall(ranks, members, 60s);
   CHECK(stall->missing.empty());
   says(3, {{"of a set", 60'000, {3, 4}}});
   stall = find_stall(ranks, members, 60s);
   CHECK(stall->tensor == "of a set");
   CHECK(stall->missing == Numbers{4});
-  CHECK(stall->joined.empty());
+  CHECK(stall->in_join.empty());
 }
 
 TEST_CASE_METHOD(StallFixture, "ranks that wait for each other are all told", "[stall]") {

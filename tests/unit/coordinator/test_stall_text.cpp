@@ -62,8 +62,8 @@ TEST_CASE_METHOD(StallFixture, "a warning names what else waits, for others", "[
 }
 
 TEST_CASE_METHOD(StallFixture, "ranks of every state say what became of them", "[stall]") {
-  Membership fresh({{"a", 6}});
-  fresh.assign(6);
+  Membership fresh;
+  fresh.assign({{{"a", 6}}, 6});
   for (const std::uint32_t rank : {1U, 2U, 3U, 4U, 5U}) {
     fresh.set_pid(rank, 100 + rank);
     fresh.set_state(rank, RankState::started);
@@ -100,8 +100,8 @@ TEST_CASE_METHOD(StallFixture, "ranks of every state say what became of them", "
 }
 
 TEST_CASE_METHOD(StallFixture, "long lists are folded", "[stall]") {
-  Membership many({{"a", 100}});
-  many.assign(100);
+  Membership many;
+  many.assign({{{"a", 100}}, 100});
   std::vector<std::uint32_t> even;
   std::vector<std::uint32_t> odd;
   for (std::uint32_t rank = 0; rank < 100; ++rank) (rank % 2 == 0 ? even : odd).push_back(rank);
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(StallFixture, "an operation that all have submitted has nobody 
   CHECK(stall_cause(stall, members) ==
         "tensor 'grad.7' had waited 61 s, submitted by every rank of the set");
   stall = stall_of({0, 1, 2, 3}, {});
-  stall.joined = {4, 5};
+  stall.in_join = {4, 5};
   CHECK(stall_warning(stall, false, ranks, members).lines ==
         Lines{"tensor 'grad.7' waits since 61 s, and every rank that has not joined has submitted "
               "it; rank 4, 5 have joined"});

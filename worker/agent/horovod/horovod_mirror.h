@@ -50,7 +50,7 @@ class HorovodMirror {
   void forget(Waiter waiter) { held_gets_.forget(waiter); }
 
   static bool takes(MessageType type);
-  // What the coordinator says. A fault: it is not to be trusted any more.
+  // The coordinator's words. A fault: it is not to be trusted any more.
   Errc coordinator_frame(const Frame& frame);
 
   // For the coordinator, in this order.

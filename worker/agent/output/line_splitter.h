@@ -12,7 +12,8 @@ class LineSplitter {
   // Appends the whole lines that `bytes` completes to `out`; the rest waits. `partial` tells
   // whether what was appended ends in the middle of a line, because the line is over the limit.
   void feed(std::string_view bytes, std::string& out, bool& partial);
-  // What waits, without a line end: the stream has ended, or nothing has followed for a while.
+  // The rest that waits without a line end: the stream has ended, or nothing has followed for a
+  // while.
   std::string take_rest();
   bool has_rest() const { return !rest_.empty(); }
 

@@ -43,7 +43,7 @@ void OutputPump::read(const std::shared_ptr<Source>& source) {
   if (source->reading || (viewer_ && credit_[source->rank] <= 0)) return;
   if (is_full()) return stall();
   source->reading = true;
-  // What a pipe does not have by now, nobody of the job will write.
+  // Nobody of the job will write what a pipe does not have by now.
   if (on_held_) return boost::asio::post(io_, [this, source] { on_readable(source, {}); });
   source->pipe.async_wait(source->pipe.wait_read, [this, source](boost::system::error_code ec) {
     on_readable(source, ec);

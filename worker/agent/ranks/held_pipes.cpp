@@ -105,7 +105,7 @@ std::string HeldPipes::name(const std::vector<std::size_t>& pipes) const {
 std::vector<std::string> HeldPipes::describe(std::chrono::milliseconds limit) const {
   if (pipes_.empty()) return {};
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  // What is lost goes first: a long line is cut on its way.
+  // The loss stands first in the line: a long line is cut on its way.
   const auto say = [this](const std::vector<std::size_t>& pipes, const std::string& holder) {
     return "the rest of " + name(pipes) + " is not shown: " + holder + " holds it open";
   };

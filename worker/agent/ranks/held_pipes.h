@@ -1,4 +1,4 @@
-// Who holds a rank's stdout or stderr open when nothing of the job is left: a process outside it,
+// The holders of a rank's stdout or stderr when nothing of the job is left: a process outside it,
 // which a rank has handed a descriptor.
 #pragma once
 
@@ -32,7 +32,7 @@ class HeldPipes {
 
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // Of the pipes, as indices, those of which the process has the writing end.
+  // The pipes, as indices, of which the process has the writing end.
   std::vector<std::size_t> held_by(pid_t pid, Deadline deadline) const;
   std::string name(const std::vector<std::size_t>& pipes) const;
 

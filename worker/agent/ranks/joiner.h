@@ -1,5 +1,5 @@
-// Whose process it is that wants to join as a rank. What it says of itself proves nothing: a rank's
-// environment is inherited, and a child may have been given another rank's.
+// The rank that has started a process which wants to join. The process's own word proves nothing: a
+// rank's environment is inherited, and a child may have been given another rank's.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// How the ranks of a host are ended, the same on every path: the steps that the user chose (TERM
-// and a grace unless told otherwise), then KILL. Sans-I/O: tells what to do and when to ask again.
+// The way in which the ranks of a host are ended, the same on every path: the steps that the user
+// chose (TERM and a grace unless told otherwise), then KILL. Sans-I/O: tells what to do and when to
+// ask again.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // A TCP port for MASTER_PORT that nobody else will be given: a socket is bound to it and held, but
-// does not listen. Rank 0 can still bind and listen there, because both set SO_REUSEADDR (as every
-// server of that kind does), and the kernel hands the port to nobody who asks for any free one.
+// does not listen. Rank 0 can still bind and listen there, because both set SO_REUSEADDR, as every
+// server of that kind does. The kernel hands the port to nobody who asks for any free one.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How many processes the kernel's OOM killer has killed on this machine since it booted.
+// The number of processes that the kernel's OOM killer has killed on this machine since it booted.
 #pragma once
 
 #include <cstdint>

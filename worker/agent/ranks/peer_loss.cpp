@@ -7,7 +7,7 @@
 namespace hvdrun {
 namespace {
 
-// Who speaks, and what it says: both must be in one line. Either alone may come from anything.
+// The speaker and its words: both must be in one line. Either alone may come from anything.
 constexpr std::array<std::string_view, 5> kSpeakers = {
     "HorovodInternalError", "gloo/transport/", "gloo::IoException", "gloo/http_store", "NCCL"};
 struct News {

@@ -14,8 +14,8 @@ struct PeerLossLine {
   Errc code = Errc::peer_lost;  // timeout: the peer never came to meet it
 };
 
-// The last line of `text` (whole lines) in which Horovod, Gloo (PyTorch's too) or NCCL says that a
-// peer is gone, or Horovod that one did not come.
+// The last line of `text`, which has whole lines, that says that a peer is gone: by Horovod, Gloo
+// (PyTorch's too) or NCCL. Or by Horovod that one did not come.
 PeerLossLine find_peer_loss(std::string_view text);
 
 }  // namespace hvdrun

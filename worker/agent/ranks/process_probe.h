@@ -1,4 +1,4 @@
-// What the kernel says of a process of ours: for hvdrun status, Ctrl-\ and stalls.
+// A process of ours as the kernel sees it: for hvdrun status, Ctrl-\ and stalls.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// The shared memory of a host's ranks: memfds by name. They exist only as descriptors, here and
-// in the workers that asked, so nothing is left behind by any crash and no other user can open one.
+// The shared memory of a host's ranks: memfds by name. They exist only as descriptors, here and in
+// the workers that asked. So no crash leaves anything behind, and no other user can open one.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a rank has as stdin, stdout and stderr, and the agent's ends of it.
+// A rank's stdin, stdout and stderr, and the agent's ends of them.
 #pragma once
 
 #include <system_error>

@@ -120,7 +120,7 @@ StallReport Job::stall_report() {
                              {item.ranks.begin(), item.ranks.end()}});
     all.pending_count += report.pending;
     all.submitted += report.submitted;
-    all.joined |= report.joined;
+    all.in_join |= report.joined;
     if (report.submitted == 0 || report.last_submitted_at < last) continue;
     last = report.last_submitted_at;
     all.last_submitted = report.last_submitted;

@@ -18,9 +18,9 @@
 #include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/wire/messages.h"
+#include "common/wire/stall_messages.h"
 #include "worker/hvd/client/environment.h"
 #include "worker/hvd/client/session.h"
-#include "worker/hvd/client/stall_report.h"
 
 namespace hvdrun {
 

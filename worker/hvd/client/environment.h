@@ -7,23 +7,19 @@
 #include <optional>
 #include <string>
 
+#include "common/host/rank_place.h"
+
 namespace hvdrun {
 
 // Looks a variable up; nothing when it is not set. Tests pass their own.
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> process_environment(const char* name);
 
-// The HVD_* variables that the launcher sets for every worker.
-struct WorkerEnvironment {
+// The HVD_* variables that the launcher sets for every worker: its place, except the host's index.
+struct WorkerEnvironment : RankPlace {
   std::string agent;   // a Unix socket: a path, or '@' and an abstract name
   std::string job_id;  // 32 hexadecimal digits
   std::uint32_t epoch = 0;
-  std::uint32_t rank = 0;
-  std::uint32_t size = 1;
-  std::uint32_t local_rank = 0;
-  std::uint32_t local_size = 1;
-  std::uint32_t cross_rank = 0;
-  std::uint32_t cross_size = 1;
 };
 
 // Nothing when no launcher set anything. Throws Error(unavailable), naming the variable, when only

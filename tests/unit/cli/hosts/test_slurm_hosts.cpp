@@ -117,11 +117,11 @@ TEST_CASE("without -H an allocation's hosts are taken", "[slurm]") {
   };
   const Environment two = {"SLURM_JOB_NODELIST=tux[0-1]", "SLURM_TASKS_PER_NODE=3(x2)"};
   const LaunchPlan all = plan({}, two);
-  CHECK(all.spec.np == 6);
-  REQUIRE(all.spec.hosts.size() == 2);
-  CHECK(all.spec.hosts[1].name == "tux1");
+  CHECK(all.spec.np() == 6);
+  REQUIRE(all.spec.hosts().size() == 2);
+  CHECK(all.spec.hosts()[1].name == "tux1");
   CHECK(all.remote == std::vector<bool>{false, true});
-  CHECK(plan({"-np", "4"}, two).spec.np == 4);
+  CHECK(plan({"-np", "4"}, two).spec.np() == 4);
   CHECK_THROWS_WITH(plan({"-np", "7"}, two), Catch::Contains("-np 7 asks for more ranks than the 6 "
                                                              "slots of SLURM_JOB_NODELIST"));
   CHECK_THROWS_WITH(plan({}, {"SLURM_JOB_NODELIST=a,b", "SLURM_TASKS_PER_NODE=1"}),
@@ -133,9 +133,9 @@ TEST_CASE("without -H an allocation's hosts are taken", "[slurm]") {
                          "SLURM_JOB_NODELIST_HET_GROUP_1=tux[1-2]",
                          "SLURM_TASKS_PER_NODE_HET_GROUP_1=1(x2)"};
   const LaunchPlan both = plan({"--ssh", "srun"}, several);
-  CHECK(both.spec.np == 4);
-  REQUIRE(both.spec.hosts.size() == 3);
-  CHECK(both.spec.hosts[0].slots == 2);
+  CHECK(both.spec.np() == 4);
+  REQUIRE(both.spec.hosts().size() == 3);
+  CHECK(both.spec.hosts()[0].slots == 2);
   // By a step within their own component.
   CHECK(both.logins[0].component == std::nullopt);  // this machine
   CHECK(both.logins[1].component == 1U);
@@ -151,9 +151,9 @@ TEST_CASE("without -H an allocation's hosts are taken", "[slurm]") {
                     Catch::Contains("there is no SLURM_JOB_NODELIST_HET_GROUP_1"));
   CHECK(plan({"--ssh", "srun"}, two_with_id()).logins[1].component == std::nullopt);
   // What the user names, and one host that is this one, are as without Slurm.
-  CHECK(plan({"-H", "localhost:2"}, two).spec.hosts.size() == 1);
-  CHECK(plan({"--transport", "local", "-np", "9"}, two).spec.hosts.size() == 1);
-  CHECK(plan({"-np", "9"}, {"SLURM_JOB_NODELIST=tux0", "SLURM_TASKS_PER_NODE=1"}).spec.np == 9);
+  CHECK(plan({"-H", "localhost:2"}, two).spec.hosts().size() == 1);
+  CHECK(plan({"--transport", "local", "-np", "9"}, two).spec.hosts().size() == 1);
+  CHECK(plan({"-np", "9"}, {"SLURM_JOB_NODELIST=tux0", "SLURM_TASKS_PER_NODE=1"}).spec.np() == 9);
   CHECK(plan({}, {"SLURM_JOB_NODELIST=tux5", "SLURM_TASKS_PER_NODE=2"}).remote ==
         std::vector<bool>{true});
 }

@@ -391,8 +391,8 @@ Surroundings machine(Environment env = {}) {
 std::string placed(std::vector<std::string> args) {
   args.emplace_back("true");
   const LaunchPlan plan = make_plan(parse_options(args), machine());
-  std::string text = std::to_string(plan.spec.np) + " on";
-  for (const HostSlots& host : plan.spec.hosts)
+  std::string text = std::to_string(plan.spec.np()) + " on";
+  for (const HostSlots& host : plan.spec.hosts())
     text += " " + host.name + ":" + std::to_string(host.slots);
   return text;
 }

@@ -6,10 +6,7 @@ namespace hvdrun {
 namespace {
 
 std::shared_ptr<const RankTable> small_table() {
-  RankTable table;
-  table.hosts = {{"alpha", 16}, {"beta", 16}};
-  table.ranks = assign_ranks(table.hosts, 32);
-  return std::make_shared<const RankTable>(std::move(table));
+  return std::make_shared<const RankTable>(std::vector<HostSlots>{{"alpha", 16}, {"beta", 16}}, 32);
 }
 
 OutputTag tag_of(const std::string& text, bool timestamp = false, bool color = false) {

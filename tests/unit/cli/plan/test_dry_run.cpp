@@ -7,9 +7,8 @@ namespace {
 
 LaunchPlan two_hosts() {
   LaunchPlan plan;
-  plan.spec.hosts = {{"gpu1", 2}, {"gpu2", 1}};
+  plan.spec.ranks = {{{"gpu1", 2}, {"gpu2", 1}}, 3};
   plan.remote = {true, true};
-  plan.spec.np = 3;
   plan.spec.argv = {"./train", "--name", "it's"};
   plan.spec.programs = {{2, {"./b"}}};
   plan.spec.cwd = "/data";
@@ -41,9 +40,36 @@ TEST_CASE("the plan has what ranks find of other launchers", "[dry run]") {
   CHECK_THAT(text, !Catch::Contains("HOROVOD_") && !Catch::Contains("MASTER_PORT"));
   CHECK_THAT(text, Catch::Contains("OMPI_COMM_WORLD_SIZE=3\n"));
   plan = two_hosts();
-  plan.spec.hosts = {{"localhost", 3}};
+  plan.spec.ranks = {{{"localhost", 3}}, 3};
   plan.remote = {false};
   CHECK_THAT(describe_plan(plan, {}), Catch::Contains("  NCCL_SOCKET_IFNAME==lo\n"));
+}
+
+TEST_CASE("the plan has the devices that ranks find within a Slurm job", "[dry run]") {
+  const Environment own = {"SLURM_JOB_ID=7", "CUDA_VISIBLE_DEVICES=0,1"};
+  LaunchPlan plan = two_hosts();
+  plan.spec.env = {"SLURM_JOB_ID=7"};
+  plan.remote = {false, true};
+  const auto shows_devices = [&](const std::string& value) {
+    const std::string text = plan_as_json(plan, own);
+    const auto second = text.find("{\"rank\":2");
+    return std::pair(text.substr(0, second).find("CUDA_VISIBLE_DEVICES") != std::string::npos,
+                     text.find("\"CUDA_VISIBLE_DEVICES\":\"" + value, second) != std::string::npos);
+  };
+  CHECK(shows_devices("") == std::pair(false, false));
+  plan.ssh.transport = SshTransport::srun;
+  CHECK(shows_devices("(at start)") == std::pair(false, true));
+  plan.spec.host_env = {{}, {"CUDA_VISIBLE_DEVICES=5"}};  // --gpus
+  CHECK(shows_devices("5") == std::pair(false, true));
+}
+
+TEST_CASE("a value that is given is known before the start", "[dry run]") {
+  LaunchPlan plan = two_hosts();
+  plan.spec.env = {"MASTER_PORT=29500", "NCCL_SOCKET_IFNAME=ib0", "HVD_JOB_ID=mine"};
+  const std::string text = describe_plan(plan, {});
+  for (const char* line : {"  MASTER_PORT=29500\n", "  NCCL_SOCKET_IFNAME=ib0\n",
+                           "  HVD_JOB_ID=(at start)\n", "  MASTER_ADDR=(at start)\n"})
+    CHECK_THAT(text, Catch::Contains(line));
 }
 
 TEST_CASE("the plan as JSON has every rank with its environment", "[dry run]") {

@@ -46,9 +46,9 @@ TEST_CASE("each host's ranks see the GPUs that are listed for it", "[gpus]") {
 
 TEST_CASE("listed GPUs are the slots of this machine", "[gpus]") {
   const LaunchPlan made = gpu_plan({"--gpus", "localhost=1,4,5"});
-  CHECK(made.spec.np == 3);
+  CHECK(made.spec.np() == 3);
   CHECK_THAT(describe_plan(made, {}), Catch::Contains("CUDA_VISIBLE_DEVICES=1,4,5"));
-  CHECK(gpu_plan({"--gpus", "auto"}).spec.np == 6);
+  CHECK(gpu_plan({"--gpus", "auto"}).spec.np() == 6);
 }
 
 TEST_CASE("lists of GPUs that do not fit are one line", "[gpus]") {

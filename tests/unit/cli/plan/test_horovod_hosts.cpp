@@ -17,9 +17,9 @@ std::string seen(std::vector<std::string> args) {
   const JobSpec spec = make_plan(parse_options(args), surroundings).spec;
   std::string text;
   for (const HorovodSlot& slot : horovod_slots(spec))
-    text += (text.empty() ? "" : " ") + slot.host + ":" + std::to_string(slot.local_rank) + "/" +
-            std::to_string(slot.local_size) + "," + std::to_string(slot.cross_rank) + "/" +
-            std::to_string(slot.cross_size);
+    text += (text.empty() ? "" : " ") + slot.host + ":" + std::to_string(slot.place.local_rank) +
+            "/" + std::to_string(slot.place.local_size) + "," +
+            std::to_string(slot.place.cross_rank) + "/" + std::to_string(slot.place.cross_size);
   return text;
 }
 
@@ -55,7 +55,7 @@ struct HorovodJob {
     std::vector<HostSlots> list;
     for (std::uint32_t host = 0; host < hosts; ++host)
       list.push_back({"h" + std::to_string(host), slots});
-    hub.assign(list, assign_ranks(list, hosts * slots));
+    hub.assign({list, hosts * slots});
     for (std::uint32_t host = 0; host < hosts; ++host) mirrors.emplace_back(1);
   }
   void move() {

@@ -31,28 +31,28 @@ TEST_CASE("a bad item of -H gets a caret under it", "[plan]") {
 }
 
 TEST_CASE("ranks and hosts", "[plan]") {
-  CHECK(plan({"-np", "3"}).spec.hosts.front().slots == 3);
-  CHECK(plan({"-np", "3"}).spec.hosts.front().name == "localhost");
-  CHECK(plan({"-H", "localhost:5"}).spec.np == 5);
-  CHECK(plan({"-np", "2", "-H", "localhost:5"}).spec.np == 2);
-  CHECK(plan({}).spec.np == 6);
+  CHECK(plan({"-np", "3"}).spec.hosts().front().slots == 3);
+  CHECK(plan({"-np", "3"}).spec.hosts().front().name == "localhost");
+  CHECK(plan({"-H", "localhost:5"}).spec.np() == 5);
+  CHECK(plan({"-np", "2", "-H", "localhost:5"}).spec.np() == 2);
+  CHECK(plan({}).spec.np() == 6);
   CHECK_THROWS_WITH(plan({"-np", "16385"}), Catch::Contains("one host takes 16384 ranks at most"));
-  CHECK(plan({"-np", "9", "-H", "localhost:5", "--oversubscribe"}).spec.np == 9);
+  CHECK(plan({"-np", "9", "-H", "localhost:5", "--oversubscribe"}).spec.np() == 9);
 }
 
 TEST_CASE("more ranks than slots go to the hosts in turn, when that is wanted", "[plan]") {
   const auto spec =
       plan({"-np", "8", "-H", "a:2,b:1,c:1", "--oversubscribe", "--transport", "local"}).spec;
-  REQUIRE(spec.hosts.size() == 3);
-  CHECK(spec.hosts[0].slots == 4);
-  CHECK(spec.hosts[1].slots == 2);
-  CHECK(spec.hosts[2].slots == 2);
+  REQUIRE(spec.hosts().size() == 3);
+  CHECK(spec.hosts()[0].slots == 4);
+  CHECK(spec.hosts()[1].slots == 2);
+  CHECK(spec.hosts()[2].slots == 2);
 }
 
 TEST_CASE("hosts and variables come from files too", "[plan]") {
   const TextFile hosts("localhost slots=2 # here\nnode7:3\n");
-  CHECK(plan({"--hostfile", hosts.path()}).spec.np == 5);
-  CHECK(plan({"-hostfile", hosts.path(), "-np", "4"}).spec.np == 4);
+  CHECK(plan({"--hostfile", hosts.path()}).spec.np() == 5);
+  CHECK(plan({"-hostfile", hosts.path(), "-np", "4"}).spec.np() == 4);
   const TextFile bad("localhost slots=2\nlocalhost slots=x\n");
   CHECK_THROWS_WITH(plan({"--hostfile", bad.path()}),
                     Catch::Contains(bad.path() + ":2: 'slots=x'"));
@@ -148,12 +148,12 @@ TEST_CASE("several programs share the ranks in their order", "[plan]") {
     return make_plan(parse_options(args), here()).spec;
   };
   const auto spec = make({"-np", "1", "a", ":", "-np", "2", "b", ":", "-np", "3", "c"});
-  CHECK(spec.np == 6);
+  CHECK(spec.np() == 6);
   REQUIRE(spec.programs.size() == 2);
   const std::vector<std::string> by_rank = {"a", "b", "b", "c", "c", "c"};
   for (std::uint32_t rank = 0; rank < 6; ++rank)
     CHECK(argv_of(spec.argv, spec.programs, rank).front() == by_rank[rank]);
-  CHECK(make({"-np", "1", "-H", "localhost:4", "a", ":", "-np", "2", "b"}).np == 3);
+  CHECK(make({"-np", "1", "-H", "localhost:4", "a", ":", "-np", "2", "b"}).np() == 3);
   CHECK_THROWS_WITH(make({"-np", "1", "-H", "localhost:2", "a", ":", "-np", "2", "b"}),
                     Catch::Contains("-np 3"));
 }
@@ -195,9 +195,9 @@ TEST_CASE("PWD is the folder of the ranks", "[plan]") {
 
 TEST_CASE("all names of this machine are one host", "[plan]") {
   const auto spec = plan({"-H", "node7:2,localhost:1,127.0.0.2:1"}).spec;
-  REQUIRE(spec.hosts.size() == 1);
-  CHECK(spec.hosts[0].name == "node7");
-  CHECK(spec.np == 4);
+  REQUIRE(spec.hosts().size() == 1);
+  CHECK(spec.hosts()[0].name == "node7");
+  CHECK(spec.np() == 4);
 }
 
 TEST_CASE("this machine is known by its addresses and by look-up", "[plan]") {
@@ -218,12 +218,12 @@ TEST_CASE("this machine is known by its addresses and by look-up", "[plan]") {
   const LaunchPlan mixed = make(
       {"-H", "gpu1:1,own1:1,[::1]:1,gpu2:2,LocalHost,NODE7:1,own2.lab:1,127.3.2.1,192.0.2.7:1"});
   CHECK(asked == std::vector<std::string>{"gpu1", "own1", "gpu2", "own2.lab"});
-  REQUIRE(mixed.spec.hosts.size() == 4);
-  CHECK(mixed.spec.hosts[0].name == "gpu1");
-  CHECK(mixed.spec.hosts[1].name == "own1");
-  CHECK(mixed.spec.hosts[1].slots == 6);
-  CHECK(mixed.spec.hosts[2].name == "gpu2");
-  CHECK(mixed.spec.hosts[3].name == "192.0.2.7");
+  REQUIRE(mixed.spec.hosts().size() == 4);
+  CHECK(mixed.spec.hosts()[0].name == "gpu1");
+  CHECK(mixed.spec.hosts()[1].name == "own1");
+  CHECK(mixed.spec.hosts()[1].slots == 6);
+  CHECK(mixed.spec.hosts()[2].name == "gpu2");
+  CHECK(mixed.spec.hosts()[3].name == "192.0.2.7");
   CHECK(mixed.remote == std::vector<bool>{true, false, true, true});
   CHECK(mixed.spec.check_hosts == mixed.remote);
   REQUIRE(mixed.notes.size() == 1);
@@ -233,11 +233,11 @@ TEST_CASE("this machine is known by its addresses and by look-up", "[plan]") {
   const LaunchPlan logins = make(
       {"-H", "localhost:1,me@localhost:1,localhost:22:1,you@localhost:1,own:2222:1,me@gpu1:1"});
   CHECK(logins.remote == std::vector<bool>{false, true, true, true});
-  CHECK(logins.spec.hosts[0].slots == 3);
+  CHECK(logins.spec.hosts()[0].slots == 3);
   CHECK(logins.logins[1] == HostLogin{"you", 0});
   CHECK(logins.logins[2] == HostLogin{"", 2222});
   CHECK(logins.logins[3] == HostLogin{"me", 0});
-  CHECK(make({"-p", "2222", "-H", "localhost:2222:1,localhost:1"}).spec.hosts.size() == 1);
+  CHECK(make({"-p", "2222", "-H", "localhost:2222:1,localhost:1"}).spec.hosts().size() == 1);
   CHECK(make({"-p", "2222", "-H", "localhost:22:1,localhost:1"}).remote ==
         std::vector<bool>{true, false});
   // Everything is local when it is told to be.
@@ -261,7 +261,7 @@ TEST_CASE("hosts that stand twice are said to be one", "[plan]") {
 TEST_CASE("the user and port of a host go before those of all", "[plan]") {
   const LaunchPlan made = plan({"-p", "77", "-H", "me@gpu1:2222:1,you@gpu2:1,gpu3:1"});
   const auto by_hand = [&](std::size_t host) {
-    return ssh_by_hand(with_login(made.ssh, made.logins[host]), made.spec.hosts[host].name);
+    return ssh_by_hand(with_login(made.ssh, made.logins[host]), made.spec.hosts()[host].name);
   };
   CHECK(by_hand(0) == "ssh -l me -p 2222 gpu1 true");
   CHECK(by_hand(1) == "ssh -l you -p 77 gpu2 true");
@@ -301,7 +301,7 @@ TEST_CASE("hosts that are not this machine are opened by ssh", "[plan]") {
       plan({"-np", "6", "-H", "gpu1:1,localhost:2,gpu2:2,127.0.0.1:1", "-p", "77", "--ssh",
             "ssh -4", "--ssh-args", "-o  User=me", "-i", "key"});
   CHECK(mixed.remote == std::vector<bool>{true, false, true});
-  CHECK(mixed.spec.hosts[1].slots == 3);
+  CHECK(mixed.spec.hosts()[1].slots == 3);
   CHECK(mixed.spec.env_compat.horovod);
   CHECK(ssh_command(mixed.ssh, "gpu1", std::chrono::milliseconds(1500), "run it") ==
         std::vector<std::string>{"ssh",

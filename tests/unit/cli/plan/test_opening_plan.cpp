@@ -1,4 +1,5 @@
 // What opens the other hosts: srun, ssh or a command of the user's.
+
 #include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 #include "tests/catch.h"
@@ -39,7 +40,7 @@ std::string notes_of(const LaunchPlan& plan) {
 std::string command_line(const LaunchPlan& plan, std::size_t host) {
   std::string text;
   for (const std::string& word :
-       ssh_command(with_login(plan.ssh, plan.logins[host]), plan.spec.hosts[host].name,
+       ssh_command(with_login(plan.ssh, plan.logins[host]), plan.spec.hosts()[host].name,
                    std::chrono::milliseconds(1000), "x"))
     text += (text.empty() ? "" : " ") + word;
   return text;

@@ -21,7 +21,7 @@ JobEnded failed_rank() {
 }
 
 TEST_CASE("hosts are lost when ranks of them are", "[report]") {
-  const auto places = assign_ranks({{"a", 2}, {"b", 2}, {"c", 1}}, 5);
+  const RankTable places({{"a", 2}, {"b", 2}, {"c", 1}}, 5);
   JobEnded verdict = failed_rank();
   verdict.victims = {{ExitKind::signaled, SIGTERM, {0, 1}}};
   CHECK(lost_hosts(verdict, places).empty());

@@ -102,7 +102,7 @@ std::string elf_bytes(const std::vector<std::string>& needed, ElfW(Sxword) path_
 
 JobSpec job(const std::string& program, const std::string& cwd = "/", Environment env = {}) {
   JobSpec spec;
-  spec.np = 2;
+  spec.ranks = {{{"localhost", 2}}, 2};
   spec.argv = {program};
   spec.cwd = cwd;
   spec.env = std::move(env);
@@ -279,7 +279,7 @@ TEST_CASE("a program that waits for MPI is refused, unless that is wanted", "[pr
     JobSpec allowed = spec;
     allowed.allow_mpi = true;
     CHECK_FALSE(preflight(allowed));
-    spec.np = 1;
+    spec.ranks = {{{"localhost", 1}}, 1};
     CHECK_FALSE(preflight(spec));
   }
   folder.write("both", elf_bytes({"libmpi.so.40", "libhvd.so.0"}));

@@ -125,8 +125,7 @@ TEST_CASE("the ranks' environment says where the timeline goes", "[timeline]") {
 struct SinkFixture {
   void open(TimelineOptions options) {
     sink.emplace(std::move(options));
-    sink->set_job({{{"a", 2}}, assign_ranks({{"a", 2}}, 2)},
-                  [this](const std::string& text) { said.push_back(text); });
+    sink->set_job({{{"a", 2}}, 2}, [this](const std::string& text) { said.push_back(text); });
   }
   std::string names(const std::string& file) const {
     return ask_json({file_text(folder / file)},

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::string_literals;
 
-// What a parser made of a stream: its requests, then the fault (0: none).
+// A parser's result of a stream: its requests, then the fault (0: none).
 struct Parsed {
   std::vector<HttpRequest> requests;
   int status = 0;

@@ -19,7 +19,12 @@ TEST_CASE("each host's ranks see the devices that Slurm gave the job there", "[e
   Environment there = job;
   add_devices_of_slurm(there, {"SLURM_JOB_ID=7", "CUDA_VISIBLE_DEVICES=2,3"});
   CHECK(std::string(find_variable(there, "CUDA_VISIBLE_DEVICES")) == "2,3");
-  // What an agent has outside of Slurm says nothing about the job.
+  // As far as it is known before the job runs.
+  Environment later = job;
+  add_devices_of_slurm(later, slurm_devices_elsewhere(hvdrun, "?"));
+  CHECK(later == Environment{"SLURM_JOB_ID=7", "ZE_AFFINITY_MASK=0", "CUDA_VISIBLE_DEVICES_X=9",
+                             "CUDA_VISIBLE_DEVICES=?"});
+  // An agent's variables outside of Slurm say nothing about the job.
   Environment by_ssh = job;
   add_devices_of_slurm(by_ssh, {"CUDA_VISIBLE_DEVICES=5"});
   CHECK(by_ssh == job);

@@ -64,7 +64,8 @@ std::vector<Row> horovod_table() {
 TEST_CASE("ranks, local and cross ranks follow Horovod's table", "[topology]") {
   for (const Row& row : horovod_table()) {
     CAPTURE(row.name);
-    const auto places = assign_ranks(row.hosts, row.np);
+    const RankTable table(row.hosts, row.np);
+    const std::vector<RankPlace>& places = table.places();
     REQUIRE(places.size() == row.places.size());
     for (std::size_t i = 0; i < places.size(); ++i) {
       CAPTURE(i);
@@ -74,14 +75,33 @@ TEST_CASE("ranks, local and cross ranks follow Horovod's table", "[topology]") {
       CHECK(places[i].local_size == row.places[i].local_size);
       CHECK(places[i].cross_rank == row.places[i].cross_rank);
       CHECK(places[i].cross_size == row.places[i].cross_size);
+      CHECK(places[i].size == row.places.size());
     }
   }
 }
 
 TEST_CASE("too few slots give fewer ranks, no hosts give none", "[topology]") {
-  CHECK(assign_ranks({{"a", 2}}, 5).size() == 2);
-  CHECK(assign_ranks({}, 5).empty());
-  CHECK(assign_ranks({{"a", 2}}, 0).empty());
+  CHECK(RankTable({{"a", 2}}, 5).size() == 2);
+  CHECK(RankTable({}, 5).places().empty());
+  CHECK(RankTable({{"a", 2}}, 0).places().empty());
+  CHECK(RankTable().size() == 0);
+}
+
+TEST_CASE("the rank table is looked up by rank and by host", "[topology]") {
+  const RankTable table({{"a", 2}, {"none", 0}, {"b", 3}, {"late", 4}}, 4);
+  CHECK(table.hosts().size() == 4);
+  CHECK(table.hosts_used() == std::vector<std::uint32_t>{0, 2});
+  CHECK(table.node_rank(0) == 0);
+  CHECK(table.node_rank(2) == 1);
+  CHECK(table.host_name(1) == "a");
+  CHECK(table.host_name(3) == "b");
+  std::string rows;
+  for (std::uint32_t host = 0; host < table.hosts().size(); ++host) {
+    rows += table.hosts()[host].name + ":";
+    for (const RankPlace& place : table.on_host(host)) rows += std::to_string(place.rank);
+  }
+  CHECK(rows == "a:01none:b:23late:");
+  CHECK(table[3].local_rank == 1);
 }
 
 }  // namespace

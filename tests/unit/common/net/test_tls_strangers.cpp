@@ -1,5 +1,5 @@
-// Who answers at an address of a job and does not hold its key: nothing of ours is sent to him, and
-// he is in nobody's way.
+// A stranger at an address of a job, without its key: nothing of ours is sent to him, and he is in
+// nobody's way.
 #include <array>
 #include <chrono>
 #include <map>
@@ -161,7 +161,8 @@ TEST_CASE("who has proved the key is known whatever OpenSSL believes", "[tls]") 
                       Context(SSL_CTX_new(TLS_method()), &SSL_CTX_free)};
   std::array ends{Ssl(nullptr, &SSL_free), Ssl(nullptr, &SSL_free)};
   for (std::size_t i = 0; i < 2; ++i) {
-    REQUIRE(set_up_tls_context(lib, contexts[i].get(), tls_key_callbacks<linked_tls>()));
+    REQUIRE(set_up_tls_context(lib, contexts[i].get(), tls_key_callbacks<linked_tls>(),
+                               TlsTraffic::control));
     ends[i].reset(SSL_new(contexts[i].get()));
     set_up_tls_end(lib, ends[i].get(), i == 0 ? TlsEnd::connects : TlsEnd::accepts, key);
   }

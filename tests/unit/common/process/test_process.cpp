@@ -226,7 +226,7 @@ int status_of_stand_in(void (*work)(int parent)) {
       ::_exit(0);
     }
     const UniqueFd parent = go_on_in_child();
-    // What the parent has is no child of ours, and not ended with us.
+    // The parent's child is none of ours, and not ended with us.
     const bool ok = parent && !has_children() && ::kill(foreign, SIGKILL) == 0;
     if (ok) work(parent.get());
     ::_exit(99);

@@ -110,6 +110,23 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   CHECK(doc == code);
 }
 
+// A program may have a libhvd of another build than its agent's.
+TEST_CASE("a worker's place has the document's order, without the host", "[protocol]") {
+  WorkerTopology topology;
+  topology.rank = 1;
+  topology.size = 2;
+  topology.local_rank = 3;
+  topology.local_size = 4;
+  topology.cross_rank = 5;
+  topology.cross_size = 6;
+  topology.host = 7;
+  topology.usable_cores = 8;
+  std::string numbers;
+  const std::string bytes = encode(topology);
+  for (std::size_t at = 3; at < 7 * 4; at += 4) numbers += std::to_string(bytes.at(at));
+  CHECK(numbers == "1234568");
+}
+
 TEST_CASE("the document's example is what the code writes", "[protocol]") {
   std::string hex;
   for (const char c : encode_frame(RankStarted{3, 4711}, 1)) {

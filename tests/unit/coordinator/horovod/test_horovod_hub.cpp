@@ -13,14 +13,14 @@ struct HorovodHubFixture {
 
   explicit HorovodHubFixture(std::size_t window = limits::kHorovodWindow)
       : hub(kEpoch, 3, {}, window) {
-    hub.assign({{"a", 2}, {"b", 1}}, assign_ranks({{"a", 2}, {"b", 1}}, 3));
+    hub.assign({{{"a", 2}, {"b", 1}}, 3});
   }
 
   template <class M>
   Errc say(std::uint32_t host, const M& message, std::uint32_t epoch = kEpoch) {
     return hub.agent_frame(host, Frame{M::kType, epoch, encode(message)});
   }
-  // What goes to a host, in words, since the last call: "copy 1 k=v", "drop 1 k", "drop 1 all",
+  // The messages to a host, in words, since the last call: "copy 1 k=v", "drop 1 k", "drop 1 all",
   // "caught up 1", "reply 7 200 follow 1 v".
   std::vector<std::string> told(std::uint32_t host) {
     for (HorovodHub::Action& action : hub.take_actions()) {
@@ -245,7 +245,7 @@ TEST_CASE_METHOD(HorovodHubFixture, "a member's place is answered, once there is
   CHECK(ask(1, 9, "b:0") == Errc::ok);
   CHECK(told(0).empty());
   hub.agent_lost(1);
-  hub.assign({{"a", 2}}, assign_ranks({{"a", 2}}, 2));
+  hub.assign({{{"a", 2}}, 2});
   CHECK(told(0) == Words{"reply 8 200 follow 0 1,2,1,2,0,1"});
   CHECK(told(1).empty());
 }

@@ -27,7 +27,7 @@ struct HorovodServerFixture {
         [this](HorovodStore::Gathering who) { gatherings.push_back(std::move(who.missing)); },
         limits);
   }
-  void assign() { server->assign({{"a", 2}}, assign_ranks({{"a", 2}}, 2)); }
+  void assign() { server->assign({{{"a", 2}}, 2}); }
   // Runs the server until this is so; a test that waits longer than anything here takes has failed.
   bool run_until(const std::function<bool()>& done) {
     const auto end = std::chrono::steady_clock::now() + 20s;
@@ -51,7 +51,7 @@ struct HorovodServerFixture {
     REQUIRE(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
   }
-  // What has come; "closed" or "reset" at its end when that came too.
+  // The bytes that have come; "closed" or "reset" at its end when that came too.
   static std::string take(const UniqueFd& fd) {
     std::string all;
     char buffer[65536];

@@ -35,9 +35,14 @@ struct WorkersFixture {
     options.job_id = "job";
     options.name = "@hvdrun-test-" + std::to_string(::getpid());
     options.epoch = 1;
-    options.size = 8;
     options.usable_cores = 2;
-    options.ranks = {{4, 0, 2, 4}, {5, 1, 1, 3}};
+    RankPlace here{.rank = 4, .local_size = 2, .cross_rank = 2, .cross_size = 4, .size = 8};
+    options.ranks = {here};
+    here.rank = 5;
+    here.local_rank = 1;
+    here.cross_rank = 1;
+    here.cross_size = 3;
+    options.ranks.push_back(here);
     options.send_up = [this](const std::string& bytes) {
       FrameDecoder decoder;
       decoder.feed(bytes);
@@ -48,7 +53,7 @@ struct WorkersFixture {
     options.timeline_control = [this](const TimelineControl& said) { controls.push_back(said); };
     options.stall_warning = 60'000;
     options.stall_shutdown = 90'000;
-    options.surveyed = [this](StallDesk::Answer answer) { surveyed = std::move(answer); };
+    options.surveyed = [this](HostSurvey::Answer answer) { surveyed = std::move(answer); };
     options.rank_started = [this](pid_t pid) {
       return pid == ::getpid() ? own_rank : std::nullopt;
     };
@@ -93,7 +98,7 @@ struct WorkersFixture {
   std::vector<Frame> up;
   std::vector<TimelineBatch> batches;
   std::vector<TimelineControl> controls;
-  std::optional<StallDesk::Answer> surveyed;
+  std::optional<HostSurvey::Answer> surveyed;
   std::optional<WorkerServer> server;
   Worker a;
   Worker b;
@@ -244,8 +249,8 @@ TEST_CASE_METHOD(WorkersFixture, "one fence frame goes up for the whole host", "
   CHECK(b.last<FenceRelease>()->fence == 1);
 }
 
-// Of how often all have met the coordinator tells the agents, so ranks that meet have one number,
-// in whatever process and after whatever has failed there.
+// The coordinator tells the agents how often all have met. So ranks that meet have one number, in
+// whatever process and after whatever has failed there.
 TEST_CASE_METHOD(WorkersFixture, "who joins is told how often all ranks have met", "[workers]") {
   join(a, 4);
   CHECK(a.last<WorkerTopology>()->generation == 0);

@@ -67,12 +67,8 @@ class LinkTls::Context {
         context_(openssl().SSL_CTX_new(openssl().TLS_method())) {
     const OpenSsl& ssl = openssl();
     if (context_ == nullptr || socket_method() == nullptr ||
-        !set_up_tls_context(ssl, context_, tls_key_callbacks<tls_functions>()))
+        !set_up_tls_context(ssl, context_, tls_key_callbacks<tls_functions>(), TlsTraffic::data))
       no_memory();
-    // A message may be sent again from a longer list of parts; it begins with the same bytes.
-    ssl.SSL_CTX_ctrl(context_, SSL_CTRL_MODE,
-                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, nullptr);
-    ssl.SSL_CTX_ctrl(context_, SSL_CTRL_SET_READ_AHEAD, 1, nullptr);
   }
   ~Context() { openssl().SSL_CTX_free(context_); }
   Context(const Context&) = delete;

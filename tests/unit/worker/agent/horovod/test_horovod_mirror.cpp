@@ -9,7 +9,7 @@ namespace {
 struct HorovodMirrorFixture {
   static constexpr std::uint32_t kEpoch = 5;
 
-  // What a member is answered at once: "200 value", "404", or "later".
+  // The answer that a member gets at once: "200 value", "404", or "later".
   std::string ask(const std::string& method, const std::string& target, const std::string& body,
                   HorovodMirror::Waiter waiter) {
     HttpRequest request;
@@ -31,7 +31,7 @@ struct HorovodMirrorFixture {
     if (answer.status == 0) return "later";
     return std::to_string(answer.status) + (answer.value ? " " + *answer.value : "");
   }
-  // What goes up, in words: "follow 1 s", "unfollow 1", "ask 1 put s k v", "taken 80".
+  // The messages that go up, in words: "follow 1 s", "unfollow 1", "ask 1 put s k v", "taken 80".
   std::vector<std::string> up() {
     std::vector<std::string> words;
     for (const std::string& bytes : mirror.take_frames()) {
@@ -91,7 +91,7 @@ TEST_CASE_METHOD(HorovodMirrorFixture, "polls for what is not there go up once, 
   CHECK(get("/global/1") == "200 one");  // there before all of it is
   CHECK(late().empty());
   CHECK(down(HorovodCaughtUp{1}) == Errc::ok);
-  // Who waits for a peer's address does so here; other keys are asked for once.
+  // A get of a peer's address waits here; other keys are asked for once.
   CHECK(late() == Late{{2, "200 one"}});
   for (int poll = 0; poll < 100; ++poll) CHECK(get("/global/0") == "404");
   CHECK(get("/global/rank_0", 4) == "404");
@@ -222,7 +222,7 @@ TEST_CASE_METHOD(HorovodMirrorFixture, "of too many scopes the one not used for 
   CHECK(get("/c/k", 3) == "later");
   CHECK(up() == Words{"follow 1 a", "follow 2 b", "unfollow 2", "follow 3 c"});
   CHECK(mirror.follows() == 2);
-  // What was under way of it is for nobody, when it is followed again too.
+  // A value that was under way of it is for nobody, when it is followed again too.
   down(HorovodCaughtUp{3});
   CHECK(get("/b/k", 4) == "later");
   CHECK(up() == Words{"unfollow 1", "follow 4 b"});

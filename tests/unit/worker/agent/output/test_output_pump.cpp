@@ -141,8 +141,8 @@ TEST_CASE_METHOD(PumpFixture, "lines arrive whole, the rest at the end", "[outpu
   CHECK(all_closed);
 }
 
-// Of every rank: whether somebody may answer it, and who else has something to show, the viewer
-// knows.
+// The viewer knows of every rank whether somebody may answer it, and who else has something to
+// show.
 TEST_CASE_METHOD(PumpFixture, "a line that does not go on is sent unfinished", "[output]") {
   OutputPump quick(
       io, [] {}, 1ms);

@@ -1,6 +1,7 @@
+
 #include "common/base/limits.h"
 #include "tests/catch.h"
-#include "worker/agent/output/timeline_relay.h"
+#include "worker/agent/output/timeline_outbox.h"
 
 namespace hvdrun {
 namespace {
@@ -35,7 +36,7 @@ std::vector<TimelineBatch> batches_of(const std::string& bytes) {
 }
 
 TEST_CASE("on the coordinator's machine events go on at once, as they are", "[timeline]") {
-  TimelineRelay relay("here", true);
+  TimelineOutbox relay("here", true);
   relay.add(batch_of(1, 5));
   CHECK_FALSE(relay.query(0));
   const auto batches = batches_of(relay.take(0));
@@ -47,11 +48,11 @@ TEST_CASE("on the coordinator's machine events go on at once, as they are", "[ti
 }
 
 TEST_CASE("elsewhere they wait until the clock is known", "[timeline]") {
-  TimelineRelay relay("here", false);
+  TimelineOutbox relay("here", false);
   std::uint64_t now = 50 * kMs;
   CHECK_FALSE(relay.query(now));  // nobody records: nobody is asked
   relay.add(batch_of(0, 1));
-  for (std::size_t i = 0; i < TimelineRelay::kFirstQueries; ++i) {
+  for (std::size_t i = 0; i < TimelineOutbox::kFirstQueries; ++i) {
     CHECK(relay.take(now).empty());
     const auto query = relay.query(now);
     REQUIRE(query);
@@ -74,7 +75,7 @@ TEST_CASE("elsewhere they wait until the clock is known", "[timeline]") {
 }
 
 TEST_CASE("who answers with the same clock is on this machine", "[timeline]") {
-  TimelineRelay relay("here", false);
+  TimelineOutbox relay("here", false);
   relay.add(batch_of(0, 1));
   const auto query = relay.query(kMs);
   REQUIRE(query);
@@ -86,7 +87,7 @@ TEST_CASE("who answers with the same clock is on this machine", "[timeline]") {
 }
 
 TEST_CASE("a host that does not know its clock by name is no host that does", "[timeline]") {
-  TimelineRelay relay("", false);
+  TimelineOutbox relay("", false);
   relay.add(batch_of(0, 1));
   const auto query = relay.query(kMs);
   REQUIRE(query);
@@ -97,7 +98,7 @@ TEST_CASE("a host that does not know its clock by name is no host that does", "[
 }
 
 TEST_CASE("what cannot be kept is counted for its rank", "[timeline]") {
-  TimelineRelay relay("here", true);
+  TimelineOutbox relay("here", true);
   const std::size_t size = limits::kMaxTimelineBatch;
   const std::size_t fit = limits::kMaxTimelineHeld / size - 1;
   for (std::size_t i = 0; i < fit; ++i) relay.add(batch_of(0, 100, size));

@@ -15,17 +15,17 @@
 
 namespace hvdrun {
 
-class HorovodRelay final : public HorovodBackend {
+class MirrorServer final : public HorovodBackend {
  public:
   using Send = std::function<void(std::string frame)>;
 
   // `send` is for the coordinator, `on_trouble` as HorovodServer's. Throws std::system_error when
   // no port is to be had.
-  HorovodRelay(boost::asio::io_context& io, std::uint32_t epoch, Send send,
+  MirrorServer(boost::asio::io_context& io, std::uint32_t epoch, Send send,
                HorovodServer::OnTrouble on_trouble);
 
   std::uint16_t port() const { return port_; }
-  // What the coordinator says; as HorovodMirror's.
+  // The coordinator's words; as HorovodMirror's.
   Errc coordinator_frame(const Frame& frame);
 
   HorovodAnswer answer(HttpRequest request, Waiter waiter) override;

@@ -1,4 +1,4 @@
-#include "worker/agent/output/timeline_relay.h"
+#include "worker/agent/output/timeline_outbox.h"
 
 #include <utility>
 
@@ -12,7 +12,7 @@ constexpr std::size_t kItemBytes = 128;  // of what is held, besides its strings
 
 }  // namespace
 
-bool TimelineRelay::hold(Item item, std::size_t bytes) {
+bool TimelineOutbox::hold(Item item, std::size_t bytes) {
   bytes += kItemBytes;
   if (held_bytes_ + bytes > limits::kMaxTimelineHeld) return false;
   held_bytes_ += bytes;
@@ -20,7 +20,7 @@ bool TimelineRelay::hold(Item item, std::size_t bytes) {
   return true;
 }
 
-void TimelineRelay::add(TimelineBatch batch) {
+void TimelineOutbox::add(TimelineBatch batch) {
   std::uint64_t& dropped = dropped_[batch.rank];
   batch.dropped += dropped;
   const std::uint64_t lost = batch.dropped + batch.count;
@@ -28,12 +28,12 @@ void TimelineRelay::add(TimelineBatch batch) {
   dropped = hold(std::move(batch), bytes) ? 0 : lost;
 }
 
-void TimelineRelay::add(TimelineControl control) {
+void TimelineOutbox::add(TimelineControl control) {
   const std::size_t bytes = control.path.size();
   hold(std::move(control), bytes);
 }
 
-std::optional<ClockQuery> TimelineRelay::query(std::uint64_t now) {
+std::optional<ClockQuery> TimelineOutbox::query(std::uint64_t now) {
   if (same_clock_ || finished_ || asked_) return std::nullopt;
   const bool first = offset_.samples() < kFirstQueries;
   if (first ? held_.empty() && offset_.samples() == 0 : now - last_asked_ < kQueryPause)
@@ -42,7 +42,7 @@ std::optional<ClockQuery> TimelineRelay::query(std::uint64_t now) {
   return ClockQuery{now};
 }
 
-void TimelineRelay::reply(const ClockReply& reply, std::uint64_t now) {
+void TimelineOutbox::reply(const ClockReply& reply, std::uint64_t now) {
   if (!asked_ || reply.sent_ns != *asked_) return;
   asked_.reset();
   if (!clock_.empty() && reply.clock == clock_) {
@@ -52,7 +52,7 @@ void TimelineRelay::reply(const ClockReply& reply, std::uint64_t now) {
   offset_.add(reply.sent_ns, reply.now_ns, now);
 }
 
-std::string TimelineRelay::take(std::uint64_t now) {
+std::string TimelineOutbox::take(std::uint64_t now) {
   std::string frames;
   if (!clock_is_known()) return frames;
   const std::uint64_t clock_add = same_clock_ ? 0 : offset_.to_remote(now);

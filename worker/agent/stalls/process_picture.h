@@ -1,4 +1,4 @@
-// What the kernel says of a process that others may be waiting for.
+// The picture of a process that others may be waiting for, from what the kernel says.
 #pragma once
 
 #include <functional>

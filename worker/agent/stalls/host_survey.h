@@ -1,4 +1,4 @@
-// What the workers of a host say of operations that wait. Their own reports go up together, one
+// The words of a host's workers about operations that wait. Their own reports go up together, one
 // frame for all; the coordinator's question goes to all that have joined, and is answered when they
 // have, or after a moment. Sans-I/O.
 #pragma once
@@ -14,9 +14,9 @@
 
 namespace hvdrun {
 
-class StallDesk {
+class HostSurvey {
  public:
-  // What a rank has said last, and whether that was the answer to the question.
+  // A rank's last words, and whether they were the answer to the question.
   struct Said {
     bool answered = false;
     StallReport report;
@@ -34,7 +34,7 @@ class StallDesk {
   // The rank's line has ended; what it said is not true any more.
   void gone(std::uint32_t rank);
 
-  // What is to be sent up now.
+  // The notice to be sent up now.
   std::optional<RankStalled> take_notice(TimePoint now);
   std::optional<Answer> take_answer(TimePoint now);
   // When to ask for it at the latest.

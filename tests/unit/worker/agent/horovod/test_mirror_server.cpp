@@ -12,7 +12,7 @@
 
 #include "common/base/unique_fd.h"
 #include "tests/catch.h"
-#include "worker/agent/horovod/horovod_relay.h"
+#include "worker/agent/horovod/mirror_server.h"
 
 namespace hvdrun {
 namespace {
@@ -71,7 +71,7 @@ struct HorovodRelayFixture {
   boost::asio::io_context io{1};
   std::vector<std::string> up;
   std::string trouble;
-  HorovodRelay relay{io, 1, [this](std::string frame) { up.push_back(std::move(frame)); },
+  MirrorServer relay{io, 1, [this](std::string frame) { up.push_back(std::move(frame)); },
                      [this](const std::string& what) { trouble += what; }};
 };
 

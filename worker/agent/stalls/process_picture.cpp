@@ -1,4 +1,4 @@
-#include "worker/agent/stalls/stall_probe.h"
+#include "worker/agent/stalls/process_picture.h"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ struct CallRow {
   bool takes_descriptor;  // as its first argument
 };
 
-// What a process that makes no progress is found in.
+// System calls in which a process that makes no progress is found.
 constexpr auto kCalls = std::to_array<CallRow>({
     {SYS_read, "read", true},
     {SYS_write, "write", true},

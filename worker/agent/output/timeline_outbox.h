@@ -16,13 +16,13 @@
 
 namespace hvdrun {
 
-class TimelineRelay {
+class TimelineOutbox {
  public:
   // Questions that are asked one after the other, as soon as there are events; then one a second.
   static constexpr std::size_t kFirstQueries = 8;
 
   // `clock`: this host's own_clock(). `same_clock`: the coordinator is known to have the same.
-  TimelineRelay(std::string clock, bool same_clock)
+  TimelineOutbox(std::string clock, bool same_clock)
       : clock_(std::move(clock)), same_clock_(same_clock) {}
 
   void add(TimelineBatch batch);

@@ -6,7 +6,7 @@
 
 #include "tests/catch.h"
 #include "worker/agent/ranks/process_probe.h"
-#include "worker/agent/stalls/stall_probe.h"
+#include "worker/agent/stalls/process_picture.h"
 
 namespace hvdrun {
 namespace {
