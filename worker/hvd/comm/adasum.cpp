@@ -8,12 +8,11 @@
 #include "worker/hvd/comm/reduce/adasum_arithmetic.h"
 #include "worker/hvd/comm/reduce/copy.h"
 #include "worker/hvd/comm/reduce/float_mode.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 namespace {
 
-// Up to here (all ranks together) gathering everything everywhere costs less than more steps.
-constexpr std::size_t kGatheredBytes = 64U << 10;
 constexpr std::size_t kBatchDots = 64U << 10;  // of a round
 constexpr std::size_t kLoadElements = 4096;
 
@@ -189,7 +188,7 @@ void run_adasum(Communicator& communicator, const SegmentRow& row,
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const std::vector<Batch> batches = batches_of(tensors, ranks, sizeof(Acc));
   Adasum<Acc> sum(communicator, reduction, step);
-  if (row.count() * row.width() <= kGatheredBytes / ranks) return sum.run_small(row, batches);
+  if (is_small_of_all(row.count() * row.width(), ranks)) return sum.run_small(row, batches);
   for (const Batch& batch : batches) sum.run(row, batch);
 }
 

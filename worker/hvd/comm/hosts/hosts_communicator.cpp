@@ -14,7 +14,7 @@ std::byte* bytes_of(void* data) { return static_cast<std::byte*>(data); }
 
 class HostsCommunicator final : public Communicator {
  public:
-  HostsCommunicator(HostsOptions hosts, const CallOptions& options)
+  HostsCommunicator(HostsContext hosts, const CallOptions& options)
       : op_(std::move(hosts), options), reduce_(op_), move_(op_) {}
 
   int rank() const override { return static_cast<int>(op_.rank()); }
@@ -111,7 +111,7 @@ class HostsCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_hosts_communicator(HostsOptions hosts,
+std::unique_ptr<Communicator> make_hosts_communicator(HostsContext hosts,
                                                       const CallOptions& options) {
   return std::make_unique<HostsCommunicator>(std::move(hosts), options);
 }

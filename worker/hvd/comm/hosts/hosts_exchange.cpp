@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "worker/hvd/comm/size_class.h"
+
 namespace hvdrun {
 
 struct HostsExchange::Slices {
@@ -27,8 +29,8 @@ void HostsExchange::run(const SegmentRow& row, const Reduction& reduction) {
   const std::size_t hosts = op_.layout().hosts();
   const std::size_t width = element_size(reduction.type);
   const ChannelSlices cut{row.count(), hosts};
-  const std::size_t most = std::min(kMostChunk, kPartsBytes / 2 / hosts);
-  const std::size_t bytes = std::clamp(cut.count_of(0) * width / 4, kLeastChunk, most);
+  const std::size_t most = std::min(kMostHostChunk, kPartsBytes / 2 / hosts);
+  const std::size_t bytes = host_chunk_bytes(cut.count_of(0) * width / 4, most);
   const Slices slices{row, reduction, width, cut, bytes / width};
   const std::size_t chunks = slices.chunks();
   parts_.resize(2 * hosts * slices.each * width);

@@ -25,9 +25,6 @@ class HostsExchange {
 
  private:
   static constexpr std::size_t kMostHosts = 64;
-  // Of a host's slice.
-  static constexpr std::size_t kLeastChunk = 32U << 10;
-  static constexpr std::size_t kMostChunk = 512U << 10;
   static constexpr std::size_t kPartsBytes = 8U << 20;  // as much is kept of the others' elements
 
   struct Slices;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "worker/hvd/comm/reduce/copy.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 namespace {
@@ -29,7 +30,7 @@ void HostsMove::broadcast(std::byte* data, std::size_t bytes, std::size_t root,
   const std::size_t root_host = layout.host_of(root);
   const std::size_t place = (op_.host() + hosts - root_host) % hosts;
   const int local_root = static_cast<int>(root - layout.first(root_host));
-  const bool small = bytes <= kSmallBytes;
+  const bool small = is_small(bytes);
   const std::size_t channels = small ? 1 : op_.channels();
   const std::size_t each = small ? kSmallBytes : kChunkBytes * channels;
   op_.agree();
@@ -69,7 +70,7 @@ void HostsMove::allgather(const std::byte* input, std::byte* output, const std::
   };
   const auto slices_of = [&](std::size_t host) {
     const std::size_t bytes = sum_of(counts + layout.first(host), layout.count(host)) * width;
-    return ChannelSlices{bytes, bytes <= kSmallBytes ? 1 : op_.channels()};
+    return ChannelSlices{bytes, is_small(bytes) ? 1 : op_.channels()};
   };
   op_.local().allgather(input, block(op_.host()), counts + layout.first(op_.host()), type, step);
   LinkSet& links = op_.links();

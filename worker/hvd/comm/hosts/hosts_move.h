@@ -23,10 +23,6 @@ class HostsMove {
                 const CallOptions& step);
 
  private:
-  static constexpr std::size_t kSmallBytes = 64U << 10;
-  static constexpr std::size_t kChunkBytes = 256U << 10;  // of a channel
-  static constexpr std::size_t kWindowBytes = 64U << 10;  // of a pair of ranks
-
   // A slice from each of this host's channel ranks, where it is, to all ranks of the host.
   void spread(std::byte* data, const ChannelSlices& slices, const CallOptions& step);
   void exchange_counts(const std::size_t* send_counts, const std::size_t* receive_counts);

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kChannelsWord{500};
 
 }  // namespace
 
-HostsOperation::HostsOperation(HostsOptions hosts, const CallOptions& options)
+HostsOperation::HostsOperation(HostsContext hosts, const CallOptions& options)
     : layout_(std::move(hosts.layout)),
       rank_(hosts.rank),
       host_(layout_.host_of(rank_)),

@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "worker/hvd/comm/reduce/copy.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 namespace {
 
-// Of a chunk and channel, in accumulators.
-constexpr std::size_t kLeastChunk = 32U << 10;
-constexpr std::size_t kMostChunk = 512U << 10;
 // Partial sums that may be on their way to the next host, and results on theirs to the host before,
 // where they do not lie in the caller's buffer.
 constexpr std::size_t kPartials = 4;
@@ -59,18 +57,15 @@ struct HostsReduce::Chunks {
 
 HostsReduce::HostsReduce(HostsOperation& operation) : op_(operation), exchange_(operation) {}
 
-bool HostsReduce::is_small(std::size_t bytes) const {
-  return bytes <= kSmallBytes / op_.layout().size();
-}
-
 void HostsReduce::to_all(const SegmentRow& row, const Reduction& reduction,
                          const CallOptions& step) {
-  if (is_small(row.count() * row.width())) return small(row, reduction, step);
+  if (is_small_of_all(row.count() * row.width(), op_.layout().size()))
+    return small(row, reduction, step);
   if (exchange_.fits()) return exchange_.run(row, reduction);
   const std::size_t wide = accumulator_bytes(reduction);
   const std::size_t channels = op_.channels();
-  const std::size_t bytes = std::clamp(row.count() * wide / channels / (4 * op_.layout().hosts()),
-                                       kLeastChunk, kMostChunk);
+  const std::size_t bytes =
+      host_chunk_bytes(row.count() * wide / channels / (4 * op_.layout().hosts()));
   Chunks chunks{row, reduction, step, bytes / wide * channels, channels, nullptr};
   pass_hosts(chunks);
 }
@@ -86,14 +81,14 @@ void HostsReduce::to_part(const std::byte* input, std::byte* output, std::size_t
       copy_bytes(output + (from - begin) * width, results + (from - at) * width,
                  (to - from) * width);
   };
-  if (is_small(count * width)) {
+  if (is_small_of_all(count * width, op_.layout().size())) {
     std::vector<std::byte> results(count * width);
     small({{input, results.data(), count}, width}, reduction, step);
     return deliver(results.data(), 0, count);
   }
   const SegmentRow row({input, nullptr, count}, width);
   const std::size_t channels = op_.channels();
-  const std::size_t each = kLeastChunk * 4 / accumulator_bytes(reduction) * channels;
+  const std::size_t each = kLeastHostChunk * 4 / accumulator_bytes(reduction) * channels;
   Chunks chunks{row, reduction, step, each, channels, &deliver};
   pass_hosts(chunks);
 }

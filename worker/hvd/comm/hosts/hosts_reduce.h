@@ -22,9 +22,6 @@ class HostsReduce {
   void to_part(const std::byte* input, std::byte* output, std::size_t count, std::size_t begin,
                std::size_t part, const Reduction& reduction, const CallOptions& step);
 
-  // A job's small operand as a whole, in bytes.
-  static constexpr std::size_t kSmallBytes = 64U << 10;
-
  private:
   // Results of elements [begin, begin + count) are there.
   using Deliver =
@@ -32,7 +29,6 @@ class HostsReduce {
 
   struct Chunks;
 
-  bool is_small(std::size_t bytes) const;
   void small(const SegmentRow& row, const Reduction& reduction, const CallOptions& step);
   void exchange_small(std::size_t bytes);
   void pass_hosts(Chunks& chunks);

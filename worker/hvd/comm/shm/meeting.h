@@ -28,10 +28,9 @@
 #include "common/base/mutex.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/comm/descriptor.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
-
-inline constexpr std::size_t kInlineBytes = 32;
 
 // One cache line: for small operations the only one that moves between two cores.
 struct alignas(64) MeetingLine {

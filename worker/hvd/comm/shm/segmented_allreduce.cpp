@@ -4,6 +4,7 @@
 
 #include "worker/hvd/comm/descriptor.h"
 #include "worker/hvd/comm/reduce/copy.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 
@@ -18,8 +19,8 @@ void SegmentedAllreduce::run(const std::vector<BufferPart>& segments, const Redu
                                       .op = reduction.op,
                                       .detail = scale_fingerprint(reduction)},
                            options);
-  const bool whole = size_ == 2 || total <= std::min(kSmallBytes / size_, kChunkBytes);
-  const std::size_t step = size_ == 2 ? kPairBytes : kChunkBytes;
+  const bool whole = each_reduces_whole(total, size_);
+  const std::size_t step = stage_bytes(size_);
   const auto count_at = [&](std::size_t done) { return std::min(step, total - done) / width; };
   const Staging::Opening opening = staging_.open(false, nullptr, 0, nullptr, 0);
   staging_.move(

@@ -9,6 +9,7 @@
 #include "worker/hvd/comm/shm/segmented_allreduce.h"
 #include "worker/hvd/comm/shm/shm_alltoall.h"
 #include "worker/hvd/comm/shm/staging.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 namespace {
@@ -125,13 +126,13 @@ void ShmCommunicator::allreduce(const void* input, void* output, std::size_t cou
   auto* to = static_cast<std::byte*>(output);
   const std::size_t width = element_size(reduction.type);
   const std::size_t total = count * width;
-  if (total <= kInlineBytes) {
+  if (travels_inline(total)) {
     std::copy_n(from, total, meeting_.own_data());
     meeting_.meet();
     return reduce_whole(from, to, count, reduction, true);
   }
-  const bool whole = size_ == 2 || total <= std::min(kSmallBytes / size_, kChunkBytes);
-  const std::size_t step = size_ == 2 ? kPairBytes : kChunkBytes;
+  const bool whole = each_reduces_whole(total, size_);
+  const std::size_t step = stage_bytes(size_);
   const Staging::Opening opening = staging_.open(staging_.asks(total), from, total, to, total);
   const auto size_at = [&](std::size_t done) { return std::min(step, total - done); };
   const bool shared = staging_.move(
