@@ -51,7 +51,7 @@ struct Machine {
 
 }  // namespace
 
-// As DeviceLane would carry it: made by rank 0's process.
+// As GpuExecutor would carry it: made by rank 0's process.
 nccl::UniqueId shared_id(const CheckRank& own, const NcclLibrary& nccl) {
   nccl::UniqueId id{};
   if (own.rank == 0) {

@@ -20,7 +20,7 @@
 #include "tests/gpu/public_api.h"
 #include "tests/gpu/shared_gpu.h"
 #include "tests/gpu/sudden_end.h"
-#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/gpu_device.h"
 #include "worker/hvd/gpu/kernels.h"
 
 extern char** environ;

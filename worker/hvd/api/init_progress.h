@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 
-#include "worker/hvd/client/stall_report.h"
+#include "common/wire/stall_messages.h"
 #include "worker/hvd/comm/link/awaited_links.h"
 
 namespace hvdrun {

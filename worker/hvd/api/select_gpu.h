@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/gpu/rank_gpu.h"
 

@@ -16,7 +16,7 @@
 #include "common/base/unique_fd.h"
 #include "common/wire/frame.h"
 #include "common/wire/messages.h"
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 
 namespace hvdrun {
 

@@ -60,7 +60,7 @@ class Adasum {
         step_(step) {}
 
   // Everybody combines everything.
-  void run_small(const SegmentRow& row, const std::vector<Batch>& batches) {
+  void run_small(const BufferRow& row, const std::vector<Batch>& batches) {
     const std::size_t count = row.count();
     allocate(count);
     const std::vector<std::size_t> counts(ranks_, count);
@@ -76,7 +76,7 @@ class Adasum {
   }
 
   // Everybody combines a slice.
-  void run(const SegmentRow& row, const Batch& batch) {
+  void run(const BufferRow& row, const Batch& batch) {
     assert(ranks_ > 1);
     const Range all = batch.elements;
     std::vector<std::size_t> counts;
@@ -182,7 +182,7 @@ class Adasum {
 };
 
 template <class Acc>
-void run_adasum(Communicator& communicator, const SegmentRow& row,
+void run_adasum(Communicator& communicator, const BufferRow& row,
                 const std::vector<BufferPart>& tensors, const Reduction& reduction,
                 const CallOptions& step) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
@@ -210,7 +210,7 @@ std::uint32_t fingerprint_of(const std::vector<BufferPart>& tensors, std::size_t
 void adasum(Communicator& communicator, const std::vector<BufferPart>& tensors,
             const Reduction& reduction, const CallOptions& options) {
   const DefaultFloatMode mode;
-  const SegmentRow row(tensors, element_size(reduction.type));
+  const BufferRow row(tensors, element_size(reduction.type));
   // The steps are compared as what the caller called: nobody who calls the same step for itself
   // meets ours.
   const Descriptor what{.count = row.count(),
@@ -223,7 +223,7 @@ void adasum(Communicator& communicator, const std::vector<BufferPart>& tensors,
   if (communicator.size() == 1) {
     Reduction scale = reduction;
     scale.op = hvd::ReduceOp::sum;
-    return communicator.allreduce_segments(tensors, scale, step);
+    return communicator.grouped_allreduce(tensors, scale, step);
   }
   if (reduction.type == hvd::DataType::float64)
     run_adasum<double>(communicator, row, tensors, reduction, step);

@@ -26,8 +26,8 @@ enum class OpKind : std::uint8_t {
 };
 
 struct Descriptor {
-  std::uint64_t name = 0;   // CallOptions::name
-  std::uint64_t count = 0;  // elements in all; of an alltoall 0, as each rank has its own
+  std::uint64_t fingerprint = 0;  // CallOptions::fingerprint
+  std::uint64_t count = 0;        // elements in all; of an alltoall 0, as each rank has its own
   OpKind kind = OpKind::barrier;
   hvd::DataType type = hvd::DataType::float32;  // float32 where there is no data
   hvd::ReduceOp op = hvd::ReduceOp::sum;        // sum where nothing is reduced

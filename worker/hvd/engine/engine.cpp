@@ -15,9 +15,9 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
     : communicator_(std::move(communicator)),
       options_(std::move(options)),
       watch_{options_.stall_after, [this] { tell_stalled(); }},
-      lane_(options_.gpu == nullptr
-                ? nullptr
-                : std::make_unique<DeviceLane>(options_.gpu, *communicator_, options_.rank_names,
+      gpu_(options_.gpu == nullptr
+               ? nullptr
+               : std::make_unique<GpuExecutor>(options_.gpu, *communicator_, options_.rank_names,
                                                options_.gpu_connect_timeout,
                                                options_.gpu_leave_timeout, options_.gpu_id)),
       joined_(static_cast<std::size_t>(communicator_->size())),
@@ -30,8 +30,9 @@ std::uint64_t Engine::first_id() {
 
 Engine::~Engine() { shutdown(); }
 
-CallOptions Engine::call(std::uint64_t name, bool may_spin) const {
-  CallOptions options{.timeout = options_.timeout, .may_spin = may_spin, .name = name};
+CallOptions Engine::call(std::uint64_t fingerprint, bool may_spin) const {
+  CallOptions options{
+      .timeout = options_.timeout, .may_spin = may_spin, .fingerprint = fingerprint};
   if (options_.stall_after.count() > 0) options.watch = &watch_;
   return options;
 }
@@ -73,7 +74,7 @@ void Engine::run(const Operation& operation) {
       const std::shared_ptr<Entry> entry = enqueue(operation);
       wait_done(*entry);
       if (entry->error) throw_copy(*entry->error);
-      if (operation.device) lane_->order(*operation.device);
+      if (operation.device) gpu_->order(*operation.device);
       return;
     }
     scheduler_.begin(direct);
@@ -85,7 +86,7 @@ void Engine::run(const Operation& operation) {
   std::shared_ptr<Entry> entry;
   try {
     run_direct(operation, direct, may_spin);
-    if (operation.device) lane_->order(*operation.device);
+    if (operation.device) gpu_->order(*operation.device);
     const MutexLock lock(mutex_);
     scheduler_.ran(direct);
     ++statistics_.operations;
@@ -115,7 +116,7 @@ void Engine::run(const Operation& operation) {
   }
   drive(entry.get(), may_spin);
   if (entry->error) throw_copy(*entry->error);
-  if (operation.device) lane_->order(*operation.device);
+  if (operation.device) gpu_->order(*operation.device);
 }
 
 // Until `until` is done, or nothing can be done at the moment.
@@ -216,7 +217,7 @@ bool Engine::poll(std::uint64_t id) {
 
 // Of an entry that is done.
 bool Engine::has_ended(const Entry& entry) const {
-  return entry.error || !entry.operation.device || lane_->has_ended(*entry.operation.device);
+  return entry.error || !entry.operation.device || gpu_->has_ended(*entry.operation.device);
 }
 
 bool Engine::wait(std::uint64_t id, std::chrono::milliseconds limit) {
@@ -249,7 +250,7 @@ void Engine::synchronize(std::uint64_t id) {
     wait_done(*entry);
   }
   if (entry->error) throw_copy(*entry->error);
-  if (entry->operation.device) lane_->order(*entry->operation.device);
+  if (entry->operation.device) gpu_->order(*entry->operation.device);
 }
 
 void Engine::then(std::uint64_t id, std::function<void()> body) {
@@ -295,7 +296,7 @@ void Engine::shutdown() noexcept {
     thread = std::move(thread_);
   }
   if (thread.joinable()) thread.join();
-  if (lane_) lane_->close();
+  if (gpu_) gpu_->close();
 }
 
 void Engine::start_thread() {

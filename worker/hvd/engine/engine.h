@@ -20,8 +20,8 @@
 #include "common/base/mutex.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/engine/core_share.h"
-#include "worker/hvd/engine/device_lane.h"
 #include "worker/hvd/engine/entry.h"
+#include "worker/hvd/engine/gpu_executor.h"
 #include "worker/hvd/engine/operation.h"
 #include "worker/hvd/engine/pending_report.h"
 #include "worker/hvd/engine/scheduler.h"
@@ -142,7 +142,7 @@ class Engine {
       HVD_REQUIRES(mutex_);
   void call_thens() HVD_EXCLUDES(mutex_);
   void tell_stalled() HVD_EXCLUDES(mutex_);
-  CallOptions call(std::uint64_t name, bool may_spin) const;
+  CallOptions call(std::uint64_t fingerprint, bool may_spin) const;
   std::string rank_text(std::size_t rank) const;
   static std::shared_ptr<const hvd::Error> failure_of(const hvd::Error& error);
   [[noreturn]] static void throw_copy(const hvd::Error& error);
@@ -162,7 +162,7 @@ class Engine {
   const std::unique_ptr<Communicator> communicator_;
   const EngineOptions options_;
   const SlowWatch watch_;
-  const std::unique_ptr<DeviceLane> lane_;  // null: no GPU
+  const std::unique_ptr<GpuExecutor> gpu_;  // null: no GPU
 
   // wait() looks at a GPU so often.
   static constexpr std::chrono::microseconds kLook{100};

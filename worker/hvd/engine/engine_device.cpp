@@ -10,14 +10,14 @@ namespace hvdrun {
 
 // What is on the caller's stream by now comes before the operation.
 void Engine::begin_device(const Operation& operation) {
-  if (!lane_)
+  if (!gpu_)
     throw hvd::Error(hvd::ErrorCode::unavailable,
                      describe(operation) + ": this rank has no GPU: " + options_.no_gpu);
-  if (!operation.device->split) lane_->mark(*operation.device);
+  if (!operation.device->split) gpu_->mark(*operation.device);
 }
 
 std::unique_ptr<NcclCommunicator> Engine::split_gpu(std::vector<int> members) {
-  if (!lane_) return nullptr;
+  if (!gpu_) return nullptr;
   Operation operation;  // a barrier: no other operation runs beside it, on any rank
   operation.device = std::make_shared<DeviceUse>();
   operation.device->split = std::make_shared<GpuSplit>();
@@ -26,6 +26,6 @@ std::unique_ptr<NcclCommunicator> Engine::split_gpu(std::vector<int> members) {
   return std::move(operation.device->split->made);
 }
 
-void Engine::adopt_gpu(std::unique_ptr<NcclCommunicator> made) { lane_->adopt(std::move(made)); }
+void Engine::adopt_gpu(std::unique_ptr<NcclCommunicator> made) { gpu_->adopt(std::move(made)); }
 
 }  // namespace hvdrun

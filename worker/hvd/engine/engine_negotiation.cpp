@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "worker/hvd/engine/engine.h"
-#include "worker/hvd/engine/joined_operation.h"
+#include "worker/hvd/engine/stand_in.h"
 
 namespace hvdrun {
 namespace {
@@ -182,7 +182,7 @@ void Engine::run_with_joined(const Agreement& agreement) {
   std::size_t index = 0;
   for (const auto& names : agreement.batches) {
     Entries batch;
-    std::vector<std::unique_ptr<JoinedOperation>> memory;
+    std::vector<std::unique_ptr<StandIn>> memory;
     for (const std::uint64_t name : names) {
       std::vector<const Operation*> view(views.size());
       for (std::size_t rank = 0; rank < views.size(); ++rank)
@@ -193,16 +193,16 @@ void Engine::run_with_joined(const Agreement& agreement) {
         const MutexLock lock(mutex_);
         entry = scheduler_.find(name);
       }
-      const std::string obstacle = joined_obstacle(*view[agreement.leader], joined_);
+      const std::string obstacle = stand_in_obstacle(*view[agreement.leader], joined_);
       if (!obstacle.empty()) {
         if (entry) fail(entry, {hvd::ErrorCode::invalid_argument, obstacle});
         continue;
       }
       if (joined_[own]) {
-        memory.push_back(make_joined(view, own));
-        JoinedOperation& made = *memory.back();
-        if (made.operation.device && lane_)
-          made.on_gpu = lane_->lend(made.operation, made.input, made.output.size());
+        memory.push_back(make_stand_in(view, own));
+        StandIn& made = *memory.back();
+        if (made.operation.device && gpu_)
+          made.on_gpu = gpu_->lend(made.operation, made.input, made.output.size());
         entry = std::make_shared<Entry>(memory.back()->operation);
         entry->name = name;
         for (const Proposal& proposal : offers_[agreement.leader].proposals)

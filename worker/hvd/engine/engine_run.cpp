@@ -15,7 +15,7 @@ void Engine::run_direct(const Operation& operation, const Scheduler::Direct& dir
   const BatchTimeline timeline(options_.timeline, options_.timeline_suffix, operation,
                                direct.member.name);
   options.hooks = timeline.hooks();
-  if (operation.device) return lane_->run({&operation}, options, timeline.on_gpu());
+  if (operation.device) return gpu_->perform({&operation}, options, timeline.on_gpu());
   execute(operation, *communicator_, options);
 }
 
@@ -65,19 +65,19 @@ void Engine::execute_batch(const Entries& batch, const CallOptions& options,
     std::vector<const Operation*> operations;
     operations.reserve(batch.size());
     for (const auto& entry : batch) operations.push_back(&entry->operation);
-    return lane_->run(operations, options, timeline.on_gpu());
+    return gpu_->perform(operations, options, timeline.on_gpu());
   }
   if (batch.size() == 1) return execute(batch.front()->operation, *communicator_, options);
-  std::vector<BufferPart> segments;
-  segments.reserve(batch.size());
+  std::vector<BufferPart> parts;
+  parts.reserve(batch.size());
   for (const auto& entry : batch) {
     const Operation& operation = entry->operation;
-    if (operation.segments.empty())
-      segments.push_back({operation.input, operation.output, operation.count});
+    if (operation.parts.empty())
+      parts.push_back({operation.input, operation.output, operation.count});
     else
-      segments.insert(segments.end(), operation.segments.begin(), operation.segments.end());
+      parts.insert(parts.end(), operation.parts.begin(), operation.parts.end());
   }
-  communicator_->allreduce_segments(segments, batch.front()->operation.reduction, options);
+  communicator_->grouped_allreduce(parts, batch.front()->operation.reduction, options);
 }
 
 }  // namespace hvdrun

@@ -145,26 +145,26 @@ void check_buffers(const Operation& operation, std::size_t rank, std::size_t ran
                          : "input and output overlap, but are not the same buffer");
 }
 
-void check_segments(const Operation& operation, std::size_t width) {
+void check_parts(const Operation& operation, std::size_t width) {
   std::vector<std::pair<std::uintptr_t, std::uintptr_t>> outputs;
-  for (const BufferPart& segment : operation.segments) {
-    if (segment.count == 0) continue;
-    if (segment.input == nullptr) invalid(operation, "an input buffer is null");
-    if (segment.output == nullptr) invalid(operation, "an output buffer is null");
-    const auto to = reinterpret_cast<std::uintptr_t>(segment.output);
-    outputs.emplace_back(to, to + segment.count * width);
+  for (const BufferPart& buffer : operation.parts) {
+    if (buffer.count == 0) continue;
+    if (buffer.input == nullptr) invalid(operation, "an input buffer is null");
+    if (buffer.output == nullptr) invalid(operation, "an output buffer is null");
+    const auto to = reinterpret_cast<std::uintptr_t>(buffer.output);
+    outputs.emplace_back(to, to + buffer.count * width);
   }
   std::sort(outputs.begin(), outputs.end());
   for (std::size_t i = 1; i < outputs.size(); ++i)
     if (outputs[i].first < outputs[i - 1].second) invalid(operation, "two output buffers overlap");
-  for (const BufferPart& segment : operation.segments) {
-    if (segment.count == 0 || segment.input == segment.output) continue;
-    const auto from = reinterpret_cast<std::uintptr_t>(segment.input);
+  for (const BufferPart& buffer : operation.parts) {
+    if (buffer.count == 0 || buffer.input == buffer.output) continue;
+    const auto from = reinterpret_cast<std::uintptr_t>(buffer.input);
     // The first output that ends behind the input's begin.
     const auto next =
         std::upper_bound(outputs.begin(), outputs.end(), from,
                          [](std::uintptr_t at, const auto& output) { return at < output.second; });
-    if (next != outputs.end() && next->first < from + segment.count * width)
+    if (next != outputs.end() && next->first < from + buffer.count * width)
       invalid(operation, "an input overlaps an output, but is not the same buffer");
   }
 }
@@ -191,8 +191,8 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 // Each buffer is a tensor of its own.
 void execute_adasum(const Operation& operation, Communicator& communicator,
                     const CallOptions& options) {
-  if (!operation.segments.empty())
-    return adasum(communicator, operation.segments, operation.reduction, options);
+  if (!operation.parts.empty())
+    return adasum(communicator, operation.parts, operation.reduction, options);
   adasum(communicator, {{operation.input, operation.output, operation.count}}, operation.reduction,
          options);
 }
@@ -206,19 +206,19 @@ void check(const Operation& operation, const Communicator& communicator) {
     invalid(operation,
             "unknown data type " + std::to_string(static_cast<unsigned>(operation.reduction.type)));
   const auto ranks = static_cast<std::size_t>(communicator.size());
-  if (!operation.segments.empty()) {
+  if (!operation.parts.empty()) {
     std::size_t sum = 0;
-    for (const BufferPart& segment : operation.segments) {
+    for (const BufferPart& buffer : operation.parts) {
       Operation part;
       part.kind = operation.kind;
-      part.count = segment.count;
+      part.count = buffer.count;
       total(part, {}, ranks, width);
-      sum += segment.count;
+      sum += buffer.count;
       part.count = sum;
       total(part, {}, ranks, width);
     }
     check_reduction(operation, ranks);
-    check_segments(operation, width);
+    check_parts(operation, width);
     return;
   }
   total(operation, operation.counts, ranks, width);
@@ -245,8 +245,8 @@ void execute(const Operation& operation, Communicator& communicator, const CallO
     case OpKind::allreduce:
       if (operation.reduction.op == hvd::ReduceOp::adasum)
         return execute_adasum(operation, communicator, options);
-      if (!operation.segments.empty())
-        return communicator.allreduce_segments(operation.segments, operation.reduction, options);
+      if (!operation.parts.empty())
+        return communicator.grouped_allreduce(operation.parts, operation.reduction, options);
       return communicator.allreduce(operation.input, operation.output, operation.count,
                                     operation.reduction, options);
     case OpKind::broadcast:
@@ -273,9 +273,9 @@ void execute(const Operation& operation, Communicator& communicator, const CallO
 }
 
 std::size_t elements_of(const Operation& operation) {
-  if (operation.segments.empty()) return operation.count;
+  if (operation.parts.empty()) return operation.count;
   std::size_t sum = 0;
-  for (const BufferPart& segment : operation.segments) sum += segment.count;
+  for (const BufferPart& buffer : operation.parts) sum += buffer.count;
   return sum;
 }
 
@@ -297,7 +297,7 @@ std::uint64_t fingerprint_of(const Operation& operation) {
     print.add(std::uint64_t{operation.counts.empty() ? 0U : 1U});
   else if (!operation.varying_counts)
     for (const std::size_t count : operation.counts) print.add(std::uint64_t{count});
-  for (const BufferPart& segment : operation.segments) print.add(std::uint64_t{segment.count});
+  for (const BufferPart& buffer : operation.parts) print.add(std::uint64_t{buffer.count});
   for (const std::int64_t size : operation.shape) print.add(static_cast<std::uint64_t>(size));
   return print.value();
 }
@@ -319,8 +319,8 @@ std::string describe(const Operation& operation) {
   std::string more;
   if (!operation.shape.empty() && operation.kind != OpKind::barrier)
     more += ", shape " + shape_text(operation.shape);
-  if (operation.segments.size() > 1)
-    more += ", " + std::to_string(operation.segments.size()) + " tensors";
+  if (operation.parts.size() > 1)
+    more += ", " + std::to_string(operation.parts.size()) + " tensors";
   if (!operation.counts.empty() && operation.kind != OpKind::alltoall) {
     more += operation.varying_counts ? ", varying counts" : ", counts";
     constexpr std::size_t kShown = 8;

@@ -31,7 +31,7 @@ struct Operation {
   // Counts are no part of the fingerprint; the communicator compares them.
   bool varying_counts = false;
   // An allreduce of many buffers; input, output and count are not looked at then.
-  std::vector<BufferPart> segments = {};
+  std::vector<BufferPart> parts = {};
   // Ranks find each other's operations by it. Without one: those without a name match in the order
   // of their submission.
   std::string name = {};

@@ -2,7 +2,7 @@
 // Off, it costs one relaxed load; on, a short lock and 16 bytes in a ring. Thread-safe.
 //
 // Phases of one tensor follow each other; those of different tensors overlap as they like.
-// Somebody takes the events away in batches (AgentLine). When nobody does in time, they are
+// Somebody takes the events away in batches (AgentConnection). When nobody does in time, they are
 // dropped, from then until the ring is empty, and the next batch says how many.
 #pragma once
 

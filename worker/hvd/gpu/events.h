@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/gpu_device.h"
 
 namespace hvdrun {
 

@@ -29,7 +29,7 @@
 #include "worker/hvd/comm/descriptor.h"
 #include "worker/hvd/comm/reduce/reduce.h"
 #include "worker/hvd/gpu/abort.h"
-#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/gpu_device.h"
 #include "worker/hvd/gpu/kernels.h"
 #include "worker/hvd/gpu/nccl_handle.h"
 #include "worker/hvd/gpu/nccl_plan.h"
@@ -83,7 +83,7 @@ class NcclCommunicator {
   ~NcclCommunicator();
 
   // The id of a new communicator, made in the process of its rank 0 and given to all (by
-  // DeviceLane): NCCL then listens on an address of that process until all ranks have come.
+  // GpuExecutor): NCCL then listens on an address of that process until all ranks have come.
   static nccl::UniqueId make_id(const NcclLibrary& nccl);
   // Returns when all ranks have called it. NCCL itself would wait for a missing one for ever. One
   // rank needs none, and takes it as done.
@@ -155,7 +155,7 @@ class NcclCommunicator {
   // communicator of one rank comes without NCCL.
   // A communicator of some ranks of this one; called by all ranks, with nothing of it under way,
   // `members` are ascending. Null on those that are none. The two share nothing: each may be used
-  // beside the other, and ends for itself. For process sets (DeviceLane::split).
+  // beside the other, and ends for itself. For process sets (GpuExecutor::split).
   std::unique_ptr<NcclCommunicator> split(const std::vector<int>& members, Milliseconds timeout);
   // NCCL can split, and no graph has operations of this communicator, which may run at any time.
   bool may_split();

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/base/mutex.h"
-#include "worker/hvd/gpu/device.h"
 #include "worker/hvd/gpu/exit_gate.h"
+#include "worker/hvd/gpu/gpu_device.h"
 #include "worker/hvd/gpu/nccl_communicator.h"
 #include "worker/hvd/gpu/watch.h"
 

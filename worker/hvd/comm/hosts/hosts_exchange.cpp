@@ -7,7 +7,7 @@
 namespace hvdrun {
 
 struct HostsExchange::Slices {
-  const SegmentRow& row;
+  const BufferRow& row;
   const Reduction& reduction;
   std::size_t width;
   ChannelSlices hosts;  // a host's slice is a channel's
@@ -25,7 +25,7 @@ struct HostsExchange::Slices {
 
 // What a connection carries, each way: elements of chunk 0, of 1, results of 0, elements of 2,
 // results of 1, and so on. Chunks without elements are sent too, so that all count alike.
-void HostsExchange::run(const SegmentRow& row, const Reduction& reduction) {
+void HostsExchange::run(const BufferRow& row, const Reduction& reduction) {
   const std::size_t hosts = op_.layout().hosts();
   const std::size_t width = element_size(reduction.type);
   const ChannelSlices cut{row.count(), hosts};

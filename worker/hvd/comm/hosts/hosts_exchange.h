@@ -21,7 +21,7 @@ class HostsExchange {
     return op_.layout().size() == op_.layout().hosts() && op_.layout().hosts() <= kMostHosts;
   }
   // A step of the operation that runs, before its ranks have agreed.
-  void run(const SegmentRow& row, const Reduction& reduction);
+  void run(const BufferRow& row, const Reduction& reduction);
 
  private:
   static constexpr std::size_t kMostHosts = 64;

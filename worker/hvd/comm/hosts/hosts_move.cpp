@@ -100,7 +100,7 @@ std::vector<std::size_t> HostsMove::remote_ranks() const {
   return ranks;
 }
 
-void HostsMove::alltoall(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+void HostsMove::alltoall(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
                          std::byte* output, const std::size_t* receive_counts, hvd::DataType type,
                          const CallOptions& step) {
   const std::size_t first = op_.layout().first(op_.host());
@@ -135,7 +135,7 @@ void HostsMove::exchange_counts(const std::size_t* send_counts, const std::size_
 
 // In place what arrives would overwrite what is still to be sent, so that goes through a window of
 // each pair. All pairs cut what they exchange alike, since the other side may not be in place.
-void HostsMove::exchange_windows(const SegmentRow& row, std::size_t begin,
+void HostsMove::exchange_windows(const BufferRow& row, std::size_t begin,
                                  const std::size_t* send_counts, std::byte* output,
                                  const std::size_t* receive_counts) {
   const std::size_t width = row.width();

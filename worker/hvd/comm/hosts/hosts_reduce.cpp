@@ -24,7 +24,7 @@ bool is_plain(const Reduction& reduction) {
 // How a large reduction is cut. A chunk goes forward through the hosts, and its results come back
 // while later chunks go forward: the earlier a host stands, the more of them are under way.
 struct HostsReduce::Chunks {
-  const SegmentRow& row;
+  const BufferRow& row;
   const Reduction& reduction;
   const CallOptions& step;
   const Deliver* deliver;  // what results go to, and to nothing else; null: they go to the row
@@ -35,7 +35,7 @@ struct HostsReduce::Chunks {
   std::size_t channels;
   bool plain;  // an element is an accumulator as it is
 
-  Chunks(const SegmentRow& elements, const Reduction& how, const CallOptions& options,
+  Chunks(const BufferRow& elements, const Reduction& how, const CallOptions& options,
          std::size_t per_chunk, std::size_t among, const Deliver* to)
       : row(elements),
         reduction(how),
@@ -57,7 +57,7 @@ struct HostsReduce::Chunks {
 
 HostsReduce::HostsReduce(HostsOperation& operation) : op_(operation), exchange_(operation) {}
 
-void HostsReduce::to_all(const SegmentRow& row, const Reduction& reduction,
+void HostsReduce::to_all(const BufferRow& row, const Reduction& reduction,
                          const CallOptions& step) {
   if (is_small_of_all(row.count() * row.width(), op_.layout().size()))
     return small(row, reduction, step);
@@ -86,7 +86,7 @@ void HostsReduce::to_part(const std::byte* input, std::byte* output, std::size_t
     small({{input, results.data(), count}, width}, reduction, step);
     return deliver(results.data(), 0, count);
   }
-  const SegmentRow row({input, nullptr, count}, width);
+  const BufferRow row({input, nullptr, count}, width);
   const std::size_t channels = op_.channels();
   const std::size_t each = kLeastHostChunk * 4 / accumulator_bytes(reduction) * channels;
   Chunks chunks{row, reduction, step, each, channels, &deliver};
@@ -94,8 +94,7 @@ void HostsReduce::to_part(const std::byte* input, std::byte* output, std::size_t
 }
 
 // The first rank of each host gets everything and reduces it.
-void HostsReduce::small(const SegmentRow& row, const Reduction& reduction,
-                        const CallOptions& step) {
+void HostsReduce::small(const BufferRow& row, const Reduction& reduction, const CallOptions& step) {
   const HostLayout& layout = op_.layout();
   const std::size_t count = row.count();
   const std::size_t bytes = count * row.width();

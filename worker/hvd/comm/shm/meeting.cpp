@@ -58,7 +58,7 @@ Meeting::Meeting(std::byte* control, std::size_t rank, std::size_t size, bool ma
 
 void Meeting::begin(const Descriptor& operation, const CallOptions& options) {
   operation_ = options.step_of != nullptr ? *options.step_of : operation;
-  operation_.name = options.name;
+  operation_.fingerprint = options.fingerprint;
   options_ = options;
   deadline_.reset();
   slow_at_.reset();

@@ -6,7 +6,7 @@
 
 #include "worker/hvd/comm/reduce/copy.h"
 #include "worker/hvd/comm/reduce/reduce.h"
-#include "worker/hvd/comm/shm/segmented_allreduce.h"
+#include "worker/hvd/comm/shm/grouped_allreduce.h"
 #include "worker/hvd/comm/shm/shm_alltoall.h"
 #include "worker/hvd/comm/shm/staging.h"
 #include "worker/hvd/comm/size_class.h"
@@ -23,7 +23,7 @@ class ShmCommunicator final : public HostCommunicator {
         size_(staging_.size()),
         sources_(size_),
         targets_(size_),
-        segmented_(staging_),
+        grouped_(staging_),
         alltoall_(staging_) {}
 
   int rank() const override { return static_cast<int>(rank_); }
@@ -31,9 +31,9 @@ class ShmCommunicator final : public HostCommunicator {
 
   void allreduce(const void* input, void* output, std::size_t count, const Reduction& reduction,
                  const CallOptions& options) override;
-  void allreduce_segments(const std::vector<BufferPart>& segments, const Reduction& reduction,
-                          const CallOptions& options) override {
-    segmented_.run(segments, reduction, options);
+  void grouped_allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                         const CallOptions& options) override {
+    grouped_.allreduce(parts, reduction, options);
   }
   void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                  const CallOptions& options) override;
@@ -44,22 +44,22 @@ class ShmCommunicator final : public HostCommunicator {
   void alltoall(const void* input, const std::size_t* send_counts, void* output,
                 const std::size_t* receive_counts, hvd::DataType type,
                 const CallOptions& options) override {
-    const SegmentRow row({input, nullptr, sum_of(send_counts, size_)}, element_size(type));
-    alltoall_.run(row, 0, send_counts, static_cast<std::byte*>(output), receive_counts, type,
-                  options);
+    const BufferRow row({input, nullptr, sum_of(send_counts, size_)}, element_size(type));
+    alltoall_.alltoall(row, 0, send_counts, static_cast<std::byte*>(output), receive_counts, type,
+                       options);
   }
-  void alltoall_from(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+  void alltoall_from(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
                      void* output, const std::size_t* receive_counts, hvd::DataType type,
                      const CallOptions& options) override {
-    alltoall_.run(row, begin, send_counts, static_cast<std::byte*>(output), receive_counts, type,
-                  options);
+    alltoall_.alltoall(row, begin, send_counts, static_cast<std::byte*>(output), receive_counts,
+                       type, options);
   }
   void barrier(const CallOptions& options) override {
     meeting_.begin(Descriptor{.kind = OpKind::barrier}, options);
     meeting_.meet();
   }
 
-  void allgather_to(const void* input, const SegmentRow& row, std::size_t begin,
+  void allgather_to(const void* input, const BufferRow& row, std::size_t begin,
                     const std::size_t* counts, hvd::DataType type,
                     const CallOptions& options) override;
   void compare(const Descriptor& operation, const CallOptions& options) override {
@@ -110,7 +110,7 @@ class ShmCommunicator final : public HostCommunicator {
   const std::size_t size_;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
-  SegmentedAllreduce segmented_;
+  GroupedAllreduce grouped_;
   ShmAlltoall alltoall_;
 };
 
@@ -245,7 +245,7 @@ void ShmCommunicator::allgather(const void* input, void* output, const std::size
          });
 }
 
-void ShmCommunicator::allgather_to(const void* input, const SegmentRow& row, std::size_t begin,
+void ShmCommunicator::allgather_to(const void* input, const BufferRow& row, std::size_t begin,
                                    const std::size_t* counts, hvd::DataType type,
                                    const CallOptions& options) {
   const std::size_t width = element_size(type);

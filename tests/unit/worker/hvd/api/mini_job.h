@@ -23,7 +23,7 @@
 #include <hvd/hvd.h>
 
 #include "tests/unit/worker/hvd/client/fake_agent.h"
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 
 namespace hvdrun::test {
 

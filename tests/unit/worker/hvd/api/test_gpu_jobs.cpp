@@ -11,7 +11,7 @@
 
 #include "tests/unit/worker/hvd/api/mini_job.h"
 #include "tests/unit/worker/hvd/gpu/fake_ranks.h"
-#include "worker/hvd/api/job.h"
+#include "worker/hvd/api/worker_job.h"
 #include "worker/hvd/engine/device_use.h"
 #include "worker/hvd/gpu/stream.h"
 

@@ -8,7 +8,7 @@
 
 #include "tests/failing_memory.h"
 #include "tests/unit/worker/hvd/api/mini_job.h"
-#include "worker/hvd/api/job.h"
+#include "worker/hvd/api/worker_job.h"
 
 namespace hvdrun {
 namespace {

@@ -24,20 +24,20 @@ namespace hvdrun {
 
 struct GpuSplit;
 
-class DeviceLane {
+class GpuExecutor {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
   // `host`: where the ranks meet; it must outlive this. `names`: as for EngineOptions::rank_names.
   // `connect_timeout`: for making the NCCL communicator. `leave_timeout`: as
   // EngineOptions::gpu_leave_timeout. `id`: as EngineOptions::gpu_id.
-  DeviceLane(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
-             Milliseconds connect_timeout, Milliseconds leave_timeout,
-             std::optional<nccl::UniqueId> id = {});
-  DeviceLane(const DeviceLane&) = delete;
-  DeviceLane& operator=(const DeviceLane&) = delete;
+  GpuExecutor(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
+              Milliseconds connect_timeout, Milliseconds leave_timeout,
+              std::optional<nccl::UniqueId> id = {});
+  GpuExecutor(const GpuExecutor&) = delete;
+  GpuExecutor& operator=(const GpuExecutor&) = delete;
   // close()
-  ~DeviceLane();
+  ~GpuExecutor();
 
   // Any thread.
   // The operation comes after what is on its caller's stream now.
@@ -49,11 +49,11 @@ class DeviceLane {
   bool has_ended(const DeviceUse& use) const;
 
   // On the thread that is in the engine's communicator; all ranks together. One operation, or
-  // allreduces as one. Throws Differs when the ranks mean different things (CallOptions::name).
-  // After an error that only this rank may have had the engine's communicator is broken, on all.
-  // `span`: as in GpuCall.
-  void run(const std::vector<const Operation*>& operations, const CallOptions& options,
-           std::shared_ptr<GpuSpan> span = {});
+  // allreduces as one. Throws Differs when the ranks mean different things
+  // (CallOptions::fingerprint). After an error that only this rank may have had the engine's
+  // communicator is broken, on all. `span`: as in GpuCall.
+  void perform(const std::vector<const Operation*>& operations, const CallOptions& options,
+               std::shared_ptr<GpuSpan> span = {});
   // For a rank that has joined: puts the operation's buffers, of which only `input` has a content,
   // into memory of the GPU. What it returns gives the memory back, after it has waited for the GPU.
   std::shared_ptr<void> lend(Operation& operation, const std::vector<std::byte>& input,

@@ -1,4 +1,4 @@
-#include "worker/hvd/engine/joined_operation.h"
+#include "worker/hvd/engine/stand_in.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ struct Fixed {
   std::uint8_t captured = 0;
   std::uint64_t counts = 0;  // that follow
   std::uint64_t receive_counts = 0;
-  std::uint64_t segments = 0;
+  std::uint64_t parts = 0;
 };
 
 void put_counts(std::string& text, const std::vector<std::size_t>& counts) {
@@ -151,13 +151,13 @@ std::string encode_operations(const std::vector<const Operation*>& operations) {
     fixed.captured = operation->device && operation->device->captured ? 1 : 0;
     fixed.counts = operation->counts.size();
     fixed.receive_counts = operation->receive_counts.size();
-    fixed.segments = operation->segments.size();
+    fixed.parts = operation->parts.size();
     text.append(reinterpret_cast<const char*>(&fixed), sizeof fixed);
     put_counts(text, operation->counts);
     put_counts(text, operation->receive_counts);
-    std::vector<std::size_t> segments;
-    for (const BufferPart& segment : operation->segments) segments.push_back(segment.count);
-    put_counts(text, segments);
+    std::vector<std::size_t> parts;
+    for (const BufferPart& part : operation->parts) parts.push_back(part.count);
+    put_counts(text, parts);
   }
   return text;
 }
@@ -176,8 +176,8 @@ std::vector<Operation> decode_operations(std::string_view bytes) {
     operation.root = fixed.root;
     operation.counts = take_counts(bytes, fixed.counts);
     operation.receive_counts = take_counts(bytes, fixed.receive_counts);
-    for (const std::size_t count : take_counts(bytes, fixed.segments))
-      operation.segments.push_back({nullptr, nullptr, count});
+    for (const std::size_t count : take_counts(bytes, fixed.parts))
+      operation.parts.push_back({nullptr, nullptr, count});
     if (fixed.on_gpu != 0) operation.device = std::make_shared<DeviceUse>();
     if (operation.device) operation.device->captured = fixed.captured != 0;
     operations.push_back(std::move(operation));
@@ -185,7 +185,7 @@ std::vector<Operation> decode_operations(std::string_view bytes) {
   return operations;
 }
 
-std::string joined_obstacle(const Operation& operation, const std::vector<bool>& joined) {
+std::string stand_in_obstacle(const Operation& operation, const std::vector<bool>& joined) {
   const bool reduces =
       operation.kind == OpKind::allreduce || operation.kind == OpKind::reducescatter;
   if (operation.kind == OpKind::broadcast && joined[static_cast<std::size_t>(operation.root)])
@@ -214,13 +214,13 @@ std::string joined_obstacle(const Operation& operation, const std::vector<bool>&
   return {};
 }
 
-std::unique_ptr<JoinedOperation> make_joined(const std::vector<const Operation*>& views,
-                                             std::size_t rank) {
+std::unique_ptr<StandIn> make_stand_in(const std::vector<const Operation*>& views,
+                                       std::size_t rank) {
   const std::size_t ranks = views.size();
   const auto leader = std::find_if(views.begin(), views.end(),
                                    [](const Operation* view) { return view != nullptr; });
   const Operation& model = **leader;
-  auto joined = std::make_unique<JoinedOperation>();
+  auto joined = std::make_unique<StandIn>();
   Operation& own = joined->operation;
   own = model;
   if (model.device) own.device = std::make_shared<DeviceUse>();
@@ -270,11 +270,11 @@ std::unique_ptr<JoinedOperation> make_joined(const std::vector<const Operation*>
   own.output = joined->output.data();
   // In the same pieces: what is many buffers elsewhere moves in another way than what is one.
   std::size_t begin = 0;
-  for (BufferPart& segment : own.segments) {
-    if (segment.count > own.count - begin) damaged();
-    segment.input = joined->input.data() + begin * width;
-    segment.output = joined->output.data() + begin * width;
-    begin += segment.count;
+  for (BufferPart& part : own.parts) {
+    if (part.count > own.count - begin) damaged();
+    part.input = joined->input.data() + begin * width;
+    part.output = joined->output.data() + begin * width;
+    begin += part.count;
   }
   return joined;
 }

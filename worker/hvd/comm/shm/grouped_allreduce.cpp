@@ -1,4 +1,4 @@
-#include "worker/hvd/comm/shm/segmented_allreduce.h"
+#include "worker/hvd/comm/shm/grouped_allreduce.h"
 
 #include <algorithm>
 
@@ -8,10 +8,10 @@
 
 namespace hvdrun {
 
-void SegmentedAllreduce::run(const std::vector<BufferPart>& segments, const Reduction& reduction,
-                             const CallOptions& options) {
+void GroupedAllreduce::allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                                 const CallOptions& options) {
   const std::size_t width = element_size(reduction.type);
-  const SegmentRow row(segments, width);
+  const BufferRow row(parts, width);
   const std::size_t total = row.count() * width;
   staging_.meeting().begin(Descriptor{.count = row.count(),
                                       .kind = OpKind::allreduce,
@@ -37,8 +37,8 @@ void SegmentedAllreduce::run(const std::vector<BufferPart>& segments, const Redu
       });
 }
 
-void SegmentedAllreduce::reduce_whole(const SegmentRow& row, const Reduction& reduction,
-                                      std::size_t begin, std::size_t count) {
+void GroupedAllreduce::reduce_whole(const BufferRow& row, const Reduction& reduction,
+                                    std::size_t begin, std::size_t count) {
   row.visit(begin, count, [&](std::size_t at, const BufferPart& part) {
     for (std::size_t rank = 0; rank < size_; ++rank)
       sources_[rank] = rank == rank_ ? static_cast<const std::byte*>(part.input)
@@ -49,8 +49,8 @@ void SegmentedAllreduce::reduce_whole(const SegmentRow& row, const Reduction& re
 }
 
 // Each rank reduces a slice, for itself and into its own slot for the others.
-void SegmentedAllreduce::reduce_slices(const SegmentRow& row, const Reduction& reduction,
-                                       std::size_t begin, std::size_t count) {
+void GroupedAllreduce::reduce_slices(const BufferRow& row, const Reduction& reduction,
+                                     std::size_t begin, std::size_t count) {
   const std::size_t per_line = kLineBytes / row.width();
   const std::size_t each = ((count + size_ - 1) / size_ + per_line - 1) / per_line * per_line;
   const auto begin_of = [&](std::size_t rank) { return std::min(count, rank * each); };
