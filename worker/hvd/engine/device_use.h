@@ -21,7 +21,7 @@ struct GpuSplit {
 // thread, then the one that runs it, then who waits for it.
 struct DeviceUse {
   cuda::Stream stream = nullptr;  // the caller's
-  // What was on the stream as the operation was submitted. Null: nothing to wait for.
+  // The stream's work as the operation was submitted. Null: nothing to wait for.
   std::unique_ptr<const GpuMark> before = {};
   // The caller captures its stream in a graph; the same on all ranks.
   bool captured = false;

@@ -135,7 +135,7 @@ void GpuExecutor::compare_counts(const Operation& operation, const CallOptions& 
                        rank_text(0) + " and " + rank_text(rank) + " have other counts");
 }
 
-// Of an alltoall each rank has counts of its own, and NCCL hangs where they do not fit.
+// In an alltoall each rank has counts of its own, and NCCL hangs where they do not fit.
 void GpuExecutor::agree_on_counts(const Operation& operation, const CallOptions& options) {
   const auto ranks = static_cast<std::size_t>(host_.size());
   const std::vector<std::size_t> ones(ranks, 1);
@@ -253,8 +253,8 @@ class GpuExecutor::Loan {
     for (const cuda::DevicePointer one : memory_) api.memory_free(one);
   }
 
-  // What has been put on the stream reads memory of the host, whether or not the operation, which
-  // comes after it, is ever queued.
+  // The copies on the stream read memory of the host, whether or not the operation, which comes
+  // after them, is ever queued.
   void copies_on(cuda::Stream stream) {
     copied_ = std::make_unique<const GpuMark>(executor_.events_, stream);
   }

@@ -1,10 +1,10 @@
-// What an engine runs operations on GPU memory with: an NCCL communicator of the engine's ranks,
+// The engine's way to run operations on GPU memory: an NCCL communicator of the engine's ranks,
 // made by the first of them.
 //
 // NCCL compares nothing: ranks that call different things, or in different orders, hang. So the
-// ranks meet on the CPU before each operation, by the engine's communicator, and say there what
-// they mean, as they do in the first meeting of any other operation. Then each queues it on its GPU
-// and goes on. No host waits for a GPU.
+// ranks meet on the CPU before each operation, by the engine's communicator. There they say what
+// they mean, as in the first meeting of any other operation. Then each queues it on its GPU and
+// goes on. No host waits for a GPU.
 //
 // One rank alone needs no NCCL, and what leaves its buffers as they are is not even queued.
 #pragma once
@@ -42,10 +42,10 @@ class GpuExecutor {
   // Any thread.
   // The operation comes after what is on its caller's stream now.
   void mark(DeviceUse& use) const;
-  // What comes later on the caller's stream runs after the operation, which has been run here.
-  // Throws the communicator's error.
+  // Later work on the caller's stream runs after the operation, which has been run here. Throws the
+  // communicator's error.
   void order(const DeviceUse& use) const;
-  // Whether the GPU has ended it; true for one that has failed since.
+  // True: the GPU has ended it, or one that has failed since.
   bool has_ended(const DeviceUse& use) const;
 
   // On the thread that is in the engine's communicator; all ranks together. One operation, or

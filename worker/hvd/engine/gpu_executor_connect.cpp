@@ -15,7 +15,7 @@ namespace {
 
 using hvd::ErrorCode;
 
-// What ranks compare in place of an operation's fingerprint while they make the communicator.
+// The ranks compare this in place of an operation's fingerprint while they make the communicator.
 constexpr std::uint64_t kConnect = 3;
 
 // For what others have to say after this rank has waited in vain: they began when it did, so who is
@@ -34,7 +34,7 @@ std::uint64_t fingerprint_of(const nccl::UniqueId& id) {
 
 }  // namespace
 
-// What a rank tells the others before NCCL is called.
+// A rank's words to the others before NCCL is called.
 struct GpuExecutor::Readiness {
   nccl::UniqueId id{};        // rank 0's, unless it has been told before
   std::uint64_t told_id = 0;  // then: its fingerprint
@@ -43,7 +43,7 @@ struct GpuExecutor::Readiness {
   std::array<char, kText> why{};  // one of them is missing
 };
 
-// What came of it.
+// The outcome of the call.
 struct GpuExecutor::Outcome {
   std::uint64_t failed = 0;
   std::uint64_t code = 0;
@@ -109,7 +109,7 @@ void GpuExecutor::connect(const CallOptions& options) {
                          " was given another id for NCCL than " + rank_text(0) + " as it joined");
     return;
   }
-  // What needs a kernel of ours is an error on all ranks, or on none.
+  // The need of a kernel of ours is an error on all ranks, or on none.
   const auto no_kernels = std::find_if(all.begin(), all.end(),
                                        [](const Readiness& one) { return one.has_kernels == 0; });
   if (no_kernels != all.end()) {
@@ -198,7 +198,7 @@ void GpuExecutor::exchange_outcomes(const std::optional<hvd::Error>& own,
     if (in_vain) break_off(*own);
     throw;
   }
-  // Who waited in vain knows least, then who only saw another one leave.
+  // A rank that waited in vain knows least, then one that only saw another one leave.
   const auto knows = [](const Outcome& one) {
     if (one.code == static_cast<std::uint64_t>(ErrorCode::timeout)) return 0;
     return one.code == static_cast<std::uint64_t>(ErrorCode::peer_lost) ? 1 : 2;

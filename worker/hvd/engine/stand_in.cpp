@@ -11,7 +11,7 @@
 namespace hvdrun {
 namespace {
 
-// Of what has a fixed size.
+// The part that has a fixed size.
 struct Fixed {
   std::uint64_t count = 0;
   double prescale = 1;
@@ -44,7 +44,7 @@ std::vector<std::size_t> take_counts(std::string_view& bytes, std::uint64_t coun
 }
 
 template <class T>
-void fill(std::vector<std::byte>& memory, T value) {
+void fill_with(std::vector<std::byte>& memory, T value) {
   for (std::size_t at = 0; at + sizeof value <= memory.size(); at += sizeof value)
     std::memcpy(memory.data() + at, &value, sizeof value);
 }
@@ -78,8 +78,8 @@ bool is_float_type(hvd::DataType type) {
          type == hvd::DataType::float32 || type == hvd::DataType::float64;
 }
 
-// What a sum of floating-point numbers does not see is -0, or 0 where the prescale factor turns the
-// sign: a 0 would make 0 of a sum of -0.
+// A sum of floating-point numbers does not see -0, or 0 where the prescale factor turns the sign: a
+// 0 would make 0 of a sum of -0.
 void fill_minus_zero(std::vector<std::byte>& memory, std::size_t width) {
   constexpr std::byte kSign{0x80};
   for (std::size_t at = width - 1; at < memory.size(); at += width) memory[at] = kSign;
@@ -88,7 +88,7 @@ void fill_minus_zero(std::vector<std::byte>& memory, std::size_t width) {
 template <class T>
 void fill_neutral(std::vector<std::byte>& memory, Neutral neutral) {
   if (neutral == Neutral::zero) return;  // it is
-  fill(memory, neutral == Neutral::one ? T{1} : extreme<T>(neutral == Neutral::largest));
+  fill_with(memory, neutral == Neutral::one ? T{1} : extreme<T>(neutral == Neutral::largest));
 }
 
 // With the bits of one and infinity.
@@ -96,9 +96,9 @@ void fill_half(std::vector<std::byte>& memory, Neutral neutral, std::uint16_t on
                std::uint16_t infinity) {
   constexpr std::uint16_t kMinus = 0x8000;
   if (neutral == Neutral::zero) return;
-  fill(memory, neutral == Neutral::one       ? one
-               : neutral == Neutral::largest ? infinity
-                                             : static_cast<std::uint16_t>(infinity | kMinus));
+  fill_with(memory, neutral == Neutral::one       ? one
+                    : neutral == Neutral::largest ? infinity
+                                                  : static_cast<std::uint16_t>(infinity | kMinus));
 }
 
 void fill_neutral(std::vector<std::byte>& memory, const Reduction& reduction) {
@@ -129,8 +129,8 @@ void fill_neutral(std::vector<std::byte>& memory, const Reduction& reduction) {
     case hvd::DataType::bfloat16:
       return fill_half(memory, neutral, 0x3f80, 0x7f80);
     case hvd::DataType::boolean:
-      return fill(memory, static_cast<std::uint8_t>(
-                              neutral == Neutral::one || neutral == Neutral::largest ? 1 : 0));
+      return fill_with(memory, static_cast<std::uint8_t>(
+                                   neutral == Neutral::one || neutral == Neutral::largest ? 1 : 0));
   }
 }
 
