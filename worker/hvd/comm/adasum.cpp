@@ -45,7 +45,7 @@ std::vector<Batch> batches_of(const std::vector<BufferPart>& tensors, std::size_
   return batches;
 }
 
-// What is summed up is of type Acc; a rank's elements are a row.
+// Sums are of type Acc; a rank's elements are a row.
 template <class Acc>
 class Adasum {
  public:
@@ -128,17 +128,18 @@ class Adasum {
     const std::byte* const source = buffer;
     for (std::size_t done = 0; done < ranks_ * row_size_; done += kLoadElements) {
       const std::size_t count = std::min(kLoadElements, ranks_ * row_size_ - done);
-      // What is written ends before what has not been read yet.
+      // The writing ends before the part that has not been read yet.
       copy_bytes(buffer, arrived() + done * width_, count * width_);
       auto* const target = reinterpret_cast<std::byte*>(rows_.get() + done);
-      reduce(&source, 1, count, first_, &target, 1, {.unfinished = true});
+      reduce_buffers(&source, 1, count, first_, &target, 1, {.unfinished = true});
     }
   }
   // Results of elements of the first row.
   void store(std::size_t begin, std::size_t count, std::byte* output) {
     if (count == 0) return;
-    reduce(nullptr, 0, count, last_, &output, 1,
-           {.prefix = reinterpret_cast<const std::byte*>(rows_.get() + begin), .ranks = ranks_});
+    reduce_buffers(
+        nullptr, 0, count, last_, &output, 1,
+        {.prefix = reinterpret_cast<const std::byte*>(rows_.get() + begin), .ranks = ranks_});
   }
 
   // Into the first row. Of what a round has combined, the result stands in the first rank's row.

@@ -33,16 +33,17 @@ struct OperationHooks {
 };
 
 struct CallOptions {
-  // How long the operation waits for the other ranks.
+  // The time that the operation waits for the other ranks.
   std::chrono::milliseconds timeout{1'800'000};
-  // How much longer before it gives up itself: somebody it waits for is about to say what for.
+  // The time that it waits besides before it gives up itself: somebody it waits for is about to say
+  // what for.
   std::chrono::milliseconds grace{0};
   // The caller's own thread runs the operation and has nothing better to do than to spin.
   bool may_spin = false;
-  // What the caller called, when this operation is only a step of it: ranks compare that, and
-  // errors name it.
+  // The caller's operation, when this one is only a step of it: ranks compare that, and errors name
+  // it.
   const Descriptor* step_of = nullptr;
-  // Of what is called; the ranks compare it with the rest.
+  // The fingerprint of what is called; the ranks compare it with the rest.
   std::uint64_t fingerprint = 0;
   // Both live as long as the operation.
   const SlowWatch* watch = nullptr;

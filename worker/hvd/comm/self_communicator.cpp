@@ -19,7 +19,7 @@ class SelfCommunicator final : public HostCommunicator {
     check();
     const auto* const source = static_cast<const std::byte*>(input);
     auto* const target = static_cast<std::byte*>(output);
-    if (count > 0) reduce(&source, 1, count, reduction, &target, 1);
+    if (count > 0) reduce_buffers(&source, 1, count, reduction, &target, 1);
   }
   void grouped_allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
                          const CallOptions& options) override {

@@ -25,8 +25,8 @@ class RankGpu {
   ~RankGpu() = default;
 
   const GpuDevice& device() const { return *parts_.device; }
-  // Of every communicator. `nccl` is null when it cannot be loaded, and `no_nccl` says why; for one
-  // of a rank alone it is not loaded.
+  // The parts of every communicator. `nccl` is null when it cannot be loaded, and `no_nccl` says
+  // why; for one of a rank alone it is not loaded.
   struct Parts {
     GpuParts parts;
     std::string no_nccl;

@@ -23,8 +23,8 @@ struct HostsExchange::Slices {
   }
 };
 
-// What a connection carries, each way: elements of chunk 0, of 1, results of 0, elements of 2,
-// results of 1, and so on. Chunks without elements are sent too, so that all count alike.
+// A connection carries, each way: elements of chunk 0, of 1, results of 0, elements of 2, results
+// of 1, and so on. Chunks without elements are sent too, so that all count alike.
 void HostsExchange::run(const BufferRow& row, const Reduction& reduction) {
   const std::size_t hosts = op_.layout().hosts();
   const std::size_t width = element_size(reduction.type);
@@ -87,7 +87,7 @@ void HostsExchange::reduce_chunk(const Slices& slices, std::size_t chunk) {
               ? static_cast<const std::byte*>(part.input)
               : parts_.data() + ((chunk % 2 * hosts + host) * slices.each + at) * slices.width;
     auto* const target = static_cast<std::byte*>(part.output);
-    reduce(sources_.data(), hosts, part.count, slices.reduction, &target, 1);
+    reduce_buffers(sources_.data(), hosts, part.count, slices.reduction, &target, 1);
   });
   for (std::size_t host = 0; host < hosts; ++host)
     if (host != op_.host()) op_.links().send(op_.peer(host), slices.row.outputs(begin, count));

@@ -15,8 +15,8 @@ class HostsExchange {
  public:
   explicit HostsExchange(HostsOperation& operation) : op_(operation) {}
 
-  // Not for hosts with several ranks, whose elements would all have to be sent for the order's
-  // sake, nor for so many that the chunks would become small.
+  // True where every host has one rank and there are not too many: the chunks would become small.
+  // Of several ranks on a host all elements would have to be sent, for the order's sake.
   bool fits() const {
     return op_.layout().size() == op_.layout().hosts() && op_.layout().hosts() <= kMostHosts;
   }

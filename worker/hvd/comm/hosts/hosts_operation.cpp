@@ -8,7 +8,7 @@
 namespace hvdrun {
 namespace {
 
-// What a host calls whose ranks call different things.
+// The call of a host whose ranks call different things.
 constexpr Descriptor kDifferent{.fingerprint = std::numeric_limits<std::uint64_t>::max()};
 // A channel rank with nothing to call looks at both its host and the others so often.
 constexpr std::chrono::milliseconds kLeastLook{1};
@@ -69,7 +69,7 @@ void HostsOperation::compare(const CallOptions& step) {
   }
 }
 
-// What this host calls goes to all others before any of its bytes.
+// This host's call goes to all others before any of its bytes.
 void HostsOperation::announce() {
   announced_[host_] = differs_here_ ? kDifferent : operation_;
   for (std::size_t host = 0; host < layout_.hosts(); ++host) {

@@ -20,7 +20,7 @@
 
 namespace hvdrun {
 
-// How `bytes` (or elements) are cut among the channels: whole cache lines each, whatever the width.
+// The cut of bytes, or elements, among the channels: whole cache lines each, whatever the width.
 struct ChannelSlices {
   std::size_t count;
   std::size_t channels;

@@ -9,8 +9,8 @@
 namespace hvdrun {
 namespace {
 
-// Partial sums that may be on their way to the next host, and results on theirs to the host before,
-// where they do not lie in the caller's buffer.
+// Partial sums that may be on their way to the next host. The results on theirs to the host before
+// count where they do not lie in the caller's buffer.
 constexpr std::size_t kPartials = 4;
 constexpr std::size_t kResults = 2;
 
@@ -21,7 +21,7 @@ bool is_plain(const Reduction& reduction) {
 
 }  // namespace
 
-// How a large reduction is cut. A chunk goes forward through the hosts, and its results come back
+// The cut of a large reduction. A chunk goes forward through the hosts, and its results come back
 // while later chunks go forward: the earlier a host stands, the more of them are under way.
 struct HostsReduce::Chunks {
   const BufferRow& row;
@@ -117,8 +117,8 @@ void HostsReduce::small(const BufferRow& row, const Reduction& reduction, const 
         sources_[rank] = gathered_.data() + rank * bytes + at * row.width();
       std::byte* const targets[] = {static_cast<std::byte*>(part.output),
                                     results_.data() + at * row.width()};
-      reduce(sources_.data(), layout.size(), part.count, reduction, targets,
-             op_.is_alone() ? 1 : 2);
+      reduce_buffers(sources_.data(), layout.size(), part.count, reduction, targets,
+                     op_.is_alone() ? 1 : 2);
     });
   }
   op_.agree();
@@ -218,14 +218,15 @@ void HostsReduce::reduce_slice(const Chunks& chunks, std::size_t chunk, const Pa
                                std::byte* target, std::size_t width) {
   const std::size_t count = chunks.slices(chunk).count_of(op_.local_rank());
   if (!op_.is_alone())
-    return reduce(sources_.data(), op_.local_size(), count, chunks.reduction, &target, 1, part);
+    return reduce_buffers(sources_.data(), op_.local_size(), count, chunks.reduction, &target, 1,
+                          part);
   chunks.row.visit(chunks.begin_of(chunk), count, [&](std::size_t at, const BufferPart& elements) {
     const auto* const source = static_cast<const std::byte*>(elements.input);
     PartOfReduction own = part;
     if (own.prefix != nullptr) own.prefix += at * chunks.wide;
     std::byte* const place =
         target == nullptr ? static_cast<std::byte*>(elements.output) : target + at * width;
-    reduce(&source, 1, elements.count, chunks.reduction, &place, 1, own);
+    reduce_buffers(&source, 1, elements.count, chunks.reduction, &place, 1, own);
   });
 }
 

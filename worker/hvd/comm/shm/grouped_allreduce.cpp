@@ -44,7 +44,7 @@ void GroupedAllreduce::reduce_whole(const BufferRow& row, const Reduction& reduc
       sources_[rank] = rank == rank_ ? static_cast<const std::byte*>(part.input)
                                      : staging_.slot(rank) + at * row.width();
     auto* output = static_cast<std::byte*>(part.output);
-    reduce(sources_.data(), size_, part.count, reduction, &output, 1);
+    reduce_buffers(sources_.data(), size_, part.count, reduction, &output, 1);
   });
 }
 
@@ -65,7 +65,7 @@ void GroupedAllreduce::reduce_slices(const BufferRow& row, const Reduction& redu
       sources_[rank] =
           rank == rank_ ? static_cast<const std::byte*>(part.input) : staging_.slot(rank) + at;
     std::byte* const outputs[] = {staging_.slot(rank_) + at, static_cast<std::byte*>(part.output)};
-    reduce(sources_.data(), size_, part.count, reduction, outputs, 2);
+    reduce_buffers(sources_.data(), size_, part.count, reduction, outputs, 2);
   });
   staging_.meeting().meet();
   for (std::size_t rank = 0; rank < size_; ++rank) {

@@ -23,7 +23,7 @@ class ShmAlltoall {
                 const CallOptions& options);
 
  private:
-  // What each rank sends to each travels behind the slots.
+  // The counts of each rank for each travel behind the slots.
   void publish_counts(const std::size_t* send_counts);
   std::size_t sent(std::size_t rank, std::size_t reader) const;
   std::size_t most_sent(std::size_t rank) const { return sent(rank, size_); }  // to one reader

@@ -164,7 +164,7 @@ void ShmCommunicator::reduce_shared(std::size_t count, const Reduction& reductio
     targets_[rank] = staging_.mapped(rank, places.output, count * width) + begin;
   }
   if (const std::size_t size = parts.count_of(rank_); size > 0)
-    reduce(sources_.data(), size_, size, reduction, targets_.data(), size_);
+    reduce_buffers(sources_.data(), size_, size, reduction, targets_.data(), size_);
   meeting_.meet();
 }
 
@@ -172,7 +172,7 @@ void ShmCommunicator::reduce_whole(const std::byte* input, std::byte* output, st
                                    const Reduction& reduction, bool in_line) {
   for (std::size_t rank = 0; rank < size_; ++rank)
     sources_[rank] = rank == rank_ ? input : in_line ? meeting_.data_of(rank) : staging_.slot(rank);
-  if (count > 0) reduce(sources_.data(), size_, count, reduction, &output, 1);
+  if (count > 0) reduce_buffers(sources_.data(), size_, count, reduction, &output, 1);
 }
 
 // Nobody reads our own slice of our own input but we.
@@ -194,7 +194,7 @@ void ShmCommunicator::reduce_slices(const std::byte* input, std::byte* output, s
     sources_[rank] = (rank == rank_ ? input : staging_.slot(rank)) + begin;
   // Into our own slot: nobody else reads this slice of it before the next meeting.
   std::byte* const outputs[] = {staging_.slot(rank_) + begin, output + begin};
-  reduce(sources_.data(), size_, parts.count_of(rank_), reduction, outputs, 2);
+  reduce_buffers(sources_.data(), size_, parts.count_of(rank_), reduction, outputs, 2);
   meeting_.meet();
   for (std::size_t rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
@@ -341,12 +341,12 @@ void ShmCommunicator::reducescatter(const void* input, void* output, const std::
               rank == rank_ && !in_place ? from + own_begin + done : staging_.piece(rank, rank_);
         std::byte* const target = to + done;
         if (const std::size_t count = size_at(rank_, done) / width; count > 0)
-          reduce(sources_.data(), size_, count, reduction, &target, 1);
+          reduce_buffers(sources_.data(), size_, count, reduction, &target, 1);
       });
   if (!shared) return;
   for (std::size_t rank = 0; rank < size_; ++rank)
     sources_[rank] = staging_.mapped(rank, staging_.places(rank).input, all) + own_begin;
-  if (counts[rank_] > 0) reduce(sources_.data(), size_, counts[rank_], reduction, &to, 1);
+  if (counts[rank_] > 0) reduce_buffers(sources_.data(), size_, counts[rank_], reduction, &to, 1);
   meeting_.meet();
 }
 

@@ -1,5 +1,5 @@
-// How bytes move between the ranks of one host: through staging slots in their shared mapping, or
-// straight out of and into buffers that lie in SharedMemory. The algorithms are those of
+// The ways of bytes between the ranks of one host: through staging slots in their shared mapping,
+// or straight out of and into buffers in SharedMemory. The algorithms are those of
 // shm_communicator.cpp.
 //
 // A stage is filled before one meeting and drained after it. Each rank has two slots, used in turn:
@@ -45,7 +45,7 @@ class Staging {
   // Room for a number for each rank and one more, behind the slot of the current stage.
   std::byte* counts(std::size_t rank) const { return slot(rank) + kChunkBytes; }
 
-  // What a rank says of its buffers in the first meeting of a large operation; none when it has
+  // A rank's words on its buffers in the first meeting of a large operation; none when it has
   // staged its first chunk instead.
   struct Places {
     SharedPlace input;

@@ -50,7 +50,7 @@ void sum_on_cpu() {
   expect(value == static_cast<float>(hvd::size()), "wrong sum on the CPU");
 }
 
-// Of the ranks' numbers, from 1.
+// The sum of the ranks' numbers, from 1.
 void sum_on_gpu(Engine& engine, int rank, float expected) {
   auto value = static_cast<float>(rank + 1);
   Operation operation;
@@ -223,7 +223,7 @@ TEST_CASE("a job of one rank, or a process set of one, loads no NCCL", "[api][gp
   // Before this process has streams of its own, whose threads a child does not have.
   const bool set = GENERATE(false, true);
   MiniJob job(set ? 2 : 1);
-  // Who asked for it would get an error.
+  // A rank that asked for it would get an error.
   job.environment["HVD_NCCL_LIBRARY"] = "/nowhere/libnccl.so.2";
   check_all_ok(job.run([set](int rank) {
     hvd::init();
@@ -409,7 +409,7 @@ TEST_CASE("a rank with another id of the fence is named on every rank", "[api][g
 }
 
 TEST_CASE("process sets have a communicator each, and nothing is left at the end", "[api][gpu]") {
-  // Of the job's, where it has one by then.
+  // True: split from the job's, where it has one by then.
   const bool split = GENERATE(true, false);
   reset_fake();
   fake().logging = true;

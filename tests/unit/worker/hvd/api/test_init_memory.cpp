@@ -13,7 +13,7 @@
 namespace hvdrun {
 namespace {
 
-// Whether a job is made without that allocation, which then was not needed. One that is made works.
+// True: a job is made without that allocation, which then was not needed. One that is made works.
 bool starts(const EnvironmentLookup& lookup, int allocation) {
   test::failing_allocation = allocation;
   try {
