@@ -1,4 +1,4 @@
-// How the ranks of a job that stand on several hosts find each other.
+// The way in which the ranks of a job that stand on several hosts find each other.
 #pragma once
 
 #include <cstddef>

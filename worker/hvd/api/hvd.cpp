@@ -27,7 +27,7 @@ using hvdrun::WorkerJob;
 std::atomic<WorkerJob*> g_job{nullptr};
 hvdrun::Mutex g_init;
 
-// Why there is no job, while there is none. A constant text.
+// The reason why there is no job, while there is none. A constant text.
 std::atomic<const char*> g_no_job{"hvd::init() has not been called in this process"};
 
 WorkerJob& job() {

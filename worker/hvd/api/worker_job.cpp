@@ -26,7 +26,7 @@ JobPlace place_of(const WorkerTopology& topology) {
           static_cast<int>(topology.cross_rank), static_cast<int>(topology.cross_size)};
 }
 
-// How long the agent may take to hand out a segment while the job runs.
+// The time that the agent may take to hand out a segment while the job runs.
 constexpr std::chrono::seconds kSegmentTimeout{30};
 
 class AgentSegments final : public SegmentSource {
@@ -91,7 +91,7 @@ EngineOptions WorkerJob::engine_options(const CoreShare& share, int set) {
   if (!agent_) return options;
   AgentConnection& agent = *agent_;
   options.on_failed = [&agent, set](const hvd::Error& error) {
-    // Of these the others may not know, and nothing runs here after them.
+    // The others may not know of these, and nothing runs here after them.
     const bool gives_up = error.code() == ErrorCode::timeout || error.code() == ErrorCode::internal;
     agent.report(error, gives_up ? std::optional(static_cast<std::uint32_t>(set)) : std::nullopt);
   };
@@ -109,7 +109,7 @@ EngineOptions WorkerJob::engine_options(const CoreShare& share, int set) {
   return options;
 }
 
-// Of all process sets, the oldest first.
+// The report of all process sets, the oldest first.
 StallReport WorkerJob::stall_report() {
   StallReport all;
   std::chrono::steady_clock::time_point last{};
@@ -160,7 +160,7 @@ void WorkerJob::stop_timeline() {
   agent_->stop_timeline(timeline_->session());
 }
 
-// What goes wrong on the GPU later is this rank's end: its operations throw it from then on.
+// A later fault of the GPU is this rank's end: its operations throw it from then on.
 void WorkerJob::take_gpu(GpuChoice choice, const EnvironmentLookup& lookup) {
   no_gpu_ = choice.selected.why;
   gpu_ = hvdrun::take_gpu(std::move(choice), lookup, [this](const hvd::Error& error) {
@@ -206,8 +206,8 @@ void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Dea
   bool have_met = false;
   try {
     communicator = connect(agent, generation, share, deadline, *progress);
-    // Who does not come is told by the fence, so what the ranks agree on comes after it. Who dies
-    // meanwhile must not be waited for.
+    // A rank that does not come is told by the fence, so what the ranks agree on comes after it.
+    // One that dies meanwhile must not be waited for.
     std::string id = make_world_id(gpu, place_.rank, place_.size, lookup);
     progress->waits();
     gpu_id = world_id_of(agent.fence(std::move(id), deadline));

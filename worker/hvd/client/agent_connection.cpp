@@ -161,7 +161,7 @@ void AgentConnection::report(const hvd::Error& error,
         {code_of(error), error.what(), given_up.value_or(0), given_up.has_value()});
     flushed_ = false;
     wake();
-    // Who does not catch the error is gone in a moment, and the I/O thread with it.
+    // A program that does not catch the error is gone in a moment, and the I/O thread with it.
     const auto deadline = steady_clock::now() + kReportTimeout;
     while (!flushed_ && !lost_ && changed_.wait_until(mutex_, deadline)) {
     }

@@ -1,4 +1,4 @@
-// What the environment of a worker says of the timeline.
+// A worker's environment on the timeline.
 #pragma once
 
 #include "worker/hvd/client/worker_environment.h"

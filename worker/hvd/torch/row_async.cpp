@@ -275,7 +275,7 @@ hvd::TensorHandle scatter(const char* what, const std::vector<at::Tensor>& tenso
   return exchange_rows(job);
 }
 
-// What a rank says of its sparse tensor: as many elements, in these words.
+// A rank's words on its sparse tensor: as many elements, in these words.
 struct SparseRows {
   Rows rows;
   Said text{};
@@ -415,7 +415,7 @@ TensorHandle sparse_allreduce_async(const at::Tensor& tensor, ReduceOp op,
     for (const hvdrun::SparseRows& rank : exchange->heard) {
       texts.push_back(rank.text);
       job->heard.push_back(rank.rows);
-      // Of the indices.
+      // The rows of the indices.
       job->heard.push_back(rank.rows);
       job->heard.back().kind = rank.rows.has_joined() ? 0 : job->parts[1].rows.kind;
       job->heard.back().row_elements = rank.rows.has_joined() ? 0 : job->parts[1].rows.row_elements;
