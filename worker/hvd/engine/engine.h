@@ -5,10 +5,10 @@
 // through one thread, started by the first operation that needs it. While nothing is pending no
 // thread wakes up and nothing is sent.
 //
-// One verb is one step, and has one file:
+// One verb is one step:
 //   engine.cpp              submit, wait, join, shutdown: the calls, and the reports
-//   engine_run.cpp          run: a blocking call, or a batch, to its end
-//   engine_perform.cpp      perform: the operation's function of the communicator or of the GPU
+//   engine_run.cpp          run: a blocking call, or a batch, to its end; perform: the function of
+//                           the communicator or of the GPU that it stands for
 //   engine_drive.cpp        drive: one step of the Scheduler after the other
 //   engine_negotiation.cpp  negotiate: ranks that mean different things, ranks that have joined
 //   engine_failures.cpp     fail: the end of operations when something has gone wrong
@@ -174,8 +174,6 @@ class Engine {
 
   // engine_run.cpp
   void run(const Entries& batch, bool may_spin, Agreed agreed) HVD_EXCLUDES(mutex_);
-
-  // engine_perform.cpp
   CallOptions call(std::uint64_t fingerprint, bool may_spin) const;
   void perform(const Operation& operation, const Scheduler::Direct& direct, bool may_spin);
   void perform(const Entries& batch, bool may_spin);
