@@ -17,7 +17,7 @@ namespace {
 bool starts(const EnvironmentLookup& lookup, int allocation) {
   test::failing_allocation = allocation;
   try {
-    Job job(lookup, {});
+    WorkerJob job(lookup, {});
     const bool was_not_needed = test::failing_allocation >= 0;
     test::failing_allocation = -1;
     float number = 1;
