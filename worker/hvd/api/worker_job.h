@@ -70,7 +70,8 @@ class WorkerJob {
 
   JobPlace place_;
   bool may_start_timeline_ = false;
-  std::unique_ptr<Timeline> timeline_;      // likewise; outlives the agent, which takes its events
+  // Null without a launcher; outlives the connection, which takes its events.
+  std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<AgentConnection> agent_;  // none without a launcher
   std::shared_ptr<SharedMemory> memory_;
   std::chrono::milliseconds init_timeout_;
