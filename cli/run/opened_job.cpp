@@ -38,7 +38,7 @@ struct Listener {
 Listener listen_on_loopback() {
   asio::io_context io;
   tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  const std::string address = to_address(acceptor.local_endpoint());
+  const std::string address = endpoint_text(acceptor.local_endpoint());
   // Asio made it non-blocking already; it goes on to a process of its own or to the viewer.
   return {UniqueFd(acceptor.release()), {address}};
 }
@@ -55,7 +55,7 @@ Listener listen_everywhere(const std::vector<std::string>& hosts, PortRange rang
   if (ec) throw std::system_error(ec, "a port for the other hosts");
   for (const std::string& host : hosts)
     listener.addresses.push_back(
-        to_address({asio::ip::make_address(host), port_of(listener.socket)}));
+        endpoint_text({asio::ip::make_address(host), port_of(listener.socket)}));
   return listener;
 }
 

@@ -215,7 +215,7 @@ void async_tls_connect(asio::io_context& io, const std::shared_ptr<TlsContext>& 
   for (const tcp::endpoint& endpoint : endpoints) {
     const auto attempt = std::make_shared<Attempt>(
         io, context, tcp::socket(io),
-        [finished, address = to_address(endpoint)](std::error_code ec, auto stream) {
+        [finished, address = endpoint_text(endpoint)](std::error_code ec, auto stream) {
           finished(address, ec, std::move(stream));
         });
     race->attempts.push_back(attempt);
@@ -241,7 +241,7 @@ std::error_code parse_address(const std::string& text, tcp::endpoint& endpoint) 
   return {};
 }
 
-std::string to_address(const tcp::endpoint& endpoint) {
+std::string endpoint_text(const tcp::endpoint& endpoint) {
   const std::string host = endpoint.address().to_string();
   const std::string port = std::to_string(endpoint.port());
   return endpoint.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;

@@ -47,6 +47,6 @@ void async_tls_connect_over(boost::asio::io_context& io, std::shared_ptr<TlsCont
 
 // "1.2.3.4:5" or "[::1]:5" to an endpoint, and back.
 std::error_code parse_address(const std::string& text, boost::asio::ip::tcp::endpoint& endpoint);
-std::string to_address(const boost::asio::ip::tcp::endpoint& endpoint);
+std::string endpoint_text(const boost::asio::ip::tcp::endpoint& endpoint);
 
 }  // namespace hvdrun

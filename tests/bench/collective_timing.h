@@ -45,7 +45,7 @@ inline int fail(const char* what) {
   return 1;
 }
 
-// What an allreduce must move at least: each rank reads and writes as much as a buffer has.
+// The least that an allreduce must move: each rank reads and writes as much as a buffer has.
 #if defined(__x86_64__)
 __attribute__((target_clones("default", "avx2", "avx512f")))
 #endif
@@ -54,7 +54,7 @@ rewrite(float* data, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) data[i] = data[i] * 0.5F + 1.0F;
 }
 
-// Whether every rank has taken that long since `begin`.
+// True: every rank has taken that long since `begin`.
 inline bool passed(Collectives& c, std::chrono::steady_clock::time_point begin, double seconds) {
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   double early = taken.count() < seconds ? 1 : 0;
@@ -105,8 +105,8 @@ inline int time_collective(Collectives& c, int argc, char** argv) {
       c.barrier();  // on a shared core another's part is waited for, too
     }
     const auto end = std::chrono::steady_clock::now();
-    // On a shared core a rank that is through would check and fill while another waits for the core
-    // to see that it is through as well.
+    // On a shared core a rank that is through would check and fill. Meanwhile another waits for the
+    // core to see that it is through as well.
     c.barrier();
     if (warm) seconds.push_back(std::chrono::duration<double>(end - begin).count());
     if (operation == "floor") continue;

@@ -18,7 +18,7 @@ namespace hvdrun::bench {
 
 class FakeAgents {
  public:
-  // What all agents of this process have done.
+  // The milestones that all agents of this process have passed.
   enum class Milestone : char { released = 'r', fetched = 'f', ended = 'e' };
   struct Options {
     std::string job_id;

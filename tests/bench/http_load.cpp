@@ -1,5 +1,5 @@
 // Asks a store that speaks Horovod's HTTP dialect as fast as it answers, each request on a
-// connection of its own, and prints how many it answered per second, and how many it lost.
+// connection of its own. Prints how many it answered per second, and how many it lost.
 //
 //   http_load ADDRESS PORT GET|PUT CLIENTS SECONDS
 //

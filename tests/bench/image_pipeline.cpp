@@ -7,9 +7,9 @@
 //                                     InputPipeline, whose user does nothing for so long with each
 //                                     batch; crop: the middle one, nothing at random
 //
-// DCT is fast or accurate. The last two print images per second, images per second of CPU time; the
-// pipeline also the percentage of its time that its user has waited (but for the first batch), the
-// largest growth of its resident memory and what was promised, in MB.
+// DCT is fast or accurate. The last two print images per second, images per second of CPU time. The
+// pipeline also prints the percentage of its time that its user has waited (but for the first
+// batch). The largest growth of its resident memory and what was promised follow, in MB.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

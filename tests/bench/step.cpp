@@ -1,6 +1,6 @@
-// What communication adds to a training step: <hvd/torch.h>'s DistributedOptimizer against the
-// plain optimizer on a second model of the same shape, in blocks that alternate within this
-// process.
+// The time that communication adds to a training step: <hvd/torch.h>'s DistributedOptimizer against
+// the plain optimizer on a second model of the same shape. Both run in blocks that alternate within
+// this process.
 //
 //   step MODEL BLOCKS STEPS          prints the median seconds of a step with and without
 //                                    communication
@@ -10,8 +10,8 @@
 //                                    (hvdrun --timeline-filename DYNAMIC)
 //
 // MODEL: mlp, layers and a loss; gradients, parameters with the shapes of ResNet-50's and hardly
-// any work to do for their gradients. A step's time is that of its slowest rank.
-// ddp_step.py does the same with PyTorch.
+// any work to do for their gradients. A step's time is that of its slowest rank. ddp_step.py does
+// the same with PyTorch.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -132,7 +132,7 @@ torch::Tensor flat(const Model& model) {
 }
 
 // After one step from the same start, on inputs that differ: the parameters of the distributed
-// model are the same on all ranks, and the mean of what every rank has got alone, which is
+// model are the same on all ranks. They are the mean of what every rank has got alone, which is
 // something else.
 bool averaged(const Model& distributed, const Model& alone) {
   const torch::Tensor got = flat(distributed);

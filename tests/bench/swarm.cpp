@@ -264,7 +264,7 @@ std::string run(std::uint32_t agents, std::uint32_t slots, std::uint32_t process
     // Gone before anything forks.
     asio::io_context io;
     tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-    job.address = to_address(acceptor.local_endpoint());
+    job.address = endpoint_text(acceptor.local_endpoint());
     options.listener.reset(acceptor.release());
   }
   auto line = make_socket_pair();

@@ -51,7 +51,7 @@ struct Machine {
 
 }  // namespace
 
-// As DeviceLane would carry it: made by rank 0's process.
+// As GpuExecutor would carry it: made by rank 0's process.
 nccl::UniqueId shared_id(const CheckRank& own, const NcclLibrary& nccl) {
   nccl::UniqueId id{};
   if (own.rank == 0) {
@@ -72,7 +72,7 @@ nccl::UniqueId shared_id(const CheckRank& own, const NcclLibrary& nccl) {
 
 namespace {
 
-// How long a call takes its caller, and an operation from call to result.
+// The time that a call takes its caller, and an operation from call to result.
 void figures(GpuRank& rank, std::size_t bytes, int rounds) {
   const std::size_t count = bytes / sizeof(float);
   const DeviceBytes data(rank.device, bytes);

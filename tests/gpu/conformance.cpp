@@ -201,7 +201,7 @@ class Suite {
   }
 
   void exchange(DataType type, std::size_t count, bool in_place, bool even, std::size_t width) {
-    // What rank a sends b: `count` elements, or a + 2 b of them where they differ.
+    // Rank a sends b this: `count` elements, or a + 2 b of them where they differ.
     const auto sent = [&](int a, int b) {
       return even ? count : count == 0 ? 0 : static_cast<std::size_t>(a + 2 * b);
     };
@@ -234,7 +234,7 @@ class Suite {
     for (const Bytes& input : inputs) sources.push_back(input.data());
     Bytes wanted(count * element_size(reduction.type));
     std::byte* output = wanted.data();
-    hvdrun::reduce(sources.data(), sources.size(), count, reduction, &output, 1);
+    hvdrun::reduce_buffers(sources.data(), sources.size(), count, reduction, &output, 1);
     return wanted;
   }
 

@@ -1,6 +1,6 @@
-// What collectives on GPUs must give: every operation and type, in place and not, even and uneven
+// The cases for collectives on GPUs: every operation and type, in place and not, even and uneven
 // counts, scale factors. The numbers are small whole ones, so that any order of combining them is
-// exact; averages and scaled values are compared within the type's precision. Then the table of
+// exact. Averages and scaled values are compared within the type's precision. Then the table of
 // <hvd/numbers.h>, as bits (tests/unit/worker/hvd/comm/reduce/number_rules.h).
 #pragma once
 

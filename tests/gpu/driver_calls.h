@@ -35,7 +35,7 @@ class GraphCalls {
     if (graph != nullptr) destroy_(graph);
   }
 
-  // What a stream has captured, to be run again and again.
+  // The captured work of a stream, to be run again and again.
   class Graph {
    public:
     Graph(const GraphCalls& calls, cuda::Stream stream) : calls_(calls) {
@@ -78,7 +78,7 @@ class GraphCalls {
   cuda::Result (*destroy_exec_)(void*) = nullptr;
 };
 
-// How long a stream is busy between two moments.
+// The time that a stream is busy between two moments.
 class StreamClock {
  public:
   StreamClock(const char* driver_file, const cuda::Api& api)

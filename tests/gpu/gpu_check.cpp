@@ -20,7 +20,7 @@
 #include "tests/gpu/public_api.h"
 #include "tests/gpu/shared_gpu.h"
 #include "tests/gpu/sudden_end.h"
-#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/gpu_device.h"
 #include "worker/hvd/gpu/kernels.h"
 
 extern char** environ;
@@ -77,7 +77,7 @@ pid_t start(const std::string& what, int size, int rank, const std::string& id_f
   return pid;
 }
 
-// Whether all ranks have ended with 0 within five minutes.
+// True: all ranks have ended with 0 within five minutes.
 bool run(const Test& test, const fs::path& folder, bool shared) {
   const std::string id_file =
       (folder / (std::string(test.what) + std::to_string(test.size))).string();
@@ -97,7 +97,7 @@ bool run(const Test& test, const fs::path& folder, bool shared) {
   return good;
 }
 
-// Whether every rank ends as it should, at ten moments: from the driver's start to steps in graphs.
+// True: every rank ends as it should, at ten moments: from the driver's start to steps in graphs.
 bool run_sudden_ends(int size, const fs::path& folder, bool shared) {
   constexpr int kMoments = 10;
   constexpr int kEveryMs = 150;

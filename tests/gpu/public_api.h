@@ -1,4 +1,4 @@
-// What <hvd/hvd.h> promises of GPUs, on a real one.
+// The promises of <hvd/hvd.h> on GPUs, on a real one.
 #pragma once
 
 namespace hvdrun::test {

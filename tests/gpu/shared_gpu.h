@@ -8,8 +8,8 @@
 
 namespace hvdrun::test {
 
-// What such a rank's environment must say before NCCL is loaded: each is on a host of its own, they
-// meet over lo, and their kernels leave room for each other.
+// The words that such a rank's environment must have before NCCL is loaded: each is on a host of
+// its own, they meet over lo, and their kernels leave room for each other.
 inline std::vector<std::pair<std::string, std::string>> shared_gpu_environment(
     const std::string& rank) {
   return {{"NCCL_IB_DISABLE", "1"},   {"NCCL_SOCKET_IFNAME", "lo"},
@@ -17,7 +17,7 @@ inline std::vector<std::pair<std::string, std::string>> shared_gpu_environment(
           {"NCCL_RAS_ENABLE", "0"},   {"NCCL_HOSTID", "hvdrun-gpu-check-" + rank}};
 }
 
-// Of a rank that hvdrun has started with HVD_SHARE_GPU=1, by itself; before hvd::init().
+// For a rank that hvdrun has started with HVD_SHARE_GPU=1, by itself; before hvd::init().
 inline void share_gpu_if_asked() {
   // NOLINTBEGIN(concurrency-mt-unsafe): there are no threads yet
   const char* const share = std::getenv("HVD_SHARE_GPU");

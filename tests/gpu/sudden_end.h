@@ -24,7 +24,7 @@ inline constexpr std::array kSuddenEnds{
     SuddenEnd{"exit-of-handler", "exit code 7"},
     SuddenEnd{"exception", "signal 6"},
 };
-// Of what waitpid() has told.
+// Words for what waitpid() has told.
 std::string end_text(int status);
 
 // Collectives and graphs of them, one after the other, until the end comes. Returns never.

@@ -124,7 +124,7 @@ void training(const at::Device& device, hvd::Compression compression, const char
   expect(hvd::metric_average(right) > 0.9, "the net has not learned");
 }
 
-// What a submission takes of the caller's time, once the engine knows the order.
+// The caller's time that a submission takes, once the engine knows the order.
 void submissions(const at::Device& device) {
   constexpr int kTensors = 200;
   std::vector<at::Tensor> tensors;

@@ -21,8 +21,8 @@ constexpr std::int64_t kRows = 32;
 constexpr std::int64_t kColumns = 64;
 constexpr double kLearningRate = 0.05;
 
-// By hand instead of by an optimizer: a graph has the addresses of what it was captured with, so
-// nothing may be allocated anew, and the step counts of an optimizer are the host's.
+// By hand instead of by an optimizer. A graph has the addresses of what it was captured with, so
+// nothing may be allocated anew. The step counts of an optimizer are the host's.
 struct Line {
   explicit Line(const at::Device& device)
       : inputs(torch::zeros({kRows, kColumns}).to(device)),

@@ -7,8 +7,8 @@
 
 namespace hvdrun::test {
 
-// Why there can be none: the CPU, or a LibTorch that was built into this without CUDA. Empty: there
-// can.
+// The reason why there can be none: the CPU, or a LibTorch that was built into this without CUDA.
+// Empty: there can.
 std::string no_torch_graph(const at::Device& device);
 // Trains a line by a captured step and by one that is not, and expects the same; prints what a
 // launch takes. Throws std::runtime_error with what is wrong.

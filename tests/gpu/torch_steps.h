@@ -1,11 +1,10 @@
 // Steps of training whose results are known: what torch_check runs besides its operations.
+// All throw std::runtime_error with what is wrong.
 #pragma once
 
 #include <torch/torch.h>
 
 namespace hvdrun::test {
-
-// All throw std::runtime_error with what is wrong.
 
 // Against torch::nn::BatchNorm2d over the batches of all ranks: outputs, gradients, statistics.
 void check_sync_batch_norm(const at::Device& device);

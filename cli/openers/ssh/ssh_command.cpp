@@ -16,7 +16,7 @@ void add_destination(const SshOptions& options, std::vector<std::string>& argv) 
   argv.insert(argv.end(), options.arguments.begin(), options.arguments.end());
 }
 
-bool replace(std::string& word, std::string_view what, const std::string& by) {
+bool replace_word(std::string& word, std::string_view what, const std::string& by) {
   bool found = false;
   for (auto at = word.find(what); at != std::string::npos; at = word.find(what, at + by.size())) {
     word.replace(at, what.size(), by);
@@ -30,10 +30,10 @@ std::vector<std::string> fill_template(const SshOptions& options, const std::str
   std::vector<std::string> argv = options.program;
   bool placed = false;
   for (std::string& word : argv) {
-    replace(word, kHostWord, host);
-    replace(word, kUserWord, options.user);
-    if (options.port) replace(word, kPortWord, std::to_string(*options.port));
-    placed = replace(word, kCommandWord, remote) || placed;
+    replace_word(word, kHostWord, host);
+    replace_word(word, kUserWord, options.user);
+    if (options.port) replace_word(word, kPortWord, std::to_string(*options.port));
+    placed = replace_word(word, kCommandWord, remote) || placed;
   }
   if (!placed) argv.insert(argv.end(), {"sh", "-c", remote});
   return argv;

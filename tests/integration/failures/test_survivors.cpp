@@ -17,7 +17,7 @@ std::string describe(const std::vector<ProcessInfo>& processes) {
   return text;
 }
 
-pid_t find(const std::vector<ProcessInfo>& processes, const std::string& name) {
+pid_t pid_of(const std::vector<ProcessInfo>& processes, const std::string& name) {
   for (const auto& info : processes)
     if (info.name == name) return info.pid;
   return 0;
@@ -43,7 +43,7 @@ TEST_CASE("whoever is killed, nothing is left a second later", "[survivors]") {
   const auto before = wait_for_processes(tag, names, 10s);
   INFO(describe(before));
   REQUIRE(before.size() == 19);
-  const pid_t pid = find(before, victim);
+  const pid_t pid = pid_of(before, victim);
   REQUIRE(pid > 0);
   REQUIRE(kill(pid, SIGKILL) == 0);
   const auto left = wait_until_gone(tag, victim == "sh" ? 1500ms : 1000ms);
@@ -80,7 +80,7 @@ TEST_CASE("two of us are killed at once: the third cleans up alone", "[survivors
   // Stopped first, so that neither sees the other's end.
   for (const int signal : {SIGSTOP, SIGKILL})
     for (const std::string& victim : {first, second})
-      REQUIRE(kill(find(before, victim), signal) == 0);
+      REQUIRE(kill(pid_of(before, victim), signal) == 0);
   const auto left = wait_until_gone(tag, 1000ms);
   INFO("left: " << describe(left));
   CHECK(left.empty());
@@ -112,12 +112,12 @@ TEST_CASE("the processes are nested, and the coordinator has a session of its ow
   };
   CHECK(parent("hvd-coordinator") == job.pid());
   CHECK(parent("hvd-guard") == job.pid());
-  CHECK(parent("hvd-agent") == find(all, "hvd-guard"));
-  CHECK(parent("sleep") == find(all, "hvd-agent"));
-  const pid_t coordinator = find(all, "hvd-coordinator");
+  CHECK(parent("hvd-agent") == pid_of(all, "hvd-guard"));
+  CHECK(parent("sleep") == pid_of(all, "hvd-agent"));
+  const pid_t coordinator = pid_of(all, "hvd-coordinator");
   CHECK(getsid(coordinator) == coordinator);
-  CHECK(getsid(find(all, "hvd-guard")) != getsid(job.pid()));
-  const pid_t worker = find(all, "sleep");
+  CHECK(getsid(pid_of(all, "hvd-guard")) != getsid(job.pid()));
+  const pid_t worker = pid_of(all, "sleep");
   CHECK(getsid(worker) == worker);
 }
 

@@ -6,7 +6,7 @@
 namespace hvdrun::test {
 namespace {
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t times_in(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -25,8 +25,8 @@ TEST_CASE("-np below the number of slots starts exactly -np", "[launch]") {
   const RunResult result =
       hvdrun({"-np", "2", "-H", "localhost:4", "sh", "-c", "echo size=$HVD_SIZE/$WORLD_SIZE"});
   CHECK(result.exit_code == 0);
-  CHECK(count(result.out, "size=2/2") == 2);
-  CHECK(count(result.out, "\n") == 2);
+  CHECK(times_in(result.out, "size=2/2") == 2);
+  CHECK(times_in(result.out, "\n") == 2);
 }
 
 TEST_CASE("the program is found in PATH, in the folder, and by its path", "[launch]") {
@@ -93,7 +93,7 @@ TEST_CASE("usage errors are one or two lines and 64, and start nothing", "[launc
     CHECK(result.exit_code == 64);
     CHECK(result.out.empty());
     CHECK(result.err.compare(0, 8, "hvdrun: ") == 0);
-    CHECK(count(result.err, "\n") <= 2);
+    CHECK(times_in(result.err, "\n") <= 2);
   }
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("on a terminal one line says that all ranks have joined", "[launch]") 
       {.args = {"script", "-qec",
                 build_path("hvdrun") + " -np 4 " + worker_probe() + " collectives", "/dev/null"}});
   CHECK(result.exit_code == 0);
-  CHECK(count(result.out, "4/4 ranks joined in ") == 1);
+  CHECK(times_in(result.out, "4/4 ranks joined in ") == 1);
 }
 
 TEST_CASE("verbose tells the steps on stderr", "[launch]") {

@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/agent_connection.h"
 
 int main() {
   using namespace hvdrun;
@@ -13,7 +13,7 @@ int main() {
   try {
     const auto environment = read_worker_environment(process_environment);
     if (!environment) return 2;
-    AgentLine line(*environment, in(20s));
+    AgentConnection line(*environment, in(20s));
     const std::uint32_t rank = line.topology().rank;
     const std::uint32_t size = line.topology().size;
 

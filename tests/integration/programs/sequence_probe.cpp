@@ -40,11 +40,11 @@ class HvdCommunicator final : public Communicator {
     }
   }
   // These are called by none of the conformance tests.
-  void allreduce_segments(const std::vector<BufferPart>& /*segments*/,
-                          const Reduction& /*reduction*/, const CallOptions& /*options*/) override {
-    throw std::logic_error("allreduce_segments");
+  void grouped_allreduce(const std::vector<BufferPart>& /*parts*/, const Reduction& /*reduction*/,
+                         const CallOptions& /*options*/) override {
+    throw std::logic_error("grouped_allreduce");
   }
-  void alltoall_from(const SegmentRow& /*row*/, std::size_t /*begin*/,
+  void alltoall_from(const BufferRow& /*row*/, std::size_t /*begin*/,
                      const std::size_t* /*send_counts*/, void* /*output*/,
                      const std::size_t* /*receive_counts*/, hvd::DataType /*type*/,
                      const CallOptions& /*options*/) override {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/agent_connection.h"
 
 namespace {
 
@@ -30,7 +30,7 @@ void read_for_ever() {
 }
 
 // As an engine whose oldest operation does not end.
-void wait_for_others(AgentLine& line, std::chrono::milliseconds limit) {
+void wait_for_others(AgentConnection& line, std::chrono::milliseconds limit) {
   const std::uint64_t warning = line.topology().stall_warning;
   const std::uint64_t shutdown = line.topology().stall_shutdown;
   const auto begin = steady_clock::now();
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     const bool is_last = environment->rank + 1 == environment->size;
     if (is_last && what == "absent") read_for_ever();
     const auto deadline = steady_clock::now() + 60s;
-    AgentLine line(*environment, deadline);
+    AgentConnection line(*environment, deadline);
     if (!is_last) {
       line.fence(environment->rank == 0 ? "id" : "", deadline);
       if (environment->rank == 0) {

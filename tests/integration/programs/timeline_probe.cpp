@@ -13,7 +13,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/agent_connection.h"
 #include "worker/hvd/client/timeline_settings.h"
 #include "worker/hvd/engine/timeline.h"
 
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
     std::unique_ptr<Timeline> owner;
     std::atomic<bool> empty{false};
     std::atomic<bool> busy{false};
-    AgentLine line(*environment, in(20s));
+    AgentConnection line(*environment, in(20s));
     owner = std::make_unique<Timeline>([&line](bool at_once) { line.timeline_ready(at_once); });
     Timeline& timeline = *owner;
     line.set_timeline([&] {

@@ -53,7 +53,7 @@ struct ServerFixture {
     options.driver = std::move(server_driver);
     options.agents.push_back(std::move(server_agent));
     tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-    address = to_address(acceptor.local_endpoint());
+    address = endpoint_text(acceptor.local_endpoint());
     options.listener.reset(acceptor.release());
     options.secret = std::string(32, 'k');
     server.emplace(io, std::move(options));

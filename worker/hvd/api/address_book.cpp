@@ -40,7 +40,7 @@ AddressBook collect(BookStore& store, std::uint32_t generation, std::size_t host
     book.push_back(std::move(one.front()));
   }
   const std::vector<std::string> pieces = write_book(book, limits::kMaxStoreValue);
-  // Who has the first knows that the others are there.
+  // A reader of the first knows that the others are there.
   for (std::size_t piece = pieces.size(); piece-- > 0;)
     store.put(piece_key(generation, piece), pieces[piece]);
   return book;

@@ -13,10 +13,10 @@
 
 namespace hvdrun {
 
-// Of each host, in order, those of its ranks: "address:port".
+// The addresses of each host's ranks, in order: "address:port".
 using AddressBook = std::vector<std::vector<std::string>>;
 
-// What the hosts need of the store; the functions throw hvd::Error.
+// The hosts' view of the store; the functions throw hvd::Error.
 class BookStore {
  public:
   BookStore() = default;
@@ -37,7 +37,7 @@ AddressBook exchange_addresses(BookStore& store, std::uint32_t generation, std::
 // The book as text, in pieces of at most `limit` bytes: a line for each address, an empty one
 // behind each host, and in front how many pieces there are.
 std::vector<std::string> write_book(const AddressBook& book, std::size_t limit);
-// Of all pieces, one behind the other.
+// The book out of all pieces, one behind the other.
 AddressBook read_book(std::string_view text);
 
 }  // namespace hvdrun

@@ -8,10 +8,10 @@
 
 namespace hvdrun {
 
-SetConnector::SetConnector(AgentLine& line, std::vector<std::size_t> host_counts,
+SetConnector::SetConnector(AgentConnection& agent, std::vector<std::size_t> host_counts,
                            std::uint32_t generation, const CoreShare& share,
                            std::chrono::milliseconds timeout)
-    : line_(line),
+    : agent_(agent),
       layout_(std::move(host_counts)),
       generation_(generation),
       share_(share),
@@ -31,9 +31,9 @@ std::vector<SetConnector::Host> SetConnector::hosts_of(const RankSet& set) const
 std::string SetConnector::listen(const RankSet& set, std::uint32_t number) {
   links_.reset();
   if (hosts_of(set).size() == 1) return {};
-  const WorkerTopology& place = line_.topology();
+  const WorkerTopology& place = agent_.topology();
   LinkSet::Options options{
-      {line_.epoch(), instance_of(number), static_cast<std::uint32_t>(set.place)},
+      {agent_.epoch(), instance_of(number), static_cast<std::uint32_t>(set.place)},
       place.data_key,
       place.address,
       {place.first_port, place.last_port},
@@ -46,7 +46,7 @@ std::string SetConnector::listen(const RankSet& set, std::uint32_t number) {
 std::unique_ptr<Communicator> SetConnector::connect(const RankSet& set, std::uint32_t number,
                                                     const std::vector<std::string>& addresses) {
   const std::vector<Host> hosts = hosts_of(set);
-  const std::size_t here = layout_.host_of(line_.topology().rank);
+  const std::size_t here = layout_.host_of(agent_.topology().rank);
   std::unique_ptr<HostCommunicator> local;
   std::vector<std::size_t> counts;
   for (const Host& host : hosts) {
@@ -68,16 +68,16 @@ std::unique_ptr<HostCommunicator> SetConnector::connect_here(
   options.size = static_cast<int>(ranks.size());
   options.may_spin = share_.fits(0);
   options.ranks = ranks;
-  while (ranks[static_cast<std::size_t>(options.rank)] != line_.topology().rank) ++options.rank;
+  while (ranks[static_cast<std::size_t>(options.rank)] != agent_.topology().rank) ++options.rank;
   const std::size_t bytes = shm_segment_bytes(ranks.size());
-  const UniqueFd segment = line_.segment(segment_of(ranks.front(), number), bytes,
-                                         std::chrono::steady_clock::now() + timeout_);
+  const UniqueFd segment = agent_.segment(segment_of(ranks.front(), number), bytes,
+                                          std::chrono::steady_clock::now() + timeout_);
   return make_shm_communicator(
       std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), options);
 }
 
 std::string SetConnector::segment_of(std::size_t first, std::uint32_t number) const {
-  return "mem/" + std::to_string(first) + "/set/" + std::to_string(line_.epoch()) + "/" +
+  return "mem/" + std::to_string(first) + "/set/" + std::to_string(agent_.epoch()) + "/" +
          std::to_string(generation_) + "/" + std::to_string(number);
 }
 
@@ -85,8 +85,8 @@ std::string SetConnector::segment_of(std::size_t first, std::uint32_t number) co
 void SetConnector::connected(const RankSet& set, std::uint32_t number) {
   links_.reset();
   for (const Host& host : hosts_of(set))
-    if (host.ranks.size() > 1 && host.ranks.front() == line_.topology().rank)
-      line_.drop_segment(segment_of(host.ranks.front(), number));
+    if (host.ranks.size() > 1 && host.ranks.front() == agent_.topology().rank)
+      agent_.drop_segment(segment_of(host.ranks.front(), number));
 }
 
 }  // namespace hvdrun

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "worker/hvd/api/process_sets.h"
-#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/agent_connection.h"
 #include "worker/hvd/comm/link/link_set.h"
 #include "worker/hvd/engine/core_share.h"
 
@@ -17,9 +17,9 @@ namespace hvdrun {
 
 class SetConnector {
  public:
-  // `host_counts`: how many ranks each host has. `generation` as in Job.
-  SetConnector(AgentLine& line, std::vector<std::size_t> host_counts, std::uint32_t generation,
-               const CoreShare& share, std::chrono::milliseconds timeout);
+  // `host_counts`: how many ranks each host has. `generation` as in WorkerJob.
+  SetConnector(AgentConnection& agent, std::vector<std::size_t> host_counts,
+               std::uint32_t generation, const CoreShare& share, std::chrono::milliseconds timeout);
 
   // See ProcessSets::Factory. One set at a time.
   std::string listen(const RankSet& set, std::uint32_t number);
@@ -39,7 +39,7 @@ class SetConnector {
   // Tells the connections of one set from those of another, and of the job.
   std::uint32_t instance_of(std::uint32_t number) const { return generation_ << 16U | number; }
 
-  AgentLine& line_;
+  AgentConnection& agent_;
   const HostLayout layout_;
   const std::uint32_t generation_;
   const CoreShare share_;

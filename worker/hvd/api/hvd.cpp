@@ -12,26 +12,26 @@
 
 #include "common/base/mutex.h"
 #include "worker/hvd/api/allocation.h"
-#include "worker/hvd/api/job.h"
+#include "worker/hvd/api/worker_job.h"
 #include "worker/hvd/engine/device_use.h"
 
 namespace {
 
-using hvdrun::Job;
 using hvdrun::Operation;
 using hvdrun::OpKind;
+using hvdrun::WorkerJob;
 
 // The one global of the library: never destroyed at exit, where other threads may still run and a
 // goodbye would hide that the program ended without hvd::shutdown(). The end of the process closes
 // the line.
-std::atomic<Job*> g_job{nullptr};
+std::atomic<WorkerJob*> g_job{nullptr};
 hvdrun::Mutex g_init;
 
-// Why there is no job, while there is none. A constant text.
+// The reason why there is no job, while there is none. A constant text.
 std::atomic<const char*> g_no_job{"hvd::init() has not been called in this process"};
 
-Job& job() {
-  Job* current = g_job.load(std::memory_order_acquire);
+WorkerJob& job() {
+  WorkerJob* current = g_job.load(std::memory_order_acquire);
   if (current == nullptr)
     throw hvd::Error(hvd::ErrorCode::not_initialized, g_no_job.load(std::memory_order_acquire));
   return *current;
@@ -40,7 +40,7 @@ Job& job() {
 // A forked child has none of the library's threads, and the job is its parent's: forget it. The
 // memory is leaked on purpose, as its destructor would speak to the agent.
 void forget_in_child() noexcept {
-  Job* const parents = g_job.exchange(nullptr, std::memory_order_acq_rel);
+  WorkerJob* const parents = g_job.exchange(nullptr, std::memory_order_acq_rel);
   if (parents == nullptr) return;
   g_no_job.store(
       "this process is a child by fork() of one that had called hvd::init(): the job is its "
@@ -51,7 +51,7 @@ void forget_in_child() noexcept {
 
 // Null: nothing is recorded.
 hvdrun::Timeline* recording_timeline() noexcept {
-  Job* const current = g_job.load(std::memory_order_acquire);
+  WorkerJob* const current = g_job.load(std::memory_order_acquire);
   hvdrun::Timeline* const timeline = current != nullptr ? current->timeline() : nullptr;
   return timeline != nullptr && timeline->on() ? timeline : nullptr;
 }
@@ -140,7 +140,7 @@ Operation grouped(const std::vector<hvd::Buffer>& buffers, hvd::DataType type, h
                   const hvd::ScaleFactors& scale, const hvd::OperationOptions& options) {
   Operation operation = reduction(OpKind::allreduce, nullptr, nullptr, 0, type, op, scale, options);
   for (const hvd::Buffer& buffer : buffers)
-    operation.segments.push_back({buffer.input, buffer.output, buffer.count});
+    operation.parts.push_back({buffer.input, buffer.output, buffer.count});
   return operation;
 }
 
@@ -195,13 +195,13 @@ void init(const InitOptions& options) {
   if (registered != 0) throw Error(ErrorCode::internal, "pthread_atfork failed");
   g_no_job.store("hvd::init() has failed in this process, or is not done yet",
                  std::memory_order_release);
-  auto made = std::make_unique<Job>(hvdrun::process_environment, options);
+  auto made = std::make_unique<WorkerJob>(hvdrun::process_environment, options);
   g_job.store(made.release(), std::memory_order_release);
 }
 
 void shutdown() noexcept {
   const hvdrun::MutexLock lock(g_init);
-  Job* const current = g_job.load(std::memory_order_acquire);
+  WorkerJob* const current = g_job.load(std::memory_order_acquire);
   if (current == nullptr) return;
   g_no_job.store("hvd::shutdown() has been called; another hvd::init() joins the job again",
                  std::memory_order_release);
@@ -222,7 +222,7 @@ int gpu() { return job().gpu(); }
 int nccl_version() { return hvdrun::usable_nccl_version(hvdrun::process_environment); }
 
 void* alloc(std::size_t bytes) {
-  Job* const current = g_job.load(std::memory_order_acquire);
+  WorkerJob* const current = g_job.load(std::memory_order_acquire);
   return hvdrun::allocate(bytes, current != nullptr ? current->memory() : nullptr);
 }
 

@@ -1,5 +1,5 @@
-// How far this process is in hvd::init, for the launcher, which asks when ranks wait there. All
-// functions may be called from any thread.
+// The progress of this process in hvd::init, for the launcher, which asks when ranks wait there.
+// All functions may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ class InitProgress {
   // It is about to wait for the others, or has something of its own to do.
   void waits() { waits_ = true; }
   void works() { waits_ = false; }
-  // Of the connections that it waits for.
+  // The connections that it waits for.
   const std::shared_ptr<AwaitedLinks>& links() const { return links_; }
 
   StallReport report() const {

@@ -34,7 +34,7 @@ struct RankSet {
 
 class ProcessSets {
  public:
-  // What a set is made of in this job.
+  // The parts of which a set is made in this job.
   struct Factory {
     // All ranks of the set call it with the same ranks, number and addresses (from listen(), by
     // place). Throws hvd::Error.
@@ -57,14 +57,14 @@ class ProcessSets {
   std::shared_ptr<RankSet> at(int id) HVD_EXCLUDES(mutex_);
   std::shared_ptr<RankSet> named(const std::string& name) HVD_EXCLUDES(mutex_);
 
-  // Of all, the global one first.
+  // The ids of all, the global one first.
   std::vector<int> ids() HVD_EXCLUDES(mutex_);
 
   // See <hvd/hvd.h>.
   int add(std::vector<int> ranks, const std::string& name) HVD_EXCLUDES(changing_, mutex_);
   void remove(int id) HVD_EXCLUDES(changing_, mutex_);
 
-  // What each set's engine waits for, that of the whole job first.
+  // The pending operations of each set's engine, that of the whole job first.
   std::vector<PendingReport> pending() HVD_EXCLUDES(mutex_);
 
   void peer_gone(int rank, const hvd::Error& reason) HVD_EXCLUDES(mutex_);

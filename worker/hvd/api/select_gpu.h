@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/gpu/rank_gpu.h"
 
@@ -33,7 +33,7 @@ void agree_on_gpus(const GpuChoice& own, Communicator& communicator,
 std::shared_ptr<RankGpu> take_gpu(GpuChoice choice, const EnvironmentLookup& lookup,
                                   GpuWatch::OnTrouble on_trouble);
 
-// Of the library that the rank would load; 0: of none. Any thread.
+// The version of the library that the rank would load; 0: of none. Any thread.
 int usable_nccl_version(const EnvironmentLookup& lookup);
 
 }  // namespace hvdrun

@@ -16,7 +16,7 @@ class StallTeller {
   StallTeller(Milliseconds warning, Milliseconds shutdown)
       : warning_(warning), shutdown_(shutdown) {}
 
-  // How often somebody has to look; 0: never.
+  // Somebody has to look so often; 0: never.
   Milliseconds interval() const {
     if (warning_.count() == 0 || shutdown_.count() == 0) return warning_ + shutdown_;
     return Milliseconds(std::gcd(warning_.count(), shutdown_.count()));

@@ -10,12 +10,12 @@
 
 namespace hvdrun {
 
-// For the fence: rank 0's id as bytes. Empty on other ranks, on the CPU, for a job of one rank and
-// where NCCL cannot be used, which is nobody's fault before there is an operation that needs it.
+// For the fence: rank 0's id as bytes. Empty on other ranks, on the CPU and for a job of one rank.
+// So it is where NCCL cannot be used: nobody's fault before there is an operation that needs it.
 std::string make_world_id(const GpuChoice& choice, int rank, int size,
                           const EnvironmentLookup& lookup);
 
-// What the fence has brought; none when those are no bytes of an id.
+// The id that the fence has brought; none when those are no bytes of one.
 std::optional<nccl::UniqueId> world_id_of(const std::string& blob);
 
 }  // namespace hvdrun

@@ -16,7 +16,7 @@
 #include "common/base/unique_fd.h"
 #include "common/wire/frame.h"
 #include "common/wire/messages.h"
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 
 namespace hvdrun {
 
@@ -75,8 +75,8 @@ class Session {
   // They get this rank's number.
   void timeline(TimelineBatch batch);
   void timeline(TimelineControl control);
-  // What the engine waits for: `request` is that of the StallAsk, 0 when nobody asked. Cut to the
-  // limits.
+  // The engine's pending operations: `request` is that of the StallAsk, 0 when nobody asked. Cut to
+  // the limits.
   void stall(std::uint64_t request, StallReport report);
 
   // Bytes for the agent.

@@ -1,7 +1,7 @@
-// What the environment of a worker says of the timeline.
+// A worker's environment on the timeline.
 #pragma once
 
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 
 namespace hvdrun {
 

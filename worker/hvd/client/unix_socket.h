@@ -15,7 +15,7 @@ namespace hvdrun {
 // path, or '@' and an abstract name. Throws Error(unavailable).
 UniqueFd connect_agent(const std::string& name, std::chrono::steady_clock::time_point deadline);
 
-// What one read brought. `bytes` 0 and no error: end of stream. EAGAIN is not an error: `again`.
+// The outcome of one read. `bytes` 0 and no error: end of stream. EAGAIN is not an error: `again`.
 struct Received {
   std::size_t bytes = 0;
   bool again = false;

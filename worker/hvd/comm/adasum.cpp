@@ -8,12 +8,11 @@
 #include "worker/hvd/comm/reduce/adasum_arithmetic.h"
 #include "worker/hvd/comm/reduce/copy.h"
 #include "worker/hvd/comm/reduce/float_mode.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 namespace {
 
-// Up to here (all ranks together) gathering everything everywhere costs less than more steps.
-constexpr std::size_t kGatheredBytes = 64U << 10;
 constexpr std::size_t kBatchDots = 64U << 10;  // of a round
 constexpr std::size_t kLoadElements = 4096;
 
@@ -46,7 +45,7 @@ std::vector<Batch> batches_of(const std::vector<BufferPart>& tensors, std::size_
   return batches;
 }
 
-// What is summed up is of type Acc; a rank's elements are a row.
+// Sums are of type Acc; a rank's elements are a row.
 template <class Acc>
 class Adasum {
  public:
@@ -61,7 +60,7 @@ class Adasum {
         step_(step) {}
 
   // Everybody combines everything.
-  void run_small(const SegmentRow& row, const std::vector<Batch>& batches) {
+  void run_small(const BufferRow& row, const std::vector<Batch>& batches) {
     const std::size_t count = row.count();
     allocate(count);
     const std::vector<std::size_t> counts(ranks_, count);
@@ -77,7 +76,7 @@ class Adasum {
   }
 
   // Everybody combines a slice.
-  void run(const SegmentRow& row, const Batch& batch) {
+  void run(const BufferRow& row, const Batch& batch) {
     assert(ranks_ > 1);
     const Range all = batch.elements;
     std::vector<std::size_t> counts;
@@ -129,17 +128,18 @@ class Adasum {
     const std::byte* const source = buffer;
     for (std::size_t done = 0; done < ranks_ * row_size_; done += kLoadElements) {
       const std::size_t count = std::min(kLoadElements, ranks_ * row_size_ - done);
-      // What is written ends before what has not been read yet.
+      // The writing ends before the part that has not been read yet.
       copy_bytes(buffer, arrived() + done * width_, count * width_);
       auto* const target = reinterpret_cast<std::byte*>(rows_.get() + done);
-      reduce(&source, 1, count, first_, &target, 1, {.unfinished = true});
+      reduce_buffers(&source, 1, count, first_, &target, 1, {.unfinished = true});
     }
   }
   // Results of elements of the first row.
   void store(std::size_t begin, std::size_t count, std::byte* output) {
     if (count == 0) return;
-    reduce(nullptr, 0, count, last_, &output, 1,
-           {.prefix = reinterpret_cast<const std::byte*>(rows_.get() + begin), .ranks = ranks_});
+    reduce_buffers(
+        nullptr, 0, count, last_, &output, 1,
+        {.prefix = reinterpret_cast<const std::byte*>(rows_.get() + begin), .ranks = ranks_});
   }
 
   // Into the first row. Of what a round has combined, the result stands in the first rank's row.
@@ -183,13 +183,13 @@ class Adasum {
 };
 
 template <class Acc>
-void run_adasum(Communicator& communicator, const SegmentRow& row,
+void run_adasum(Communicator& communicator, const BufferRow& row,
                 const std::vector<BufferPart>& tensors, const Reduction& reduction,
                 const CallOptions& step) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const std::vector<Batch> batches = batches_of(tensors, ranks, sizeof(Acc));
   Adasum<Acc> sum(communicator, reduction, step);
-  if (row.count() * row.width() <= kGatheredBytes / ranks) return sum.run_small(row, batches);
+  if (is_small_of_all(row.count() * row.width(), ranks)) return sum.run_small(row, batches);
   for (const Batch& batch : batches) sum.run(row, batch);
 }
 
@@ -211,7 +211,7 @@ std::uint32_t fingerprint_of(const std::vector<BufferPart>& tensors, std::size_t
 void adasum(Communicator& communicator, const std::vector<BufferPart>& tensors,
             const Reduction& reduction, const CallOptions& options) {
   const DefaultFloatMode mode;
-  const SegmentRow row(tensors, element_size(reduction.type));
+  const BufferRow row(tensors, element_size(reduction.type));
   // The steps are compared as what the caller called: nobody who calls the same step for itself
   // meets ours.
   const Descriptor what{.count = row.count(),
@@ -224,7 +224,7 @@ void adasum(Communicator& communicator, const std::vector<BufferPart>& tensors,
   if (communicator.size() == 1) {
     Reduction scale = reduction;
     scale.op = hvd::ReduceOp::sum;
-    return communicator.allreduce_segments(tensors, scale, step);
+    return communicator.grouped_allreduce(tensors, scale, step);
   }
   if (reduction.type == hvd::DataType::float64)
     run_adasum<double>(communicator, row, tensors, reduction, step);

@@ -13,9 +13,9 @@
 
 #include <hvd/hvd.h>
 
+#include "worker/hvd/comm/buffer_row.h"
 #include "worker/hvd/comm/descriptor.h"
 #include "worker/hvd/comm/reduce/reduce.h"
-#include "worker/hvd/comm/segment_row.h"
 
 namespace hvdrun {
 
@@ -33,17 +33,18 @@ struct OperationHooks {
 };
 
 struct CallOptions {
-  // How long the operation waits for the other ranks.
+  // The time that the operation waits for the other ranks.
   std::chrono::milliseconds timeout{1'800'000};
-  // How much longer before it gives up itself: somebody it waits for is about to say what for.
+  // The time that it waits besides before it gives up itself: somebody it waits for is about to say
+  // what for.
   std::chrono::milliseconds grace{0};
   // The caller's own thread runs the operation and has nothing better to do than to spin.
   bool may_spin = false;
-  // What the caller called, when this operation is only a step of it: ranks compare that, and
-  // errors name it.
+  // The caller's operation, when this one is only a step of it: ranks compare that, and errors name
+  // it.
   const Descriptor* step_of = nullptr;
-  // Of what is called; the ranks compare it with the rest.
-  std::uint64_t name = 0;
+  // The fingerprint of what is called; the ranks compare it with the rest.
+  std::uint64_t fingerprint = 0;
   // Both live as long as the operation.
   const SlowWatch* watch = nullptr;
   const OperationHooks* hooks = nullptr;
@@ -65,10 +66,10 @@ class Communicator {
   // ReduceOp::adasum is made of these: adasum.h.
   virtual void allreduce(const void* input, void* output, std::size_t count,
                          const Reduction& reduction, const CallOptions& options) = 0;
-  // The segments in a row as one operation, whose result is that of the elements in one buffer.
-  // Segments may differ between ranks, their total may not.
-  virtual void allreduce_segments(const std::vector<BufferPart>& segments,
-                                  const Reduction& reduction, const CallOptions& options) = 0;
+  // The parts in a row as one operation, whose result is that of the elements in one buffer.
+  // Parts may differ between ranks, their total may not.
+  virtual void grouped_allreduce(const std::vector<BufferPart>& buffers, const Reduction& reduction,
+                                 const CallOptions& options) = 0;
   virtual void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                          const CallOptions& options) = 0;
   virtual void allgather(const void* input, void* output, const std::size_t* counts,
@@ -80,7 +81,7 @@ class Communicator {
                         const CallOptions& options) = 0;
   // The same operation, where this rank's input are the inputs of `row` from element `begin` on.
   // Not in place.
-  virtual void alltoall_from(const SegmentRow& row, std::size_t begin,
+  virtual void alltoall_from(const BufferRow& row, std::size_t begin,
                              const std::size_t* send_counts, void* output,
                              const std::size_t* receive_counts, hvd::DataType type,
                              const CallOptions& options) = 0;
@@ -104,7 +105,7 @@ class HostCommunicator : public Communicator {
  public:
   // An allgather, where this rank wants the others' elements, but not its own, in the outputs of
   // `row` from element `begin` on.
-  virtual void allgather_to(const void* input, const SegmentRow& row, std::size_t begin,
+  virtual void allgather_to(const void* input, const BufferRow& row, std::size_t begin,
                             const std::size_t* counts, hvd::DataType type,
                             const CallOptions& options) = 0;
   // A barrier that compares what the ranks are about to call.

@@ -1,4 +1,4 @@
-// What a rank says it is calling, so that the ranks can compare.
+// A rank's words for what it is calling, so that the ranks can compare.
 //
 // Two ranks that say different things have not failed: everybody finds out at the same moment,
 // before any memory of the caller was changed, throws Differs, and may call something else.
@@ -26,8 +26,8 @@ enum class OpKind : std::uint8_t {
 };
 
 struct Descriptor {
-  std::uint64_t name = 0;   // CallOptions::name
-  std::uint64_t count = 0;  // elements in all; of an alltoall 0, as each rank has its own
+  std::uint64_t fingerprint = 0;  // CallOptions::fingerprint
+  std::uint64_t count = 0;        // elements in all; of an alltoall 0, as each rank has its own
   OpKind kind = OpKind::barrier;
   hvd::DataType type = hvd::DataType::float32;  // float32 where there is no data
   hvd::ReduceOp op = hvd::ReduceOp::sum;        // sum where nothing is reduced
@@ -50,14 +50,14 @@ class Differs : public hvd::Error {
 std::uint32_t scale_fingerprint(const Reduction& reduction);
 // Not 0 for anything but equal counts.
 std::uint32_t counts_fingerprint(const std::size_t* counts, std::size_t ranks);
-// Of both; 0 only when both are.
+// The fingerprint of both; 0 only when both are.
 std::uint32_t joint_fingerprint(std::uint32_t one, std::uint32_t other);
 
 // "allreduce(float32, 8 elements, average)"
 std::string describe(const Descriptor& descriptor);
 // "0.3 s"
 std::string seconds_text(std::chrono::milliseconds time);
-// What is wrong when the two sides of an alltoall disagree.
+// The words for an alltoall whose two sides disagree.
 std::string counts_differ(std::size_t sender, std::uint64_t sent, std::size_t receiver,
                           std::uint64_t expected);
 

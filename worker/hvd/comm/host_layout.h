@@ -1,4 +1,4 @@
-// Which ranks stand on which host: hosts in the order of their ranks, each with a row of them.
+// The places of ranks on hosts: hosts in the order of their ranks, each with a row of them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace hvdrun {
 
 class HostLayout {
  public:
-  // How many ranks each host has, none of them 0.
+  // `counts`: each host's number of ranks, none of them 0.
   explicit HostLayout(std::vector<std::size_t> counts) : counts_(std::move(counts)) {
     for (const std::size_t count : counts_) {
       firsts_.push_back(size_);
@@ -26,7 +26,7 @@ class HostLayout {
     const auto next = std::upper_bound(firsts_.begin(), firsts_.end(), rank);
     return static_cast<std::size_t>(next - firsts_.begin()) - 1;
   }
-  // What moves between hosts is cut into so many slices, one for each rank of a host that has a
+  // Slices into which bytes between hosts are cut. There is one for each rank of a host that has a
   // connection to the rank of the same local number on every other host.
   std::size_t channels() const {
     return std::min(kMaxChannels, *std::min_element(counts_.begin(), counts_.end()));

@@ -10,7 +10,7 @@ namespace hvdrun {
 class MessageMemory {
  public:
   MessageMemory() = default;
-  // Of what is sent nothing is written to.
+  // Memory that is sent is not written to.
   MessageMemory(const void* data, std::size_t bytes) { add(data, bytes); }
 
   void add(const void* data, std::size_t bytes) {

@@ -19,11 +19,11 @@ class SelfCommunicator final : public HostCommunicator {
     check();
     const auto* const source = static_cast<const std::byte*>(input);
     auto* const target = static_cast<std::byte*>(output);
-    if (count > 0) reduce(&source, 1, count, reduction, &target, 1);
+    if (count > 0) reduce_buffers(&source, 1, count, reduction, &target, 1);
   }
-  void allreduce_segments(const std::vector<BufferPart>& segments, const Reduction& reduction,
-                          const CallOptions& options) override {
-    for (const BufferPart& part : segments)
+  void grouped_allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                         const CallOptions& options) override {
+    for (const BufferPart& part : parts)
       allreduce(part.input, part.output, part.count, reduction, options);
   }
   void broadcast(void* /*data*/, std::size_t /*count*/, hvd::DataType /*type*/, int /*root*/,
@@ -47,7 +47,7 @@ class SelfCommunicator final : public HostCommunicator {
                            " elements to itself and expects " + std::to_string(receive_counts[0]));
     copy(input, output, send_counts[0], type);
   }
-  void alltoall_from(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+  void alltoall_from(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
                      void* output, const std::size_t* receive_counts, hvd::DataType type,
                      const CallOptions& options) override {
     alltoall(output, send_counts, output, receive_counts, type, options);
@@ -55,7 +55,7 @@ class SelfCommunicator final : public HostCommunicator {
   }
   void barrier(const CallOptions& /*options*/) override { check(); }
 
-  void allgather_to(const void* /*input*/, const SegmentRow& /*row*/, std::size_t /*begin*/,
+  void allgather_to(const void* /*input*/, const BufferRow& /*row*/, std::size_t /*begin*/,
                     const std::size_t* /*counts*/, hvd::DataType /*type*/,
                     const CallOptions& /*options*/) override {
     check();

@@ -1,4 +1,4 @@
-// Which batches of operations ran after which, so that a rank can tell what all ranks will run next
+// The batches that ran after each other, so that a rank can tell what all ranks will run next
 // without asking them. Sans-I/O.
 //
 // Every rank of a communicator runs the same batches in the same order, so their histories are
@@ -25,11 +25,11 @@ class BatchHistory {
   };
   using Batch = std::vector<Member>;
 
-  // What ranks call the batch.
+  // The ranks' name of the batch.
   static std::uint64_t fingerprint(const Batch& batch);
   static std::uint64_t fingerprint(const Member& member);
 
-  // What followed the last two batches the last time; null when they are new.
+  // The batch that followed the last two the last time; null when they are new.
   const Batch* predicted() const {
     return current_ != nullptr && current_->times > 0 ? &current_->batch : nullptr;
   }

@@ -1,6 +1,6 @@
-// What the timeline is told of a batch that runs: for each of its operations, its first copy, the
-// wait for the other ranks, and the collective itself. On a GPU there is no copy, and the
-// collective is told by the GPU, whenever it gets to it.
+// The timeline's news of a batch that runs: for each of its operations, its first copy, the wait
+// for the other ranks, and the collective itself. On a GPU there is no copy, and the collective is
+// told by the GPU, whenever it gets to it.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class BatchTimeline {
   // For what is run on a GPU; null when nothing is told, or no host sees it run (a graph).
   std::shared_ptr<GpuSpan> on_gpu() const;
 
-  // What the timeline calls an operation: its name, or what it is and which of those without one.
+  // An operation's lane in the timeline: its name, or what it is and which of those without one.
   static std::string lane_of(const Operation& operation, std::uint64_t name,
                              const std::string& suffix);
   static TimelineOp op_of(const Operation& operation);

@@ -1,4 +1,4 @@
-// Whether a waiting rank may keep a core busy: never one that another thread of the job could use.
+// A waiting rank's right to keep a core busy: never one that another thread of the job could use.
 #pragma once
 
 #include <cstdint>

@@ -9,11 +9,11 @@
 
 namespace hvdrun {
 
-// In the place of buffers, for a barrier that is run by a lane: it makes a communicator of some of
-// its ranks out of its own.
+// In the place of buffers, for a barrier that is run by a GpuExecutor: it makes a communicator of
+// some of its ranks out of its own.
 struct GpuSplit {
   std::vector<int> members;  // ascending
-  // Null: this rank is none of them, or the lane has nothing to make it of.
+  // Null: this rank is none of them, or the executor has nothing to make it of.
   std::unique_ptr<NcclCommunicator> made;
 };
 
@@ -21,7 +21,7 @@ struct GpuSplit {
 // thread, then the one that runs it, then who waits for it.
 struct DeviceUse {
   cuda::Stream stream = nullptr;  // the caller's
-  // What was on the stream as the operation was submitted. Null: nothing to wait for.
+  // The stream's work as the operation was submitted. Null: nothing to wait for.
   std::unique_ptr<const GpuMark> before = {};
   // The caller captures its stream in a graph; the same on all ranks.
   bool captured = false;

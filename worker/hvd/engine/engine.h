@@ -1,9 +1,21 @@
 // Runs collectives on a communicator, one at a time: those that the Scheduler says, in the same
 // order on every rank.
 //
-// A blocking call that finds nothing under way runs on its caller's thread; everything else goes
+// A blocking call that finds nothing under way runs on its caller's thread. Everything else goes
 // through one thread, started by the first operation that needs it. While nothing is pending no
 // thread wakes up and nothing is sent.
+//
+// One verb is one step:
+//   engine.cpp              submit, wait, join, shutdown: the calls, and the reports
+//   engine_run.cpp          run: a blocking call, or a batch, to its end; perform: the function of
+//                           the communicator or of the GPU that it stands for
+//   engine_drive.cpp        drive: one step of the Scheduler after the other
+//   engine_negotiation.cpp  negotiate: ranks that mean different things, ranks that have joined
+//   engine_failures.cpp     fail: the end of operations when something has gone wrong
+//
+// Any thread calls the public functions; mutex_ guards their state. One thread at a time is in the
+// communicator and drives: a caller of run(), or the engine's own. It has set occupancy_, and what
+// is the driver's it touches without the mutex. Others call abort(), peer_gone() and wake() only.
 #pragma once
 
 #include <chrono>
@@ -14,17 +26,21 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "worker/hvd/comm/communicator.h"
+#include "worker/hvd/engine/continuations.h"
 #include "worker/hvd/engine/core_share.h"
-#include "worker/hvd/engine/device_lane.h"
 #include "worker/hvd/engine/entry.h"
+#include "worker/hvd/engine/gpu_executor.h"
+#include "worker/hvd/engine/handles.h"
+#include "worker/hvd/engine/negotiation.h"
 #include "worker/hvd/engine/operation.h"
 #include "worker/hvd/engine/pending_report.h"
 #include "worker/hvd/engine/scheduler.h"
+#include "worker/hvd/engine/stall_clock.h"
+#include "worker/hvd/engine/submission_log.h"
 #include "worker/hvd/engine/timeline.h"
 
 namespace hvdrun {
@@ -48,14 +64,14 @@ struct EngineOptions {
   Timeline* timeline = nullptr;
   // Behind the names of its operations there: of a process set, where other engines have the same.
   std::string timeline_suffix{};
-  // What errors call the communicator's ranks; none: by their number in it.
+  // The names of the communicator's ranks in errors; none: their number in it.
   std::vector<int> rank_names{};
-  // Of this rank; null when it has none, and why that is.
+  // This rank's; null when it has none, and why that is.
   std::shared_ptr<RankGpu> gpu{};
   std::string no_gpu = "GPUs are not set up";
   std::chrono::milliseconds gpu_connect_timeout{300'000};
-  // Of the NCCL communicator, where the ranks have been told it already: rank 0's, on all of them.
-  // None: it is made for the first operation on GPU memory.
+  // The id of the NCCL communicator, where the ranks have been told it already: rank 0's, on all of
+  // them. None: it is made for the first operation on GPU memory.
   std::optional<nccl::UniqueId> gpu_id{};
   // After an error shutdown() waits so long for what is queued on the GPU: what all ranks have
   // queued ends soon, the rest never.
@@ -110,97 +126,101 @@ class Engine {
   void shutdown() noexcept HVD_EXCLUDES(mutex_);
 
  private:
-  // Beyond those of any engine before: a handle that outlives its job names nothing in the next.
-  static std::uint64_t first_id();
   using Clock = std::chrono::steady_clock;
   struct Running;
 
-  void begin_device(const Operation& operation);
-  // Of the thread that has set running_.
-  void drive(const Entry* until, bool may_spin) HVD_EXCLUDES(mutex_);
-  void run_direct(const Operation& operation, const Scheduler::Direct& direct, bool may_spin);
+  // A thread's place in the communicator.
+  enum class Occupancy : std::uint8_t {
+    free,       // nobody is there
+    working,    // somebody runs or negotiates
+    lingering,  // somebody waits there for more operations of this rank
+    awaiting,   // somebody is in Communicator::await_others()
+  };
+  // The engine's own thread may let the communicator go before it has told the end of a batch.
+  enum class Tenure : bool { over, lasts };
   enum class Agreed : bool { no, yes };
-  void run_batch(const Entries& batch, bool may_spin, Agreed agreed) HVD_EXCLUDES(mutex_);
-  void execute_batch(const Entries& batch, const CallOptions& options,
-                     const BatchTimeline& timeline);
-  void negotiate() HVD_EXCLUDES(mutex_);
-  std::vector<Offer> exchange_offers() HVD_EXCLUDES(mutex_);
-  std::vector<std::string> exchange(const std::string& own, std::uint64_t name)
-      HVD_EXCLUDES(mutex_);
-  void note_joined(const std::vector<Offer>& offers) HVD_EXCLUDES(mutex_);
-  hvd::Error difference_in(const Operation& operation) HVD_EXCLUDES(mutex_);
-  void settle_mismatches(const std::vector<std::uint64_t>& names) HVD_EXCLUDES(mutex_);
-  void run_agreed(const Agreement& agreement) HVD_EXCLUDES(mutex_);
-  void run_with_joined(const Agreement& agreement) HVD_EXCLUDES(mutex_);
-  void await() HVD_EXCLUDES(mutex_);
-  Clock::time_point next_stall(Clock::time_point oldest);
-  void give_up_waiting() HVD_EXCLUDES(mutex_);
-  void fail(const std::shared_ptr<Entry>& entry, const hvd::Error& error) HVD_EXCLUDES(mutex_);
-  void fail_all(const hvd::Error& error) HVD_EXCLUDES(mutex_);
 
-  void finish(const std::shared_ptr<Entry>& entry, std::shared_ptr<const hvd::Error> error)
-      HVD_REQUIRES(mutex_);
-  void call_thens() HVD_EXCLUDES(mutex_);
-  void tell_stalled() HVD_EXCLUDES(mutex_);
-  CallOptions call(std::uint64_t name, bool may_spin) const;
-  std::string rank_text(std::size_t rank) const;
-  static std::shared_ptr<const hvd::Error> failure_of(const hvd::Error& error);
-  [[noreturn]] static void throw_copy(const hvd::Error& error);
-  bool has_ended(const Entry& entry) const;
-  static hvd::Error name_error(const Operation& operation, const hvd::Error& error);
-  hvd::Error tell_others(const std::exception& trouble);
+  // The driver's knowledge of the other ranks since the last negotiation.
+  struct Peers {
+    std::vector<Offer> offers;
+    std::vector<bool> joined;  // by rank
+  };
+  // The end of a join(), for its caller.
+  struct Joined {
+    int last = -1;  // the rank that did so last
+    std::optional<hvd::Error> failure;
+  };
 
+  // engine.cpp
   std::shared_ptr<Entry> enqueue(const Operation& operation) HVD_REQUIRES(mutex_);
   void start_thread() HVD_REQUIRES(mutex_);
   void begin_waiting() HVD_REQUIRES(mutex_);
   void wait_done(const Entry& entry) HVD_REQUIRES(mutex_);
-  const std::shared_ptr<Entry>& entry_of(std::uint64_t id, const char* call) HVD_REQUIRES(mutex_);
-  void loop() HVD_EXCLUDES(mutex_);
   void check_open() HVD_REQUIRES(mutex_);
-  void note_submitted(const Operation& operation, Clock::time_point at) HVD_REQUIRES(mutex_);
+  void tell_stalled() HVD_EXCLUDES(mutex_);
+  void begin_on_gpu(const Operation& operation);
+  void order_on_gpu(const Operation& operation) const;
+  bool has_ended(const Entry& entry) const;
+  std::string rank_text(std::size_t rank) const;
+
+  // engine_drive.cpp
+  void loop() HVD_EXCLUDES(mutex_);
+  void drive(const Entry* until, bool may_spin) HVD_EXCLUDES(mutex_);
+  void await() HVD_EXCLUDES(mutex_);
+  void give_up_waiting() HVD_EXCLUDES(mutex_);
+  void finish(const std::shared_ptr<Entry>& entry, std::shared_ptr<const hvd::Error> error)
+      HVD_REQUIRES(mutex_);
+  void continue_callers() HVD_EXCLUDES(mutex_);
+
+  // engine_run.cpp
+  void run(const Entries& batch, bool may_spin, Agreed agreed) HVD_EXCLUDES(mutex_);
+  CallOptions call(std::uint64_t fingerprint, bool may_spin) const;
+  void perform(const Operation& operation, const Scheduler::Direct& direct, bool may_spin);
+  void perform(const Entries& batch, bool may_spin);
+
+  // engine_negotiation.cpp
+  void negotiate() HVD_EXCLUDES(mutex_);
+  std::vector<Offer> exchange_offers() HVD_EXCLUDES(mutex_);
+  std::vector<std::string> exchange(const std::string& own, std::uint64_t fingerprint)
+      HVD_EXCLUDES(mutex_);
+  void note_joined() HVD_EXCLUDES(mutex_);
+  hvd::Error difference_in(const Operation& operation) HVD_EXCLUDES(mutex_);
+  void settle_mismatches(const std::vector<std::uint64_t>& names) HVD_EXCLUDES(mutex_);
+  void run_agreed(const Agreement& agreement) HVD_EXCLUDES(mutex_);
+  void run_with_joined(const Agreement& agreement) HVD_EXCLUDES(mutex_);
+
+  // engine_failures.cpp
+  hvd::Error tell_others(const std::exception& trouble);
+  hvd::Error tell_failed(const hvd::Error& named);
+  hvd::Error tell_failed(const Operation& operation, const hvd::Error& error);
+  void fail(const std::shared_ptr<Entry>& entry, const hvd::Error& error) HVD_EXCLUDES(mutex_);
+  void fail_all(const hvd::Error& error) HVD_EXCLUDES(mutex_);
 
   const std::unique_ptr<Communicator> communicator_;
   const EngineOptions options_;
   const SlowWatch watch_;
-  const std::unique_ptr<DeviceLane> lane_;  // null: no GPU
+  const std::unique_ptr<GpuExecutor> gpu_;  // null: no GPU
 
-  // wait() looks at a GPU so often.
-  static constexpr std::chrono::microseconds kLook{100};
-  // A rank that waits for others looks at itself so often.
-  static constexpr std::chrono::seconds kAwhile{60};
-
-  // Of the thread that has set running_.
-  std::vector<Offer> offers_;    // the last ones
-  std::vector<bool> joined_;     // by rank
-  Clock::time_point stalled_{};  // since when the operation waits that was told of
-  int stalls_told_ = 0;
-  bool released_ = false;  // the engine's own thread has let running_ go
+  // The driver's.
+  Peers peers_;
+  StallClock stalls_;
+  Tenure tenure_ = Tenure::lasts;  // of the engine's own thread
 
   Mutex mutex_;
-  CondVar work_;                                  // a thread has something to do
-  CondVar done_;                                  // an entry is done
-  bool running_ HVD_GUARDED_BY(mutex_) = false;   // somebody is in the communicator
-  bool waiting_ HVD_GUARDED_BY(mutex_) = false;   // the thread, for more operations
-  bool awaiting_ HVD_GUARDED_BY(mutex_) = false;  // somebody, in Communicator::await_others()
-  bool stop_ HVD_GUARDED_BY(mutex_) = false;
-  int waiters_ HVD_GUARDED_BY(mutex_) = 0;  // callers that wait for an entry
+  CondVar work_;  // a thread has something to do
+  CondVar done_;  // an entry is done
+  Occupancy occupancy_ HVD_GUARDED_BY(mutex_) = Occupancy::free;
   Scheduler scheduler_ HVD_GUARDED_BY(mutex_);
+  SubmissionLog submissions_ HVD_GUARDED_BY(mutex_);
+  Handles handles_ HVD_GUARDED_BY(mutex_);
+  Continuations continuations_ HVD_GUARDED_BY(mutex_);
+  Joined joined_ HVD_GUARDED_BY(mutex_);
   EngineStatistics statistics_ HVD_GUARDED_BY(mutex_);
-  const Operation* direct_ HVD_GUARDED_BY(mutex_) = nullptr;  // runs on its caller's thread
-  Clock::time_point direct_since_ HVD_GUARDED_BY(mutex_);
-  std::uint64_t submitted_ HVD_GUARDED_BY(mutex_) = 0;
-  Clock::time_point last_at_ HVD_GUARDED_BY(mutex_){};
-  std::string last_name_ HVD_GUARDED_BY(mutex_);
-  OpKind last_kind_ HVD_GUARDED_BY(mutex_) = OpKind::barrier;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Entry>> handles_ HVD_GUARDED_BY(mutex_);
-  std::uint64_t next_id_ HVD_GUARDED_BY(mutex_) = first_id();
+  int waiters_ HVD_GUARDED_BY(mutex_) = 0;  // callers that wait for an entry
+  bool stopping_ HVD_GUARDED_BY(mutex_) = false;
   std::thread thread_ HVD_GUARDED_BY(mutex_);  // until shutdown() takes it
   // There is one, also while shutdown() waits for its end: a second would be nobody's to join.
   bool has_thread_ HVD_GUARDED_BY(mutex_) = false;
-  std::vector<std::function<void()>> thens_ HVD_GUARDED_BY(mutex_);  // of operations that are done
-  int owed_thens_ HVD_GUARDED_BY(mutex_) = 0;  // not returned from, of pending operations too
-  int last_joined_ HVD_GUARDED_BY(mutex_) = -1;
-  std::optional<hvd::Error> join_failed_ HVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace hvdrun

@@ -1,6 +1,5 @@
-// What becomes of an engine's operations when something has failed.
+// The end of an engine's operations when something has failed.
 #include <chrono>
-#include <cstddef>
 #include <exception>
 #include <list>
 #include <memory>
@@ -8,22 +7,12 @@
 #include <vector>
 
 #include "worker/hvd/engine/engine.h"
+#include "worker/hvd/engine/failure.h"
 
 namespace hvdrun {
 
-hvd::Error Engine::name_error(const Operation& operation, const hvd::Error& error) {
-  std::string text = error.what();
-  // The communicator calls it by what runs: "allgather(int64, 3 elements in all): ...".
-  const std::size_t end = text.find("): ");
-  if (!operation.description.empty() && end != text.npos &&
-      text.starts_with(name_of(operation.kind) + std::string("(")))
-    text.replace(0, end + 1, operation.description);
-  if (!operation.name.empty()) text.insert(0, "'" + operation.name + "': ");
-  return {error.code(), text};
-}
-
-// What only this rank may have met, no memory say, in an operation that the others count on: the
-// engine's communicator is then broken on all of them.
+// A trouble that only this rank may have met, no memory say, in an operation that the others count
+// on: the engine's communicator is then broken on all of them.
 hvd::Error Engine::tell_others(const std::exception& trouble) {
   hvd::Error error(hvd::ErrorCode::internal,
                    std::string("it has failed within one rank: ") + trouble.what());
@@ -35,13 +24,25 @@ hvd::Error Engine::tell_others(const std::exception& trouble) {
   return error;
 }
 
-// Copies that share nothing: copies of an exception share their text, and the last one that goes
-// frees it, on whatever thread.
-std::shared_ptr<const hvd::Error> Engine::failure_of(const hvd::Error& error) {
-  return std::make_shared<const hvd::Error>(error.code(), error.what());
+// To whoever wants to know of it first; returns the error as its callers get it.
+hvd::Error Engine::tell_failed(const hvd::Error& named) {
+  if (options_.on_failed) options_.on_failed(named);
+  return named;
+}
+hvd::Error Engine::tell_failed(const Operation& operation, const hvd::Error& error) {
+  return tell_failed(named_error(operation, error));
 }
 
-void Engine::throw_copy(const hvd::Error& error) { throw hvd::Error(error.code(), error.what()); }
+void Engine::fail(const std::shared_ptr<Entry>& entry, const hvd::Error& error) {
+  const hvd::Error named =
+      named_error(entry->operation,
+                  {error.code(), describe(entry->operation) + ": " + std::string(error.what())});
+  {
+    const MutexLock lock(mutex_);
+    finish(entry, failure_of(named));
+  }
+  if (options_.on_failed) options_.on_failed(named);
+}
 
 // Nothing more can run: everything pending has failed.
 void Engine::fail_all(const hvd::Error& error) {
@@ -52,12 +53,12 @@ void Engine::fail_all(const hvd::Error& error) {
     for (const auto& entry : pending) {
       const Operation& operation = entry->operation;
       failures.push_back(
-          name_error(operation, {error.code(), describe(operation) + ": " + error.what()}));
+          named_error(operation, {error.code(), describe(operation) + ": " + error.what()}));
       finish(entry, failure_of(failures.back()));
     }
     if (scheduler_.joining()) {
       failures.emplace_back(error.code(), std::string("join: ") + error.what());
-      join_failed_.emplace(error.code(), failures.back().what());
+      joined_.failure.emplace(error.code(), failures.back().what());
       scheduler_.all_joined();
       done_.notify_all();
     }

@@ -1,5 +1,5 @@
-// What ranks tell each other when they do not know what all of them will run next, and what they
-// conclude from it: the same on every rank. Sans-I/O.
+// The ranks' words to each other when they do not know what all of them will run next. From them
+// they conclude the same on every rank. Sans-I/O.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct Agreement {
   // Names of what all ranks have called, but not in the same way.
   std::vector<std::uint64_t> mismatches;
   bool all_joined = false;
-  // Of the ranks that have not joined the first; the order is its.
+  // The first of the ranks that have not joined; the order is its.
   std::size_t leader = 0;
 };
 

@@ -31,22 +31,17 @@ struct Operation {
   // Counts are no part of the fingerprint; the communicator compares them.
   bool varying_counts = false;
   // An allreduce of many buffers; input, output and count are not looked at then.
-  std::vector<BufferPart> segments = {};
+  std::vector<BufferPart> parts = {};
   // Ranks find each other's operations by it. Without one: those without a name match in the order
   // of their submission.
   std::string name = {};
-  // Of the tensor; ranks must agree on it, too. May be left out.
+  // The tensor's; ranks must agree on it, too. May be left out.
   std::vector<std::int64_t> shape = {};
-  // What the caller called, where that is another thing; empty: this.
+  // The caller's words for it, where it called another thing; empty: this.
   std::string description = {};
   // Null: the buffers are memory of the host. Of a barrier: see GpuSplit.
   std::shared_ptr<DeviceUse> device = {};
 };
-
-// Throws Error(invalid_argument) for what no rank could run: it must not reach the others.
-void check(const Operation& operation, const Communicator& communicator);
-
-void execute(const Operation& operation, Communicator& communicator, const CallOptions& options);
 
 // "allreduce"
 const char* name_of(OpKind kind);
@@ -54,7 +49,8 @@ const char* name_of(OpKind kind);
 // Elements of an allreduce or a broadcast.
 std::size_t elements_of(const Operation& operation);
 
-// Of everything that must be the same on all ranks, but the name and counts that vary.
+// The fingerprint of everything that must be the same on all ranks, but the name and counts that
+// vary.
 std::uint64_t fingerprint_of(const Operation& operation);
 
 // "allreduce(float32, 8 elements, average)", with the shape in place of the elements where there is

@@ -1,4 +1,4 @@
-// What a rank has submitted and waits for: for whoever looks for the cause of a stall.
+// A rank's submissions that it waits for: for whoever looks for the cause of a stall.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a rank does next with the operations that were submitted to it. Sans-I/O, and not
+// The next step of a rank with the operations that were submitted to it. Sans-I/O, and not
 // thread-safe: the engine's mutex guards it.
 //
 // Ranks run batches: an operation alone, or several small allreduces as one. A rank says in the
@@ -79,7 +79,7 @@ class Scheduler {
   // A step `wait` would be another one now; add() may change that.
   bool ready() const { return settled_ && missing_ == 0; }
 
-  // What the ranks compare before they run the batch.
+  // The ranks compare this before they run the batch.
   static std::uint64_t fingerprint(const Entries& batch);
 
   // A batch has run; it is pending no more.
@@ -89,7 +89,7 @@ class Scheduler {
   // The others meant something else, or wait for this rank.
   void must_negotiate() { must_negotiate_ = true; }
 
-  // What to tell the others, and what came of it.
+  // The words to the others, and what came of them.
   Offer offer();
   void agreed(const std::vector<Offer>& offers, const Agreement& agreement);
   // Null for what is not pending here.

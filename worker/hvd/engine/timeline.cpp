@@ -67,7 +67,7 @@ void Timeline::record(std::string_view tensor, TimelineMark mark, TimelinePhase 
     }
     if (!kept) ++dropped_;
     at_once = kept && count_ == kBatch;
-    // What is dropped before the first event is to be told too.
+    // Drops before the first event are to be told too.
     wake = at_once || (kept && count_ == 1) || (!kept && count_ == 0 && dropped_ == 1);
   }
   if (wake && wake_) wake_(at_once);
@@ -127,8 +127,8 @@ std::optional<TimelineBatch> Timeline::take() {
   return batch;
 }
 
-// How many of the oldest events are near enough to each other for one batch, and the first moment
-// of them.
+// The number of the oldest events that are near enough to each other for one batch, and their first
+// moment.
 std::size_t Timeline::times_fit(std::size_t most, std::uint64_t& first) const {
   std::uint64_t last = 0;
   for (std::size_t i = 0; i < most; ++i) {

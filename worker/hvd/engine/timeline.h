@@ -1,9 +1,9 @@
-// What this rank tells the timeline: when each phase of an operation on a tensor began and ended.
+// This rank's words to the timeline: when each phase of an operation on a tensor began and ended.
 // Off, it costs one relaxed load; on, a short lock and 16 bytes in a ring. Thread-safe.
 //
-// Phases of one tensor follow each other; those of different tensors overlap as they like.
-// Somebody takes the events away in batches (AgentLine). When nobody does in time, they are
-// dropped, from then until the ring is empty, and the next batch says how many.
+// Phases of one tensor follow each other; those of different tensors overlap as they like. Somebody
+// takes the events away in batches (AgentConnection). When nobody does in time, they are dropped,
+// from then until the ring is empty, and the next batch says how many.
 #pragma once
 
 #include <atomic>
@@ -37,12 +37,12 @@ class Timeline {
   // old one, so an init() must begin above those of the one before it.
   explicit Timeline(Wake wake = {}, Clock clock = now, std::uint32_t earlier_sessions = 0);
 
-  // Whether there is anything to tell. begin() and its like look themselves.
+  // True: somebody wants to be told. begin() and its like look themselves.
   bool on() const noexcept { return on_.load(std::memory_order_relaxed); }
 
   // Forgets what is left of an earlier session. Throws std::bad_alloc.
   void start(bool mark_cycles) HVD_EXCLUDES(mutex_);
-  // What has been recorded can still be taken.
+  // Records that are there can still be taken.
   void stop() noexcept HVD_EXCLUDES(mutex_);
   // Counts start().
   std::uint32_t session() const HVD_EXCLUDES(mutex_);

@@ -19,7 +19,7 @@ class GpuAbort {
     const MutexLock lock(mutex_);
     return ended_;
   }
-  // Whether it has ended by then.
+  // True: it has ended by then.
   bool wait_until(std::chrono::steady_clock::time_point deadline) {
     const MutexLock lock(mutex_);
     while (!ended_)

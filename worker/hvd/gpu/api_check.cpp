@@ -13,8 +13,8 @@
 namespace hvdrun {
 namespace {
 
-// Whether a parameter is passed the same way: numbers and enumerations of the same size and kind,
-// pointers, structs of the same size that are copied as bytes.
+// True: a parameter is passed the same way. That are numbers and enumerations of the same size and
+// kind, pointers, structs of the same size that are copied as bytes.
 template <class Ours, class Theirs>
 constexpr bool same_parameter() {
   // NOLINTNEXTLINE(bugprone-sizeof-expression): of handles, which are pointers, too

@@ -23,9 +23,9 @@ struct Uuid {
   char bytes[16];
 };
 
-// Of a stream: what is put on it now becomes part of a graph, or has spoilt one.
+// States of a stream: its later work becomes part of a graph, or has spoilt one.
 inline constexpr int kCaptureNone = 0;
-// Of a thread: captures of other threads forbid it nothing.
+// A thread's mode: captures of other threads forbid it nothing.
 inline constexpr int kCaptureModeRelaxed = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;  // not ordered with the legacy default stream
 inline constexpr unsigned kEventDisableTiming = 2;
@@ -37,7 +37,7 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
 // apart; what else is called here came before, stream-ordered memory with 11.2.
 inline constexpr int kMinDriverVersion = 11040;
 
-// Of every driver, however old: what is needed to say that it is too old.
+// Functions of every driver, however old: enough to say that it is too old.
 // clang-format off
 #define HVD_CUDA_BASE_FUNCTIONS(one) \
   one(init, cuInit, (unsigned)) \
@@ -81,7 +81,6 @@ inline constexpr int kMinDriverVersion = 11040;
       std::size_t, hvdrun::cuda::Stream)) \
   one(pointer_attribute, cuPointerGetAttribute, (void*, int, hvdrun::cuda::DevicePointer))
 // clang-format on
-
 // NOLINTBEGIN(bugprone-macro-parentheses): they are names and lists of types
 #define HVD_CUDA_MEMBER(member, symbol, parameters) Result(*member) parameters = nullptr;
 // NOLINTEND(bugprone-macro-parentheses)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/gpu_device.h"
 
 namespace hvdrun {
 
@@ -31,7 +31,7 @@ class GpuEvents {
   std::vector<cuda::Event> idle_ HVD_GUARDED_BY(mutex_);
 };
 
-// What was on a stream when this was made: the event that tells when it has ended.
+// The work on a stream when this was made: the event that tells when it has ended.
 class GpuMark {
  public:
   // Makes the device current meanwhile. Throws Error(unavailable).
@@ -43,7 +43,7 @@ class GpuMark {
   cuda::Event event() const { return event_; }
   // Not of one that has become part of a graph. Throws Error(unavailable).
   bool has_come() const;
-  // What is put on the stream becomes part of a graph.
+  // Later work on the stream becomes part of a graph.
   bool captured() const { return captured_; }
 
  private:

@@ -23,7 +23,7 @@ using std::chrono::steady_clock;
 constexpr milliseconds kFlushPatience{200};
 
 enum State { open, ending, sealed };
-// Of the process, and without a destructor: threads look at them until it is gone.
+// The process's, and without a destructor: threads look at them until it is gone.
 std::atomic<int> g_state{open};
 std::atomic<int> g_within{0};
 std::atomic<pid_t> g_guarded{0};  // the process: a child that was forked off has no threads of ours
@@ -67,7 +67,7 @@ void end_things() {
   wait_for(kEndPatience, [&] { return done->load(); });
 }
 
-// Who is stuck may hold a stream's lock, and so may one that reads its stdin for ever.
+// A stuck thread may hold a stream's lock, and so may one that reads its stdin for ever.
 void flush_what_can_be() {
   const auto done = std::make_shared<std::atomic<bool>>(false);
   try {

@@ -1,7 +1,7 @@
 // The end of the process, for threads of ours that call the driver, NCCL or our kernels. CUDA ends
 // in a handler of exit(), while other threads run on: what they call then may crash. So a handler
-// of ours, which runs before CUDA's, lets nobody in any more, has NCCL's kernels under way aborted,
-// and waits for those who are within. A signal that ends the process needs nothing of this.
+// of ours runs before CUDA's. It lets nobody in any more, has NCCL's kernels under way aborted, and
+// waits for those who are within. A signal that ends the process needs nothing of this.
 //
 // A thread that is stuck within NCCL or the driver would crash there in the end: then the process
 // is ended without the handlers that were to follow, with the code that exit() was called with.
@@ -12,7 +12,7 @@
 
 namespace hvdrun {
 
-// Of its thread, which may be within for as long as this lives.
+// A thread's pass, which may be within for as long as this lives.
 class DriverPass {
  public:
   enum class For {
@@ -46,7 +46,8 @@ class EndsAtExit {
   std::function<void()> end_;
 };
 
-// How long exit() may be held up, at most: for ending what is under way, then for those within.
+// The time that exit() may be held up, at most: for ending what is under way, then for those
+// within.
 inline constexpr std::chrono::milliseconds kEndPatience{2'000};
 inline constexpr std::chrono::milliseconds kLeavePatience{500};
 

@@ -22,7 +22,8 @@ class GpuClock {
   // Compares the clocks, once a second: waits some ten microseconds for a stream that has nothing
   // else on it, 10 ms at most. False: they never were, and the GPU does not answer now.
   bool compare();
-  // Of an event with timing that has come; after compare(). Nanoseconds of the steady clock.
+  // The time of an event with timing that has come; after compare(). Nanoseconds of the steady
+  // clock.
   std::uint64_t time_of(cuda::Event event) const;
 
  private:

@@ -43,4 +43,3 @@
   one(adasum_combine, hvd_cuda_adasum_combine, \
       (const void* a, const void* b, void* output, size_t count, int type, const double* dots, \
        void* stream))
-// clang-format on

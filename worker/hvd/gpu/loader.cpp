@@ -15,7 +15,7 @@ constexpr const char* kNccl = "libnccl.so.2";
 // Where NVIDIA's installer puts it, which the loader's cache need not know.
 constexpr const char* kToolkitNccl = "/usr/local/cuda/lib64/libnccl.so.2";
 
-// Why the last dlopen or dlsym of this thread failed, in one line.
+// The reason why the last dlopen or dlsym of this thread failed, in one line.
 std::string loader_error() {
   const char* const text = ::dlerror();  // NOLINT(concurrency-mt-unsafe): a thread has its own
   return one_line(text != nullptr ? text : "unknown error");
@@ -29,7 +29,7 @@ void* open_library(const std::string& file, std::string& why) {
 
 // False when the library has no such function.
 template <class Function>
-bool find(void* library, const char* symbol, Function& function) {
+bool find_symbol(void* library, const char* symbol, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(library, symbol));
   return function != nullptr;
 }
@@ -72,8 +72,8 @@ Loaded<CudaDriver> load_cuda_driver(const std::string& file) {
   if (library == nullptr) return cannot<Bad>("there is no NVIDIA driver here: " + why);
   auto driver = std::make_unique<CudaDriver>();
   cuda::Api& api = driver->api;
-#define HVD_LOAD(member, symbol, parameters) \
-  if (!find(library, #symbol, api.member))   \
+#define HVD_LOAD(member, symbol, parameters)      \
+  if (!find_symbol(library, #symbol, api.member)) \
     return cannot<Bad>("this is no NVIDIA driver: " + missing_symbol(name, #symbol));
   HVD_CUDA_BASE_FUNCTIONS(HVD_LOAD)
 #undef HVD_LOAD
@@ -83,8 +83,8 @@ Loaded<CudaDriver> load_cuda_driver(const std::string& file) {
       driver->version < cuda::kMinDriverVersion)
     return cannot<Bad>("the NVIDIA driver is too old: it is for CUDA " +
                        cuda_version_text(driver->version) + ", and one for CUDA " + needed);
-#define HVD_LOAD(member, symbol, parameters) \
-  if (!find(library, #symbol, api.member))   \
+#define HVD_LOAD(member, symbol, parameters)      \
+  if (!find_symbol(library, #symbol, api.member)) \
     return cannot<Bad>("the NVIDIA driver cannot be used: " + missing_symbol(name, #symbol));
   HVD_CUDA_FUNCTIONS(HVD_LOAD)
 #undef HVD_LOAD
@@ -119,7 +119,7 @@ Loaded<NcclLibrary> load_nccl(const std::string& file) {
   nccl::Api& api = found->api;
   const std::string asked = file.empty() ? kNccl : file;
 #define HVD_LOAD(member, symbol, parameters)                                      \
-  if (!find(library, #symbol, api.member))                                        \
+  if (!find_symbol(library, #symbol, api.member))                                 \
     return cannot<Bad>("NCCL cannot be used: " + missing_symbol(asked, #symbol) + \
                        "; name another by " + variable);
   HVD_NCCL_BASE_FUNCTIONS(HVD_LOAD)
@@ -134,7 +134,7 @@ Loaded<NcclLibrary> load_nccl(const std::string& file) {
   HVD_NCCL_FUNCTIONS(HVD_LOAD)
   HVD_NCCL_TEXT_FUNCTIONS(HVD_LOAD)
 #undef HVD_LOAD
-#define HVD_LOAD(member, symbol, parameters) find(library, #symbol, api.member);
+#define HVD_LOAD(member, symbol, parameters) find_symbol(library, #symbol, api.member);
   HVD_NCCL_OPTIONAL_FUNCTIONS(HVD_LOAD)
 #undef HVD_LOAD
   return {std::move(found), {}};

@@ -1,5 +1,4 @@
-// What becomes of a reduction where one rank is all there is: nobody to combine with, so no NCCL.
-// Sans-I/O.
+// A reduction where one rank is all there is: nobody to combine with, so no NCCL. Sans-I/O.
 #pragma once
 
 #include "worker/hvd/comm/reduce/reduce.h"
@@ -15,7 +14,7 @@ struct LoneReduction {
   bool needs_kernels() const { return before != 1 || after != 1 || normalise; }
 };
 
-// Of every type and operation, adasum among them: alone each gives its input, scaled.
+// For every type and operation, adasum among them: alone each gives its input, scaled.
 LoneReduction plan_lone_reduction(const Reduction& reduction);
 
 }  // namespace hvdrun

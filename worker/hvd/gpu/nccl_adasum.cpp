@@ -1,5 +1,5 @@
 // The adaptive sum on GPUs. NCCL moves whole vectors between pairs of ranks, and both sides of a
-// pair combine them with the same kernels, so that all ranks have the same bits after the last of
+// pair combine them with the same kernels. So all ranks have the same bits after the last of
 // log2(ranks) rounds. 16-bit vectors are combined in float32 and rounded once, as on the CPU.
 #include <array>
 
@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-// Of one part: where its sum grows, and where another rank's arrives.
+// One part's memory: where its sum grows, and where another rank's arrives.
 struct AdasumPart {
   const BufferPart* buffers;
   std::byte* own;

@@ -1,6 +1,6 @@
 // The operations of a communicator of one rank: copies and our kernels on its stream, and NCCL is
-// not called. (NCCL 2.28 leaves the tail out of an average, or of a sum with a factor, of one
-// rank.) Their order with the caller's stream, their tickets and their times are those of all
+// not called. NCCL 2.28 leaves the tail out of an average, or of a sum with a factor, of one rank.
+// The operations' order with the caller's stream, their tickets and their times are those of all
 // operations.
 #include "worker/hvd/gpu/lone_plan.h"
 #include "worker/hvd/gpu/nccl_run.h"

@@ -103,7 +103,6 @@ struct Config {
   one(get_error_string, ncclGetErrorString, (hvdrun::nccl::Result)) \
   one(get_last_error, ncclGetLastError, (hvdrun::nccl::Comm))
 // clang-format on
-
 // NOLINTBEGIN(bugprone-macro-parentheses): they are names and lists of types
 #define HVD_NCCL_MEMBER(member, symbol, parameters) Result(*member) parameters = nullptr;
 #define HVD_NCCL_TEXT_MEMBER(member, symbol, parameters) const char*(*member)parameters = nullptr;

@@ -19,8 +19,8 @@ using std::chrono::steady_clock;
 // the communicator is freed.
 constexpr milliseconds kTakePatience{1'000};
 constexpr milliseconds kFreePatience{1'000};
-// How long the end of an abort is waited for: by who ends the communicator, and by who has an error
-// to tell. NCCL has taken half a second where the ranks were about to connect.
+// The time that the end of an abort is waited for: by who ends the communicator, and by who has an
+// error to tell. NCCL has taken half a second where the ranks were about to connect.
 constexpr milliseconds kAbortPatience{10'000};
 constexpr milliseconds kTellPatience{50};
 

@@ -29,7 +29,7 @@
 #include "worker/hvd/comm/descriptor.h"
 #include "worker/hvd/comm/reduce/reduce.h"
 #include "worker/hvd/gpu/abort.h"
-#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/gpu_device.h"
 #include "worker/hvd/gpu/kernels.h"
 #include "worker/hvd/gpu/nccl_handle.h"
 #include "worker/hvd/gpu/nccl_plan.h"
@@ -40,7 +40,8 @@ namespace hvdrun {
 
 struct GpuCall {
   cuda::Stream stream = nullptr;  // the caller's
-  // How long the operation waits for the other ranks: looked at by look(), on the GPU's side too.
+  // The time that the operation waits for the other ranks: looked at by look(), on the GPU's side
+  // too.
   std::chrono::milliseconds timeout{1'800'000};
   // In the stream's place, for what was submitted earlier, by another thread: the operation comes
   // after these events, and lead() puts what follows behind it.
@@ -52,21 +53,21 @@ struct GpuCall {
   std::shared_ptr<GpuSpan> span = {};
 };
 
-// What a rank's communicators share.
+// The common parts of a rank's communicators.
 struct GpuParts {
   std::shared_ptr<const CudaDriver> driver;  // the others use it to their end
   std::shared_ptr<const NcclLibrary> nccl;   // null: for communicators of one rank only
   std::shared_ptr<const GpuDevice> device;
   std::shared_ptr<const GpuKernels> kernels;  // null: there are none
   std::string no_kernels;                     // then: why
-  // Of the GPU's memory, at most, for what min and max pass through (nccl_ordered.cpp).
+  // Bytes of the GPU's memory, at most, for what min and max pass through (nccl_ordered.cpp).
   std::size_t key_bytes = 32U << 20;
 };
 
 // The number of an operation of this communicator, from 1; 0 has always ended.
 using GpuTicket = std::uint64_t;
-// Of operations of graphs, which count for themselves: as tickets they have ended at once, since
-// nobody sees them run.
+// The ticket of operations of graphs, which count for themselves: as tickets they have ended at
+// once, since nobody sees them run.
 inline constexpr GpuTicket kCapturedTicket = GpuTicket{1} << 63U;
 
 class NcclCommunicator {
@@ -74,8 +75,8 @@ class NcclCommunicator {
   using Milliseconds = std::chrono::milliseconds;
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // Of `rank` among `size`, on the device's own stream of high priority. `names`: what the job
-  // calls them, for words (a process set); none: the same numbers. Not connected yet.
+  // The communicator of `rank` among `size`, on the device's own stream of high priority. `names`:
+  // what the job calls them, for words (a process set); none: the same numbers. Not connected yet.
   NcclCommunicator(GpuParts parts, int rank, int size, std::vector<int> names = {});
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -83,7 +84,7 @@ class NcclCommunicator {
   ~NcclCommunicator();
 
   // The id of a new communicator, made in the process of its rank 0 and given to all (by
-  // DeviceLane): NCCL then listens on an address of that process until all ranks have come.
+  // GpuExecutor): NCCL then listens on an address of that process until all ranks have come.
   static nccl::UniqueId make_id(const NcclLibrary& nccl);
   // Returns when all ranks have called it. NCCL itself would wait for a missing one for ever. One
   // rank needs none, and takes it as done.
@@ -112,17 +113,17 @@ class NcclCommunicator {
   // The only one that the host waits for.
   void barrier(const GpuCall& call);
 
-  // What comes later on `stream` runs after the operation. No host waits. Throws the
-  // communicator's error.
+  // Later work on `stream` runs after the operation. No host waits. Throws the communicator's
+  // error.
   void lead(GpuTicket ticket, cuda::Stream stream);
-  // Whether the operation has ended on the GPU. Throws the communicator's error.
+  // True: the operation has ended on the GPU. Throws the communicator's error.
   bool has_ended(GpuTicket ticket);
   // Waits for it on the host.
   void wait(GpuTicket ticket, Milliseconds timeout);
 
-  // What has gone wrong that no call has told: an error of NCCL's that came later, an operation
-  // past its deadline, a fault of the GPU. For GpuWatch, which calls it again and again; `now` is
-  // its clock. Stops nothing.
+  // A trouble that no call has told: an error of NCCL's that came later, an operation past its
+  // deadline, a fault of the GPU. For GpuWatch, which calls it again and again; `now` is its clock.
+  // Stops nothing.
   std::optional<hvd::Error> look(TimePoint now);
 
   // Tells the operations' spans what is known by now; look() does so, too.
@@ -131,7 +132,7 @@ class NcclCommunicator {
   // Something is queued that has not ended, or may be run again by a graph, or has not told its
   // times: look() has something to look at.
   bool is_busy();
-  // Whether something of NCCL's is under way that the end of the process would wait for.
+  // True: something of NCCL's is under way that the end of the process would wait for.
   bool holds_up_exit();
   // Called after an operation has been entered, from its thread. Set while none is.
   void on_queued(std::function<void()> call) { on_queued_ = std::move(call); }
@@ -151,11 +152,11 @@ class NcclCommunicator {
   // NCCL can do nothing without a rank: as abort().
   void peer_gone(int rank, const hvd::Error& reason);
 
-  // What newer versions of NCCL can. All three throw Error(unavailable) where they are missing. A
-  // communicator of one rank comes without NCCL.
-  // A communicator of some ranks of this one; called by all ranks, with nothing of it under way,
-  // `members` are ascending. Null on those that are none. The two share nothing: each may be used
-  // beside the other, and ends for itself. For process sets (DeviceLane::split).
+  // Functions of newer versions of NCCL. All three throw Error(unavailable) where they are missing.
+  // A communicator of one rank comes without NCCL. A communicator of some ranks of this one; called
+  // by all ranks, with nothing of it under way, `members` are ascending. Null on those that are
+  // none. The two share nothing: each may be used beside the other, and ends for itself. For
+  // process sets (GpuExecutor::split).
   std::unique_ptr<NcclCommunicator> split(const std::vector<int>& members, Milliseconds timeout);
   // NCCL can split, and no graph has operations of this communicator, which may run at any time.
   bool may_split();
@@ -219,7 +220,7 @@ class NcclCommunicator {
   GpuTicket ordered_reducescatter(const void* input, void* output, const std::size_t* counts,
                                   const Reduction& reduction, const NcclReduction& plan,
                                   const GpuCall& call);
-  // Of one rank (nccl_alone.cpp).
+  // For one rank (nccl_alone.cpp).
   template <class Body>
   GpuTicket run_alone(const Descriptor& what, const GpuCall& call, Body&& body);
   GpuTicket lone_reduction(OpKind kind, const std::vector<BufferPart>& parts,
@@ -230,7 +231,7 @@ class NcclCommunicator {
   void enter(const Descriptor& what, const GpuCall& call);
   void leave(cuda::Event event);
   GpuTicket leave_captured(cuda::Event event);
-  // Of the operation that is being queued.
+  // The stream of the operation that is being queued.
   GpuStream& queue() { return in_graph_ ? graph_stream_ : stream_; }
   // Forgets what has ended. The device must be current.
   void retire();
@@ -248,7 +249,7 @@ class NcclCommunicator {
   int size_;
   std::vector<int> names_;
   GpuStream stream_;
-  // Of what is captured: until its graph is closed the stream takes nothing else.
+  // The stream of what is captured: until its graph is closed it takes nothing else.
   GpuStream graph_stream_;
   GpuTimings timings_;
   std::function<void()> on_queued_;

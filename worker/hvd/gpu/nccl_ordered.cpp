@@ -1,12 +1,12 @@
-// min and max of floating-point numbers. NCCL ignores a NaN there, and we do not: our kernels make
+// min and max of floating-point numbers. NCCL ignores a NaN there, and we do not. Our kernels make
 // integers of the numbers, in the same order, with a NaN as the largest for max and the smallest
-// for min, NCCL reduces these, and kernels make numbers of them again. The factors are in the
+// for min. NCCL reduces these, and kernels make numbers of them again. The factors are in the
 // kernels, so that 16-bit numbers are rounded once, as on the CPU. Over the fakes only: never run
 // on a GPU.
 //
 // The integers of float32 and float64 fit where the results go. Those of 16-bit numbers are int32,
-// as NCCL reduces no integers of 16 bits, and what is to be scattered must not be changed: these
-// pass through memory of GpuParts::key_bytes at most, in as many rounds as that takes.
+// as NCCL reduces no integers of 16 bits. What is to be scattered must not be changed. These pass
+// through memory of GpuParts::key_bytes at most, in as many rounds as that takes.
 #include <algorithm>
 
 #include "worker/hvd/comm/communicator.h"

@@ -85,12 +85,12 @@ std::array<std::byte, 8> scalar_of(DataType type, double factor) {
   }
   const std::byte* source = one.data();
   std::byte* output = result.data();
-  reduce(&source, 1, 1, {type, ReduceOp::sum, factor, 1}, &output, 1);
+  reduce_buffers(&source, 1, 1, {type, ReduceOp::sum, factor, 1}, &output, 1);
   return result;
 }
 
-// Whether the scalar does what the factor does in float32: it is no subnormal, 0 or infinity of its
-// type that the factor is not, and 16 bits hold all of it; else every element would be wrong by the
+// True: the scalar does what the factor does in float32. It is no subnormal, 0 or infinity of its
+// type that the factor is not, and 16 bits hold all of it. Else every element would be wrong by the
 // same part.
 bool holds(DataType type, const std::array<std::byte, 8>& scalar, double factor, double share) {
   const auto get = [&](auto value) {

@@ -1,4 +1,4 @@
-// What NCCL and our kernels do for a reduction of hvd's. Sans-I/O.
+// The parts of NCCL and of our kernels in a reduction of hvd's. Sans-I/O.
 #pragma once
 
 #include <array>
@@ -45,9 +45,9 @@ std::vector<std::vector<KeyPiece>> key_rounds(const std::vector<std::size_t>& co
 // many as there are, `each` at most; 0 for no elements at all. One round if `most` allows.
 std::size_t scattered_each(const std::vector<std::size_t>& counts, std::size_t most);
 
-// Who a rank exchanges its vector with in a round of the adaptive sum. The ranks are combined in
-// pairs, then the pairs in pairs and so on, in the order of the ranks (worker/hvd/comm/adasum.h); a
-// round joins two neighbouring groups, and everybody of both has the same sum after it.
+// The ranks that exchange vectors in a round of the adaptive sum. The ranks are combined in pairs,
+// then the pairs in pairs and so on, in the order of the ranks (worker/hvd/comm/adasum.h). A round
+// joins two neighbouring groups, and everybody of both has the same sum after it.
 struct AdasumRound {
   int from = -1;        // whose vector comes; this rank itself: its group waits for a later round
   std::vector<int> to;  // who gets this rank's; several where the other group is the larger one
@@ -55,7 +55,7 @@ struct AdasumRound {
 };
 std::vector<AdasumRound> adasum_rounds(int rank, int size);
 
-// What only moves goes as numbers of the same size or as bytes: `count` becomes NCCL's.
+// Elements that only move go as numbers of the same size or as bytes: `count` becomes NCCL's.
 nccl::DataType moved_type(hvd::DataType type, std::size_t& count);
 
 }  // namespace hvdrun

@@ -1,4 +1,5 @@
-// What every operation of a communicator on GPUs does. For the sources of NcclCommunicator only.
+// The part that every operation of a communicator on GPUs has. For the sources of NcclCommunicator
+// only.
 #pragma once
 
 #include <chrono>
@@ -24,9 +25,9 @@ class FirstBad {
   nccl::Result result_ = nccl::success;
 };
 
-// Memory of the GPU for one operation, taken and given back in the order of the stream: as the
-// operation's last, since what is captured behind the event that ends it would be no part of the
-// graph, or here where it has failed. The device must be current.
+// Memory of the GPU for one operation, taken and given back in the order of the stream. It is given
+// back as the operation's last: what is captured behind the event that ends it would be no part of
+// the graph. Where the operation has failed it is given back here. The device must be current.
 class NcclCommunicator::Scratch {
  public:
   explicit Scratch(NcclCommunicator& owner) : owner_(owner), others_(owner.scratch_) {

@@ -47,7 +47,7 @@ void NcclCommunicator::enter(const Descriptor& what, const GpuCall& call) {
 }
 
 void NcclCommunicator::tell_times() {
-  // What an abort has ended is told no end: it has none.
+  // An operation that an abort has ended is told no end: it has none.
   if (!failure()) timings_.tell();
 }
 

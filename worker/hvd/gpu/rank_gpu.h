@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/base/mutex.h"
-#include "worker/hvd/gpu/device.h"
 #include "worker/hvd/gpu/exit_gate.h"
+#include "worker/hvd/gpu/gpu_device.h"
 #include "worker/hvd/gpu/nccl_communicator.h"
 #include "worker/hvd/gpu/watch.h"
 
@@ -25,8 +25,8 @@ class RankGpu {
   ~RankGpu() = default;
 
   const GpuDevice& device() const { return *parts_.device; }
-  // Of every communicator. `nccl` is null when it cannot be loaded, and `no_nccl` says why; for one
-  // of a rank alone it is not loaded.
+  // The parts of every communicator. `nccl` is null when it cannot be loaded, and `no_nccl` says
+  // why; for one of a rank alone it is not loaded.
   struct Parts {
     GpuParts parts;
     std::string no_nccl;

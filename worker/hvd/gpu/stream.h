@@ -8,12 +8,12 @@ namespace hvdrun {
 
 class GpuStream {
  public:
-  // Of the highest priority, so that communication is not queued behind kernels that fill the GPU.
-  // `device` must outlive this. Throws Error(unavailable).
+  // A stream of the highest priority, so that communication is not queued behind kernels that fill
+  // the GPU. `device` must outlive this. Throws Error(unavailable).
   explicit GpuStream(const GpuDevice& device);
   GpuStream(const GpuStream&) = delete;
   GpuStream& operator=(const GpuStream&) = delete;
-  // What is on it must have ended or been aborted.
+  // Its work must have ended or been aborted.
   ~GpuStream();
 
   cuda::Stream get() const { return stream_; }
@@ -21,12 +21,12 @@ class GpuStream {
   // The functions below need the device to be current.
   // What comes later on this stream runs after what is on `other` now.
   void follow(cuda::Stream other);
-  // What comes later on this stream runs after what the event was recorded behind.
+  // Later work on this stream runs after what the event was recorded behind.
   void follow(cuda::Event event);
-  // What comes later on `other` runs after what is here now. The event tells when that has ended;
-  // to be given back by recycle().
+  // Later work on `other` runs after what is here now. The event tells when that has ended; to be
+  // given back by recycle().
   cuda::Event lead(cuda::Stream other);
-  // What comes later on `other` runs after what `event`, one of lead()'s, tells of.
+  // Later work on `other` runs after what `event`, one of lead()'s, tells of.
   void lead(cuda::Stream other, cuda::Event event) const;
   // Not of an event that has become part of a graph.
   bool has_ended(cuda::Event event) const;

@@ -37,9 +37,9 @@ class GpuTimings {
   // current. Throws Error(unavailable).
   void begin(cuda::Stream stream, std::shared_ptr<GpuSpan> span) HVD_EXCLUDES(mutex_);
   void end(cuda::Stream stream) HVD_EXCLUDES(mutex_);
-  // What has begun or ended by now. Waits for no operation. Any thread.
+  // Tells of what has begun or ended by now. Waits for no operation. Any thread.
   void tell() noexcept HVD_EXCLUDES(telling_, mutex_);
-  // Whether tell() has more to say, now or later: the clocks may not have been compared yet.
+  // True: tell() has more to say, now or later: the clocks may not have been compared yet.
   bool has_untold() const HVD_EXCLUDES(mutex_);
 
  private:

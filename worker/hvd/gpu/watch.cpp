@@ -75,7 +75,7 @@ void GpuWatch::run() {
     const auto next = steady_clock::now() + every_;
     if (!asleep_ && next - last_busy > quiet_) {
       asleep_ = true;
-      // What was queued before that has woken nobody.
+      // The operations that were queued before have woken nobody.
       if (look_after({})) {
         asleep_ = false;
         last_busy = steady_clock::now();
@@ -109,7 +109,7 @@ bool GpuWatch::look_after(const std::optional<hvd::Error>& reason) {
   for (NcclCommunicator* communicator : communicators_) {
     const auto error = communicator->look(now);
     if (!error) continue;
-    // What one of them waits for may be queued behind another's kernel: none can go on.
+    // One of them may wait for what is queued behind another's kernel: none can go on.
     const auto aborts = NcclCommunicator::begin_aborts(communicators_, *error);
     // The other ranks need not wait for NCCL to be done with it.
     if (on_trouble_) on_trouble_(*error);

@@ -36,7 +36,7 @@ class GpuWatch {
   // Before a communicator ends; waits for a look at it that is under way.
   void remove(NcclCommunicator& communicator);
 
-  // What is known by now of the times of operations is told; on the caller's thread.
+  // The known times of operations are told; on the caller's thread.
   void tell_times();
 
   static constexpr std::chrono::milliseconds kEvery{50};
@@ -46,7 +46,7 @@ class GpuWatch {
  private:
   void run();
 
-  // Whether anything is under way.
+  // True: something is under way.
   bool look_after(const std::optional<hvd::Error>& reason);
   // For a thread that has queued something.
   void wake();
@@ -59,7 +59,7 @@ class GpuWatch {
   // Held while they are looked at or aborted, which may take seconds.
   Mutex mutex_;
   std::vector<NcclCommunicator*> communicators_ HVD_GUARDED_BY(mutex_);
-  // What the thread is asked for, held for a moment only.
+  // The thread's requests; held for a moment only.
   Mutex request_mutex_;
   CondVar requested_;
   std::optional<hvd::Error> abort_ HVD_GUARDED_BY(request_mutex_);

@@ -16,7 +16,7 @@ class AdasumStep {
   // together.
   AdasumStep(std::vector<at::Tensor> parameters, const hvd::DistributedOptimizerOptions& options);
 
-  // What ranks call its operation, before the first step.
+  // The ranks' name of its operation, before the first step.
   void set_name(const std::string& name) { name_ = name + ".change"; }
 
   // Called by all ranks of the set. After an error the parameters are those of before the step; the

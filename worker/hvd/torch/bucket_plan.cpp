@@ -17,7 +17,8 @@ std::size_t padded_bytes(const ParameterSize& parameter) {
   return padded_elements(parameter) * hvd::size_of(parameter.type);
 }
 
-// Of a bucket that begins when backward has produced `before` bytes and `after` are to come.
+// The size of a bucket that begins when backward has produced `before` bytes and `after` are to
+// come.
 std::size_t size_limit(std::size_t bucket_bytes, std::size_t before, std::size_t after) {
   const std::size_t smallest = std::min(bucket_bytes, kSmallestBucket);
   return std::clamp(std::min(before, after / 2), smallest, bucket_bytes);

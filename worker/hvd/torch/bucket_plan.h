@@ -1,4 +1,4 @@
-// Which gradient lies where: a list of parameters in, flat buckets out. No LibTorch in here.
+// The places of gradients: a list of parameters in, flat buckets out. No LibTorch in here.
 //
 // Until somebody has seen the order in which gradients become ready, it is taken to be that from
 // the last parameter to the first. A bucket holds one dtype, because it is reduced as one array.

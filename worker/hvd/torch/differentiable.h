@@ -24,13 +24,13 @@ void set_backward(const char* name, const std::vector<at::Tensor>& inputs,
 void set_backward(const char* name, const at::Tensor& input, at::Tensor& output,
                   std::function<at::Tensor(const at::Tensor&)> backward);
 
-// Of the operation in backward(): "NAME.grad", of the same process set.
+// The options of the operation in backward(): "NAME.grad", of the same process set.
 hvd::OperationOptions backward_options(const hvd::OperationOptions& options);
 
 // Average and sum are linear; a gradient of another one ends in Error(invalid_argument).
 void check_linear(const char* what, hvd::ReduceOp op);
 
-// What an average or sum of the process set's ranks multiplies each rank's elements by.
+// The factor by which an average or sum of the process set's ranks multiplies each rank's elements.
 double scattered_factor(hvd::ReduceOp op, const hvd::ScaleFactors& scale,
                         const hvd::OperationOptions& options);
 

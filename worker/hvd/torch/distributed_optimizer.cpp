@@ -25,8 +25,8 @@ using torch::autograd::FunctionPreHook;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-// What the hooks of one optimizer share with it. A graph that is still around may run a hook after
-// the optimizer is gone, or hold it in use while the optimizer takes it off.
+// The common part of an optimizer and its hooks. A graph that is still around may run a hook after
+// the optimizer is gone. It may hold a hook in use while the optimizer takes it off.
 struct HookTarget {
   GradientBuckets* buckets;  // null once the optimizer is gone
   StepTimeline timeline{};

@@ -31,7 +31,7 @@ at::Tensor tensor_over(const std::shared_ptr<void>& memory, std::size_t byte_off
       at::TensorOptions().dtype(parameter.scalar_type()).device(parameter.device()));
 }
 
-// Of the device that the parameters are on. LibTorch's own where that is a GPU, so that its
+// Memory of the device that the parameters are on. LibTorch's own where that is a GPU, so that its
 // allocator knows of it.
 std::shared_ptr<void> bucket_memory(std::size_t bytes, const at::Device& device) {
   if (device.is_cpu()) return allocate_bucket_memory(bytes);
@@ -316,7 +316,7 @@ void GradientBuckets::finish() {
   if (finished_) return;
   // A program that catches the error and steps again must not step on gradients half reduced.
   if (failure_) std::rethrow_exception(failure_);
-  // What was put in place of a gradient under reduction would be used as it is, on this rank only.
+  // A tensor put in place of a gradient under reduction would be used as it is, on this rank only.
   // To reduce it again is no way out: the other ranks may have replaced nothing, and would pair
   // that reduction with another one of their own.
   for (std::size_t i = 0; i < gradients_.size(); ++i) {

@@ -6,9 +6,9 @@
 //
 // One round per training step: note_backward() / note_ready() for each gradient as autograd
 // produces it, once for each backward pass of the round; finish(), next_round(). Buckets are
-// launched in the order of the plan, so every rank submits the same operations in the same order,
-// whatever order its gradients became ready in. After the first round that all ranks have
-// finished the plan follows the order in which gradients became ready on all of them.
+// launched in the order of the plan. So every rank submits the same operations in the same order,
+// whatever order its gradients became ready in. After the first round that all ranks have finished
+// the plan follows the order in which gradients became ready on all of them.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ class GradientBuckets {
   // for options that do not go together, adasum among them.
   GradientBuckets(std::vector<at::Tensor> parameters, ParameterNames names,
                   const hvd::DistributedOptimizerOptions& options);
-  // Waits for what is under way, since the other ranks read and write this memory until then, and
-  // gives every parameter a gradient of its own.
+  // Waits for what is under way, since the other ranks read and write this memory until then. Gives
+  // every parameter a gradient of its own.
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // What ranks call its operations, before the first of them.
+  // The ranks' name of its operations, before the first of them.
   void set_name(const std::string& name);
 
   // Autograd is about to add to this gradient. Throws Error(invalid_argument) when it has done so

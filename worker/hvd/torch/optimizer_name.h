@@ -1,4 +1,4 @@
-// What ranks call the operations of one distributed optimizer.
+// The ranks' names of the operations of one distributed optimizer.
 #pragma once
 
 #include <cstdint>

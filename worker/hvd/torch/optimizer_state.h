@@ -1,4 +1,4 @@
-// What an optimizer knows besides its parameters, as bytes: its state (momentum, step counts) and
+// An optimizer's knowledge besides its parameters, as bytes: its state (momentum, step counts) and
 // its options (learning rates).
 #pragma once
 
@@ -9,8 +9,8 @@
 namespace hvdrun {
 
 std::string optimizer_state(torch::optim::Optimizer& optimizer);
-// Of an optimizer of the same class with the same parameters in the same order. Tensors come to the
-// device that the optimizer's parameters are on.
+// The bytes are of an optimizer of the same class with the same parameters in the same order.
+// Tensors come to the device that the optimizer's parameters are on.
 void set_optimizer_state(torch::optim::Optimizer& optimizer, const std::string& bytes);
 
 }  // namespace hvdrun

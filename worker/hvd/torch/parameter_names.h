@@ -1,4 +1,4 @@
-// What errors, the stall inspector and the timeline call an optimizer's parameters.
+// The names of an optimizer's parameters in errors, for the stall inspector and in the timeline.
 #pragma once
 
 #include <cstddef>

@@ -88,7 +88,7 @@ struct RowJob {
     return heard[rank * parts.size() + part];
   }
 };
-using Job = std::shared_ptr<RowJob>;
+using SharedRowJob = std::shared_ptr<RowJob>;
 
 std::int64_t next_number() {
   static std::atomic<std::int64_t> numbers{0};
@@ -132,7 +132,7 @@ void step_after(const std::shared_ptr<RowSteps>& steps, hvd::Handle before,
 }
 
 // Ranks that see a difference all see it, in the same part.
-void tell_mismatch(const Job& job, std::size_t part) {
+void tell_mismatch(const SharedRowJob& job, std::size_t part) {
   const at::Tensor& tensor = job->parts[part].input;
   const bool is_alltoall = job->told.size() != job->parts.size();
   if (job->wrong.empty()) job->wrong = wrong_tensor(job->what, tensor);
@@ -159,7 +159,7 @@ bool fits(const RowJob& job, std::size_t part) {
   return true;
 }
 
-void submit_parts(const Job& job) {
+void submit_parts(const SharedRowJob& job) {
   for (std::size_t part = 0; part < job->parts.size(); ++part)
     if (!fits(*job, part)) return tell_mismatch(job, part);
   const std::string name = name_of(*job);
@@ -195,7 +195,7 @@ void submit_parts(const Job& job) {
   job->steps->submitted(std::move(handles));
 }
 
-hvd::TensorHandle handle_of(const Job& job, hvd::Handle first, std::size_t results) {
+hvd::TensorHandle handle_of(const SharedRowJob& job, hvd::Handle first, std::size_t results) {
   auto state = std::make_shared<hvd::TensorHandle::State>();
   state->parts.resize(results);
   for (std::size_t i = 0; i < results; ++i) {
@@ -208,7 +208,7 @@ hvd::TensorHandle handle_of(const Job& job, hvd::Handle first, std::size_t resul
   return hvd::TensorHandle(std::move(state));
 }
 
-hvd::TensorHandle exchange_rows(const Job& job) {
+hvd::TensorHandle exchange_rows(const SharedRowJob& job) {
   for (const RowPart& part : job->parts) job->told.push_back(part.rows);
   job->heard.resize(job->parts.size() * job->ranks);
   const hvd::Handle first = hvd::allgather_async(
@@ -218,9 +218,9 @@ hvd::TensorHandle exchange_rows(const Job& job) {
   return handle_of(job, first, job->parts.size());
 }
 
-Job job_of(const char* what, const std::vector<at::Tensor>& tensors,
-           const hvd::OperationOptions& options,
-           hvd::Compression compression = hvd::Compression::none) {
+SharedRowJob job_of(const char* what, const std::vector<at::Tensor>& tensors,
+                    const hvd::OperationOptions& options,
+                    hvd::Compression compression = hvd::Compression::none) {
   auto job = std::make_shared<RowJob>(what, options);
   const std::int64_t number = next_number();
   for (const at::Tensor& tensor : tensors)
@@ -244,7 +244,7 @@ hvd::Handle submit_gather(const RowPart& part, const std::vector<Rows>& all,
 hvd::TensorHandle gather(const char* what, const std::vector<at::Tensor>& tensors,
                          const hvd::OperationOptions& options) {
   if (tensors.empty()) return hvd::TensorHandle(std::make_shared<hvd::TensorHandle::State>());
-  const Job job = job_of(what, tensors, options);
+  const SharedRowJob job = job_of(what, tensors, options);
   job->submit = submit_gather;
   return exchange_rows(job);
 }
@@ -254,7 +254,7 @@ hvd::TensorHandle scatter(const char* what, const std::vector<at::Tensor>& tenso
                           hvd::Compression compression, const hvd::OperationOptions& options) {
   check_sum(what, op);
   if (tensors.empty()) return hvd::TensorHandle(std::make_shared<hvd::TensorHandle::State>());
-  const Job job = job_of(what, tensors, options, compression);
+  const SharedRowJob job = job_of(what, tensors, options, compression);
   job->same_rows = true;
   job->manner = manner_of(op, scale, compression);
   std::vector<at::ScalarType> types;
@@ -275,7 +275,7 @@ hvd::TensorHandle scatter(const char* what, const std::vector<at::Tensor>& tenso
   return exchange_rows(job);
 }
 
-// What a rank says of its sparse tensor: as many elements, in these words.
+// A rank's words on its sparse tensor: as many elements, in these words.
 struct SparseRows {
   Rows rows;
   Said text{};
@@ -347,7 +347,7 @@ std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& ten
 
 TensorHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                             const OperationOptions& options) {
-  const hvdrun::Job job = hvdrun::job_of("alltoall", {tensor}, options);
+  const hvdrun::SharedRowJob job = hvdrun::job_of("alltoall", {tensor}, options);
   std::vector<std::int64_t> sent = splits;
   job->told.resize(job->ranks);
   job->wrong = hvdrun::rows_by_splits("alltoall", tensor, sent, job->told);
@@ -385,7 +385,7 @@ TensorHandle sparse_allreduce_async(const at::Tensor& tensor, ReduceOp op,
   const at::NoGradGuard no_grad;
   const at::Tensor mine = tensor.detach().coalesce();
   // A row for each element.
-  const hvdrun::Job job =
+  const hvdrun::SharedRowJob job =
       hvdrun::job_of("sparse_allreduce", {mine.values(), mine.indices().t().contiguous()}, options);
   struct Exchange {
     hvdrun::SparseRows told;
@@ -415,7 +415,7 @@ TensorHandle sparse_allreduce_async(const at::Tensor& tensor, ReduceOp op,
     for (const hvdrun::SparseRows& rank : exchange->heard) {
       texts.push_back(rank.text);
       job->heard.push_back(rank.rows);
-      // Of the indices.
+      // The rows of the indices.
       job->heard.push_back(rank.rows);
       job->heard.back().kind = rank.rows.has_joined() ? 0 : job->parts[1].rows.kind;
       job->heard.back().row_elements = rank.rows.has_joined() ? 0 : job->parts[1].rows.row_elements;

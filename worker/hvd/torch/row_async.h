@@ -16,11 +16,11 @@
 
 namespace hvdrun {
 
-// What the handle of the program and libhvd share. The operation of a handle that is gone must
+// The common part of the program's handle and libhvd. The operation of a handle that is gone must
 // still be taken part in, so libhvd's side keeps it alive.
 class RowSteps {
  public:
-  // Of the last step, which must have been submitted: to be synchronized by the handle, then the
+  // The last step's, which must have been submitted: to be synchronized by the handle, then the
   // results are there.
   struct Last {
     std::vector<hvd::Handle> handles;

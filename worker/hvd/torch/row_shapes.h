@@ -1,4 +1,4 @@
-// What ranks tell each other of tensors with rows, and what does not fit together.
+// The ranks' words to each other on tensors with rows, and on what does not fit together.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@
 
 namespace hvdrun {
 
-// What a rank says of its tensor; all int64, so that it travels as an array of them.
+// A rank's words on its tensor; all int64, so that it travels as an array of them.
 struct Rows {
   std::int64_t rows = 0;
   std::int64_t row_elements = 0;
   // Fingerprint of the dtype and all dimensions but the first, an odd number; or one of those
   // below.
   std::int64_t kind = kJoined;
-  // Of the rank's operations with handles and no name, which get one from it.
+  // The count of the rank's operations with handles and no name, which get one from it.
   std::int64_t number = 0;
 
   static constexpr std::int64_t kJoined = 0;  // (hvd::join): it brings no rows
@@ -34,11 +34,11 @@ struct Rows {
 constexpr std::size_t kFields = 4;
 static_assert(sizeof(Rows) == kFields * sizeof(std::int64_t));
 
-// Of a tensor that no operation on rows can take; empty: it can. Throws for what differs between no
-// ranks of one program, as its dtype.
+// The fault of a tensor that no operation on rows can take; empty: it can. Throws for what differs
+// between no ranks of one program, as its dtype.
 std::string wrong_tensor(const char* what, const at::Tensor& tensor);
 Rows rows_of(const char* what, const at::Tensor& tensor);
-// Of a tensor that may have no rows.
+// For a tensor that may have no rows.
 std::int64_t elements_of_row(const at::Tensor& tensor);
 
 // A tensor's dtype and shape; and as many of its characters as travel, filled with zeros.
@@ -49,7 +49,7 @@ using Said = std::array<char, 256>;
 Said said(const std::string& text);
 std::vector<std::string> texts_of(const std::vector<Said>& all);
 
-// What the tensor's rank says of it to the others when they do not fit: `words`, or what is wrong.
+// The words of the tensor's rank to the others when they do not fit: `words`, or what is wrong.
 std::string words_or(const std::string& wrong, const std::string& words);
 // Error(invalid_argument) of the rank whose call makes no sense.
 [[noreturn]] void throw_wrong(const char* what, const std::string& wrong);
@@ -58,7 +58,7 @@ std::string words_or(const std::string& wrong, const std::string& words);
 hvd::Error mismatch_of(const std::string& what, const std::vector<std::string>& all,
                        const hvd::OperationOptions& options);
 
-// How the rows are reduced, as errors say it: ", average, prescale 0.5, fp16".
+// The manner of the reduction, as errors say it: ", average, prescale 0.5, fp16".
 std::string manner_of(hvd::ReduceOp op, const hvd::ScaleFactors& scale = {},
                       hvd::Compression compression = hvd::Compression::none);
 // The first step of an operation on rows: it has the operation's name, so that it meets whatever
@@ -79,7 +79,7 @@ void check_sum(const char* what, hvd::ReduceOp op);
 std::vector<std::size_t> scattered_counts(const at::Tensor& tensor, std::size_t ranks);
 std::int64_t scattered_rows(const at::Tensor& tensor, std::size_t ranks, std::size_t rank);
 
-// What this rank tells the others of an alltoall, and what is wrong with the tensor or the splits,
+// This rank's words to the others on an alltoall, and what is wrong with the tensor or the splits,
 // of which none are equal ones.
 std::string rows_by_splits(const char* what, const at::Tensor& tensor,
                            std::vector<std::int64_t>& splits, std::vector<Rows>& told);

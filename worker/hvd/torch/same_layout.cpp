@@ -48,7 +48,7 @@ std::string line_of(const std::string& text, std::size_t number) {
 }
 
 constexpr const char* kOptimizer = "DistributedOptimizer";
-// Of a rank that cannot make its optimizer, in place of its lines.
+// The line of a rank that cannot make its optimizer, in place of its own.
 constexpr const char* kRefuses = "!";
 
 hvd::OperationOptions options_of(const char* call, const hvd::ProcessSet& set) {

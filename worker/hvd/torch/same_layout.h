@@ -11,7 +11,8 @@
 
 namespace hvdrun {
 
-// What must be the same on all ranks, in words: a line for each parameter, one for the options.
+// The layout that must be the same on all ranks, in words: a line for each parameter, one for the
+// options.
 std::vector<std::string> layout_of(const std::vector<at::Tensor>& parameters,
                                    const ParameterNames& names,
                                    const hvd::DistributedOptimizerOptions& options);
@@ -21,7 +22,7 @@ std::vector<std::string> layout_of(const std::vector<at::Tensor>& parameters,
 // complaint wherever their sizes happen to agree.
 std::string confirm_same_layout(const std::vector<std::string>& lines, const hvd::ProcessSet& set);
 
-// Of other calls: Error(mismatch) on every rank of the set that shows the first line that differs.
+// For other calls: Error(mismatch) on every rank of the set that shows the first line that differs.
 // Ranks that have joined have none.
 void confirm_same_lines(const char* call, const std::vector<std::string>& lines,
                         const hvd::ProcessSet& set);

@@ -1,4 +1,4 @@
-// What ranks must have in common: parameters, the optimizer's state, averages of metrics.
+// State that ranks must have in common: parameters, the optimizer's state, averages of metrics.
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -18,7 +18,7 @@ namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// What `body` throws, in a line; empty: nothing. LibTorch's errors go on with a stack.
+// The error that `body` throws, in a line; empty: nothing. LibTorch's errors go on with a stack.
 std::string failure_of(const std::function<void()>& body) {
   try {
     body();

@@ -17,7 +17,7 @@ class SparseGradients {
   SparseGradients(std::vector<at::Tensor> parameters,
                   const hvd::DistributedOptimizerOptions& options);
 
-  // What ranks call its operations, before the first of them.
+  // The ranks' name of its operations, before the first of them.
   void set_name(const std::string& name) { name_ = name; }
 
   // Reduces every gradient, once a round: .grad is then the coalesced sum or average of all ranks'.
@@ -33,7 +33,8 @@ class SparseGradients {
 
  private:
   void reduce();
-  // Which tensors the gradients are, and how often each was written: other ones after backward().
+  // The tensors that the gradients are, and how often each was written: other ones after
+  // backward().
   using Seen = std::pair<const c10::TensorImpl*, std::uint32_t>;
   std::vector<Seen> look() const;
 

@@ -1,5 +1,5 @@
-// What an optimizer does in a training step, in the timeline: BACKWARD, SYNCHRONIZE and STEP, on a
-// lane with its name. How much of the collectives backward hides can be read from it.
+// An optimizer's work in a training step, in the timeline: BACKWARD, SYNCHRONIZE and STEP, on a
+// lane with its name. The share of the collectives that backward hides can be read from it.
 #pragma once
 
 #include <string>

@@ -38,7 +38,7 @@ struct Statistics {
   Tensor count;     // elements of a feature on all ranks
 };
 
-// Mean and variance of all from those of each rank (Chan's formula), because a sum of squares loses
+// Mean and variance of all from those of each rank (Chan's formula). A sum of squares would lose
 // all digits where the mean is large against the deviation.
 Statistics of_all_ranks(const Tensor& input, const hvd::ProcessSet& set) {
   const std::int64_t features = input.size(1);
@@ -86,7 +86,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
     context->save_for_backward({normal, weight.value_or(Tensor()), inverse_deviation, count});
     context->saved_data["set"] = set;
     context->saved_data["has_bias"] = bias.has_value();
-    // What is kept must not change when the program changes what it is given.
+    // The kept tensor must not change when the program changes what it is given.
     Tensor output = weight || bias ? normal : normal.clone();
     if (weight) output = output * for_each_feature(*weight, input);
     if (bias) output = output + for_each_feature(*bias, input);
@@ -148,7 +148,7 @@ void SyncBatchNormImpl::note_batch(const at::Tensor& mean, const at::Tensor& var
                                ? any.to(type) * *options.momentum()
                                : any.to(type) / num_batches_tracked.clamp_min(1).to(type);
   running_mean.lerp_(mean.to(type), share);
-  // Of what the batch was drawn from, as BatchNorm keeps it.
+  // The variance of what the batch was drawn from, as BatchNorm keeps it.
   const at::Tensor unbiased = count / (count - 1).clamp_min(1);
   running_var.lerp_((variance * unbiased).to(running_var.scalar_type()), share);
 }

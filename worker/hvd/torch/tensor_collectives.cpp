@@ -245,7 +245,7 @@ at::Tensor broadcast(const at::Tensor& tensor, int root, const OperationOptions&
   at::Tensor output = part.wire;
   if (hvdrun::needs_gradient({tensor}))
     hvdrun::set_backward("broadcast", tensor, output, [=](const at::Tensor& gradient) {
-      // What the others brought has no part in any result.
+      // The others' parts have no place in any result.
       const at::Tensor sum = allreduce(gradient, ReduceOp::sum, {}, Compression::none,
                                        hvdrun::backward_options(options));
       return rank() == root ? sum : at::zeros_like(sum);

@@ -1,4 +1,4 @@
-// What a tensor collective needs from its submission to its result.
+// The needs of a tensor collective from its submission to its result.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// What a tensor must be to take part in a collective, and how it is handed over.
+// The conditions for a tensor to take part in a collective, and the form in which it is handed
+// over.
 #pragma once
 
 #include <string>

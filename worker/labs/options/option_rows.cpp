@@ -70,8 +70,8 @@ TrainOptionRow whole(const char* name, Member<std::int64_t> to, std::int64_t low
           [=](const TrainOptions& options) { return std::to_string(value_of(to, options)); }};
 }
 
-TrainOptionRow real(const char* name, const char* value_name, Member<double> to,
-                    bool (*fits)(double), const char* takes, std::string help) {
+TrainOptionRow fraction(const char* name, const char* value_name, Member<double> to,
+                        bool (*fits)(double), const char* takes, std::string help) {
   return {name, value_name, std::move(help),
           [=](TrainOptions& options, const std::string& word) {
             const auto value = number<double>(name, word);
@@ -83,7 +83,7 @@ TrainOptionRow real(const char* name, const char* value_name, Member<double> to,
 
 TrainOptionRow fraction(const char* name, const char* value_name, Member<double> to,
                         std::string help) {
-  return real(
+  return fraction(
       name, value_name, to, [](double value) { return value >= 0 && value < 1; },
       "a number from 0 to below 1", std::move(help));
 }
@@ -157,7 +157,7 @@ const std::vector<TrainOptionRow>& option_rows() {
       whole(
           "batch-size", [](To & to) -> auto& { return to.recipe.batch_size; }, 1, kMany,
           "images per rank and step (64)"),
-      real(
+      fraction(
           "lr", "X", [](To & to) -> auto& { return to.recipe.lr; },
           [](double value) { return std::isfinite(value) && value > 0; }, "a number above 0",
           "learning rate of one rank; it is multiplied by the number of ranks (0.01)"),
@@ -166,7 +166,7 @@ const std::vector<TrainOptionRow>& option_rows() {
           "sgd (default), adam, novograd or lamb"),
       fraction(
           "momentum", "X", [](To & to) -> auto& { return to.recipe.momentum; }, "of sgd (0.5)"),
-      real(
+      fraction(
           "weight-decay", "X", [](To & to) -> auto& { return to.recipe.weight_decay; },
           [](double value) { return std::isfinite(value) && value >= 0; }, "a number from 0",
           "times each weight, added to its gradient, or with lamb and novograd to the step that "

@@ -163,7 +163,7 @@ Environment without_stale(Environment env) {
 }
 
 // The number of variables that begin with one of these.
-std::ptrdiff_t count(const Environment& env, const std::vector<std::string>& prefixes) {
+std::ptrdiff_t count_with(const Environment& env, const std::vector<std::string>& prefixes) {
   return std::count_if(env.begin(), env.end(), [&](const std::string& entry) {
     return std::any_of(prefixes.begin(), prefixes.end(),
                        [&](const std::string& prefix) { return entry.starts_with(prefix); });
@@ -184,12 +184,12 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
         without_stale({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
                        "OMPI_COMM_WORLD_RANK=9"}),
         place);
-    CHECK(count(env, {"HVD_"}) == 12);
-    CHECK(count(env, horovod) == (place.compat.horovod ? 12 : 0));
-    CHECK(count(env, torch) == (place.compat.torch ? 16 : 0));
-    CHECK(count(env, {"NCCL_"}) == (place.compat.horovod || place.compat.torch ? 1 : 0));
-    CHECK(count(env, mpi_ids) == (place.compat.mpi_ids ? 8 : 0));
-    CHECK(count(env, {"OMP_NUM_THREADS="}) == 1);
+    CHECK(count_with(env, {"HVD_"}) == 12);
+    CHECK(count_with(env, horovod) == (place.compat.horovod ? 12 : 0));
+    CHECK(count_with(env, torch) == (place.compat.torch ? 16 : 0));
+    CHECK(count_with(env, {"NCCL_"}) == (place.compat.horovod || place.compat.torch ? 1 : 0));
+    CHECK(count_with(env, mpi_ids) == (place.compat.mpi_ids ? 8 : 0));
+    CHECK(count_with(env, {"OMP_NUM_THREADS="}) == 1);
   }
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("without a store a worker finds nothing of Horovod", "[environment]") 
   WorkerPlace place = sample_place();
   place.horovod.port = 0;
   const Environment outer = {"HOROVOD_GLOO_RENDEZVOUS_PORT=1"};
-  CHECK(count(worker_environment(without_stale(outer), place), {"HOROVOD_"}) == 0);
+  CHECK(count_with(worker_environment(without_stale(outer), place), {"HOROVOD_"}) == 0);
 }
 
 TEST_CASE("ranks of an outer job are overwritten or dropped", "[environment]") {

@@ -30,7 +30,7 @@ struct ListenerFixture {
         [this](const std::string& what) { troubles.push_back(what); });
   }
   void connect() {
-    async_tls_connect(io, make_tls_context(key), {to_address(endpoint)}, 20s,
+    async_tls_connect(io, make_tls_context(key), {endpoint_text(endpoint)}, 20s,
                       [this](std::error_code ec, std::unique_ptr<ByteStream> stream) {
                         result = ec;
                         client = std::move(stream);

@@ -31,7 +31,7 @@ struct TlsFixture {
                        });
     });
   }
-  std::string address() const { return to_address(acceptor.local_endpoint()); }
+  std::string address() const { return endpoint_text(acceptor.local_endpoint()); }
   void connect(const std::string& identity, const std::string& secret,
                std::vector<std::string> addresses = {}) {
     if (addresses.empty()) addresses = {address()};
@@ -217,7 +217,7 @@ TEST_CASE("addresses are read and written", "[tls]") {
   tcp::endpoint endpoint;
   for (const char* good : {"127.0.0.1:80", "[::1]:443"}) {
     REQUIRE_FALSE(parse_address(good, endpoint));
-    CHECK(to_address(endpoint) == good);
+    CHECK(endpoint_text(endpoint) == good);
   }
   for (const char* bad : {"", ":", "host:1", "1.2.3.4", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536"})
     CHECK(parse_address(bad, endpoint) == Errc::malformed);

@@ -79,8 +79,8 @@ TEST_CASE_METHOD(StrangerFixture,
   }
   tcp::acceptor silent(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   tcp::acceptor real(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  addresses.push_back(to_address(silent.local_endpoint()));
-  addresses.push_back(to_address(real.local_endpoint()));
+  addresses.push_back(endpoint_text(silent.local_endpoint()));
+  addresses.push_back(endpoint_text(real.local_endpoint()));
   connect(addresses);
   // The real one comes when all the others have had their say.
   run_until([&] {
@@ -120,7 +120,7 @@ TEST_CASE_METHOD(StrangerFixture, "who hangs up is told from who has no key", "[
     const auto hello = std::make_shared<std::string>(4096, '\0');
     held->async_read_some(asio::buffer(*hello), [held, hello](const auto&, std::size_t) {});
   });
-  connect({to_address(leaving.local_endpoint())});
+  connect({endpoint_text(leaving.local_endpoint())});
   run_until([&] { return connected.has_value(); });
   CHECK(connected == std::error_code(Errc::closed));
 }
@@ -128,7 +128,7 @@ TEST_CASE_METHOD(StrangerFixture, "who hangs up is told from who has no key", "[
 TEST_CASE_METHOD(StrangerFixture, "a hello offers the key with a fresh exchange, and nothing else",
                  "[tls]") {
   tcp::acceptor silent(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
-  connect({to_address(silent.local_endpoint())});
+  connect({endpoint_text(silent.local_endpoint())});
   tcp::socket socket(io);
   std::string record(4096, '\0');
   std::size_t size = 0;

@@ -14,7 +14,7 @@ std::byte* bytes_of(void* data) { return static_cast<std::byte*>(data); }
 
 class HostsCommunicator final : public Communicator {
  public:
-  HostsCommunicator(HostsOptions hosts, const CallOptions& options)
+  HostsCommunicator(HostsContext hosts, const CallOptions& options)
       : op_(std::move(hosts), options), reduce_(op_), move_(op_) {}
 
   int rank() const override { return static_cast<int>(op_.rank()); }
@@ -22,12 +22,12 @@ class HostsCommunicator final : public Communicator {
 
   void allreduce(const void* input, void* output, std::size_t count, const Reduction& reduction,
                  const CallOptions& options) override {
-    const SegmentRow row({input, output, count}, element_size(reduction.type));
+    const BufferRow row({input, output, count}, element_size(reduction.type));
     allreduce_row(row, reduction, options);
   }
-  void allreduce_segments(const std::vector<BufferPart>& segments, const Reduction& reduction,
-                          const CallOptions& options) override {
-    allreduce_row({segments, element_size(reduction.type)}, reduction, options);
+  void grouped_allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                         const CallOptions& options) override {
+    allreduce_row({parts, element_size(reduction.type)}, reduction, options);
   }
   void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                  const CallOptions& options) override {
@@ -67,11 +67,11 @@ class HostsCommunicator final : public Communicator {
   void alltoall(const void* input, const std::size_t* send_counts, void* output,
                 const std::size_t* receive_counts, hvd::DataType type,
                 const CallOptions& options) override {
-    const SegmentRow row({input, nullptr, sum_of(send_counts, op_.layout().size())},
-                         element_size(type));
+    const BufferRow row({input, nullptr, sum_of(send_counts, op_.layout().size())},
+                        element_size(type));
     alltoall_from(row, 0, send_counts, output, receive_counts, type, options);
   }
-  void alltoall_from(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+  void alltoall_from(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
                      void* output, const std::size_t* receive_counts, hvd::DataType type,
                      const CallOptions& options) override {
     op_.run(Descriptor{.kind = OpKind::alltoall, .type = type}, options,
@@ -94,8 +94,7 @@ class HostsCommunicator final : public Communicator {
   void wake() override { op_.wake(); }
 
  private:
-  void allreduce_row(const SegmentRow& row, const Reduction& reduction,
-                     const CallOptions& options) {
+  void allreduce_row(const BufferRow& row, const Reduction& reduction, const CallOptions& options) {
     const Descriptor what{.count = row.count(),
                           .kind = OpKind::allreduce,
                           .type = reduction.type,
@@ -111,7 +110,7 @@ class HostsCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_hosts_communicator(HostsOptions hosts,
+std::unique_ptr<Communicator> make_hosts_communicator(HostsContext hosts,
                                                       const CallOptions& options) {
   return std::make_unique<HostsCommunicator>(std::move(hosts), options);
 }

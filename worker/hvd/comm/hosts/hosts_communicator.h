@@ -14,22 +14,12 @@
 #include <memory>
 
 #include "worker/hvd/comm/communicator.h"
-#include "worker/hvd/comm/host_layout.h"
-#include "worker/hvd/comm/link/link_set.h"
+#include "worker/hvd/comm/hosts/hosts_context.h"
 
 namespace hvdrun {
 
-struct HostsOptions {
-  HostLayout layout;
-  std::size_t rank = 0;
-  // For the ranks of this host.
-  std::unique_ptr<HostCommunicator> local;
-  // Knows its peers, has no connection yet.
-  std::unique_ptr<LinkSet> links;
-};
-
 // Connects within the deadline of `options`; throws hvd::Error(unavailable, timeout).
-std::unique_ptr<Communicator> make_hosts_communicator(HostsOptions hosts,
+std::unique_ptr<Communicator> make_hosts_communicator(HostsContext hosts,
                                                       const CallOptions& options);
 
 }  // namespace hvdrun

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "worker/hvd/comm/size_class.h"
+
 namespace hvdrun {
 
 struct HostsExchange::Slices {
-  const SegmentRow& row;
+  const BufferRow& row;
   const Reduction& reduction;
   std::size_t width;
   ChannelSlices hosts;  // a host's slice is a channel's
@@ -21,14 +23,14 @@ struct HostsExchange::Slices {
   }
 };
 
-// What a connection carries, each way: elements of chunk 0, of 1, results of 0, elements of 2,
-// results of 1, and so on. Chunks without elements are sent too, so that all count alike.
-void HostsExchange::run(const SegmentRow& row, const Reduction& reduction) {
+// A connection carries, each way: elements of chunk 0, of 1, results of 0, elements of 2, results
+// of 1, and so on. Chunks without elements are sent too, so that all count alike.
+void HostsExchange::run(const BufferRow& row, const Reduction& reduction) {
   const std::size_t hosts = op_.layout().hosts();
   const std::size_t width = element_size(reduction.type);
   const ChannelSlices cut{row.count(), hosts};
-  const std::size_t most = std::min(kMostChunk, kPartsBytes / 2 / hosts);
-  const std::size_t bytes = std::clamp(cut.count_of(0) * width / 4, kLeastChunk, most);
+  const std::size_t most = std::min(kMostHostChunk, kPartsBytes / 2 / hosts);
+  const std::size_t bytes = host_chunk_bytes(cut.count_of(0) * width / 4, most);
   const Slices slices{row, reduction, width, cut, bytes / width};
   const std::size_t chunks = slices.chunks();
   parts_.resize(2 * hosts * slices.each * width);
@@ -85,7 +87,7 @@ void HostsExchange::reduce_chunk(const Slices& slices, std::size_t chunk) {
               ? static_cast<const std::byte*>(part.input)
               : parts_.data() + ((chunk % 2 * hosts + host) * slices.each + at) * slices.width;
     auto* const target = static_cast<std::byte*>(part.output);
-    reduce(sources_.data(), hosts, part.count, slices.reduction, &target, 1);
+    reduce_buffers(sources_.data(), hosts, part.count, slices.reduction, &target, 1);
   });
   for (std::size_t host = 0; host < hosts; ++host)
     if (host != op_.host()) op_.links().send(op_.peer(host), slices.row.outputs(begin, count));

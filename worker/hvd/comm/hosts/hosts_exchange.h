@@ -15,19 +15,16 @@ class HostsExchange {
  public:
   explicit HostsExchange(HostsOperation& operation) : op_(operation) {}
 
-  // Not for hosts with several ranks, whose elements would all have to be sent for the order's
-  // sake, nor for so many that the chunks would become small.
+  // True where every host has one rank and there are not too many: the chunks would become small.
+  // Of several ranks on a host all elements would have to be sent, for the order's sake.
   bool fits() const {
     return op_.layout().size() == op_.layout().hosts() && op_.layout().hosts() <= kMostHosts;
   }
   // A step of the operation that runs, before its ranks have agreed.
-  void run(const SegmentRow& row, const Reduction& reduction);
+  void run(const BufferRow& row, const Reduction& reduction);
 
  private:
   static constexpr std::size_t kMostHosts = 64;
-  // Of a host's slice.
-  static constexpr std::size_t kLeastChunk = 32U << 10;
-  static constexpr std::size_t kMostChunk = 512U << 10;
   static constexpr std::size_t kPartsBytes = 8U << 20;  // as much is kept of the others' elements
 
   struct Slices;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "worker/hvd/comm/reduce/copy.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 namespace {
@@ -29,7 +30,7 @@ void HostsMove::broadcast(std::byte* data, std::size_t bytes, std::size_t root,
   const std::size_t root_host = layout.host_of(root);
   const std::size_t place = (op_.host() + hosts - root_host) % hosts;
   const int local_root = static_cast<int>(root - layout.first(root_host));
-  const bool small = bytes <= kSmallBytes;
+  const bool small = is_small(bytes);
   const std::size_t channels = small ? 1 : op_.channels();
   const std::size_t each = small ? kSmallBytes : kChunkBytes * channels;
   op_.agree();
@@ -69,7 +70,7 @@ void HostsMove::allgather(const std::byte* input, std::byte* output, const std::
   };
   const auto slices_of = [&](std::size_t host) {
     const std::size_t bytes = sum_of(counts + layout.first(host), layout.count(host)) * width;
-    return ChannelSlices{bytes, bytes <= kSmallBytes ? 1 : op_.channels()};
+    return ChannelSlices{bytes, is_small(bytes) ? 1 : op_.channels()};
   };
   op_.local().allgather(input, block(op_.host()), counts + layout.first(op_.host()), type, step);
   LinkSet& links = op_.links();
@@ -99,7 +100,7 @@ std::vector<std::size_t> HostsMove::remote_ranks() const {
   return ranks;
 }
 
-void HostsMove::alltoall(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+void HostsMove::alltoall(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
                          std::byte* output, const std::size_t* receive_counts, hvd::DataType type,
                          const CallOptions& step) {
   const std::size_t first = op_.layout().first(op_.host());
@@ -134,7 +135,7 @@ void HostsMove::exchange_counts(const std::size_t* send_counts, const std::size_
 
 // In place what arrives would overwrite what is still to be sent, so that goes through a window of
 // each pair. All pairs cut what they exchange alike, since the other side may not be in place.
-void HostsMove::exchange_windows(const SegmentRow& row, std::size_t begin,
+void HostsMove::exchange_windows(const BufferRow& row, std::size_t begin,
                                  const std::size_t* send_counts, std::byte* output,
                                  const std::size_t* receive_counts) {
   const std::size_t width = row.width();

@@ -18,19 +18,15 @@ class HostsMove {
   void allgather(const std::byte* input, std::byte* output, const std::size_t* counts,
                  hvd::DataType type, const CallOptions& step);
   // This rank sends the inputs of `row` from element `begin` on.
-  void alltoall(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+  void alltoall(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
                 std::byte* output, const std::size_t* receive_counts, hvd::DataType type,
                 const CallOptions& step);
 
  private:
-  static constexpr std::size_t kSmallBytes = 64U << 10;
-  static constexpr std::size_t kChunkBytes = 256U << 10;  // of a channel
-  static constexpr std::size_t kWindowBytes = 64U << 10;  // of a pair of ranks
-
   // A slice from each of this host's channel ranks, where it is, to all ranks of the host.
   void spread(std::byte* data, const ChannelSlices& slices, const CallOptions& step);
   void exchange_counts(const std::size_t* send_counts, const std::size_t* receive_counts);
-  void exchange_windows(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+  void exchange_windows(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
                         std::byte* output, const std::size_t* receive_counts);
   // Until every rank of every host has come to the end of its part.
   void finish_together(const CallOptions& step);

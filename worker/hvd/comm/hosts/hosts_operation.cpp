@@ -8,8 +8,8 @@
 namespace hvdrun {
 namespace {
 
-// What a host calls whose ranks call different things.
-constexpr Descriptor kDifferent{.name = std::numeric_limits<std::uint64_t>::max()};
+// The call of a host whose ranks call different things.
+constexpr Descriptor kDifferent{.fingerprint = std::numeric_limits<std::uint64_t>::max()};
 // A channel rank with nothing to call looks at both its host and the others so often.
 constexpr std::chrono::milliseconds kLeastLook{1};
 constexpr std::chrono::milliseconds kMostLook{8};
@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kChannelsWord{500};
 
 }  // namespace
 
-HostsOperation::HostsOperation(HostsOptions hosts, const CallOptions& options)
+HostsOperation::HostsOperation(HostsContext hosts, const CallOptions& options)
     : layout_(std::move(hosts.layout)),
       rank_(hosts.rank),
       host_(layout_.host_of(rank_)),
@@ -35,7 +35,7 @@ HostsOperation::HostsOperation(HostsOptions hosts, const CallOptions& options)
 
 CallOptions HostsOperation::begin(const Descriptor& what, const CallOptions& options) {
   operation_ = options.step_of != nullptr ? *options.step_of : what;
-  operation_.name = options.name;
+  operation_.fingerprint = options.fingerprint;
   ++sequence_;
   differs_here_ = false;
   if (broken_)
@@ -69,7 +69,7 @@ void HostsOperation::compare(const CallOptions& step) {
   }
 }
 
-// What this host calls goes to all others before any of its bytes.
+// This host's call goes to all others before any of its bytes.
 void HostsOperation::announce() {
   announced_[host_] = differs_here_ ? kDifferent : operation_;
   for (std::size_t host = 0; host < layout_.hosts(); ++host) {
@@ -107,7 +107,7 @@ void HostsOperation::leave(const Differs& differs, const CallOptions& step) {
       if (!differs_here_) {
         // The ranks without a channel are in a step of their own.
         CallOptions other = step;
-        other.name = kDifferent.name;
+        other.fingerprint = kDifferent.fingerprint;
         other.step_of = nullptr;
         try {
           local_->compare(kDifferent, other);

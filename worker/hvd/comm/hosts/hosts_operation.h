@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "worker/hvd/comm/hosts/hosts_communicator.h"
+#include "worker/hvd/comm/hosts/hosts_context.h"
 
 namespace hvdrun {
 
-// How `bytes` (or elements) are cut among the channels: whole cache lines each, whatever the width.
+// The cut of bytes, or elements, among the channels: whole cache lines each, whatever the width.
 struct ChannelSlices {
   std::size_t count;
   std::size_t channels;
@@ -39,7 +39,7 @@ struct ChannelSlices {
 
 class HostsOperation {
  public:
-  HostsOperation(HostsOptions hosts, const CallOptions& options);
+  HostsOperation(HostsContext hosts, const CallOptions& options);
 
   // Runs body(options for its steps) as the operation `what`. When it throws, this rank's host and
   // all connected ranks are told, and no later operation runs.

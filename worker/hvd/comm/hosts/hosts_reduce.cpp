@@ -4,15 +4,13 @@
 #include <utility>
 
 #include "worker/hvd/comm/reduce/copy.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 namespace {
 
-// Of a chunk and channel, in accumulators.
-constexpr std::size_t kLeastChunk = 32U << 10;
-constexpr std::size_t kMostChunk = 512U << 10;
-// Partial sums that may be on their way to the next host, and results on theirs to the host before,
-// where they do not lie in the caller's buffer.
+// Partial sums that may be on their way to the next host. The results on theirs to the host before
+// count where they do not lie in the caller's buffer.
 constexpr std::size_t kPartials = 4;
 constexpr std::size_t kResults = 2;
 
@@ -23,10 +21,10 @@ bool is_plain(const Reduction& reduction) {
 
 }  // namespace
 
-// How a large reduction is cut. A chunk goes forward through the hosts, and its results come back
+// The cut of a large reduction. A chunk goes forward through the hosts, and its results come back
 // while later chunks go forward: the earlier a host stands, the more of them are under way.
 struct HostsReduce::Chunks {
-  const SegmentRow& row;
+  const BufferRow& row;
   const Reduction& reduction;
   const CallOptions& step;
   const Deliver* deliver;  // what results go to, and to nothing else; null: they go to the row
@@ -37,7 +35,7 @@ struct HostsReduce::Chunks {
   std::size_t channels;
   bool plain;  // an element is an accumulator as it is
 
-  Chunks(const SegmentRow& elements, const Reduction& how, const CallOptions& options,
+  Chunks(const BufferRow& elements, const Reduction& how, const CallOptions& options,
          std::size_t per_chunk, std::size_t among, const Deliver* to)
       : row(elements),
         reduction(how),
@@ -59,18 +57,15 @@ struct HostsReduce::Chunks {
 
 HostsReduce::HostsReduce(HostsOperation& operation) : op_(operation), exchange_(operation) {}
 
-bool HostsReduce::is_small(std::size_t bytes) const {
-  return bytes <= kSmallBytes / op_.layout().size();
-}
-
-void HostsReduce::to_all(const SegmentRow& row, const Reduction& reduction,
+void HostsReduce::to_all(const BufferRow& row, const Reduction& reduction,
                          const CallOptions& step) {
-  if (is_small(row.count() * row.width())) return small(row, reduction, step);
+  if (is_small_of_all(row.count() * row.width(), op_.layout().size()))
+    return small(row, reduction, step);
   if (exchange_.fits()) return exchange_.run(row, reduction);
   const std::size_t wide = accumulator_bytes(reduction);
   const std::size_t channels = op_.channels();
-  const std::size_t bytes = std::clamp(row.count() * wide / channels / (4 * op_.layout().hosts()),
-                                       kLeastChunk, kMostChunk);
+  const std::size_t bytes =
+      host_chunk_bytes(row.count() * wide / channels / (4 * op_.layout().hosts()));
   Chunks chunks{row, reduction, step, bytes / wide * channels, channels, nullptr};
   pass_hosts(chunks);
 }
@@ -86,21 +81,20 @@ void HostsReduce::to_part(const std::byte* input, std::byte* output, std::size_t
       copy_bytes(output + (from - begin) * width, results + (from - at) * width,
                  (to - from) * width);
   };
-  if (is_small(count * width)) {
+  if (is_small_of_all(count * width, op_.layout().size())) {
     std::vector<std::byte> results(count * width);
     small({{input, results.data(), count}, width}, reduction, step);
     return deliver(results.data(), 0, count);
   }
-  const SegmentRow row({input, nullptr, count}, width);
+  const BufferRow row({input, nullptr, count}, width);
   const std::size_t channels = op_.channels();
-  const std::size_t each = kLeastChunk * 4 / accumulator_bytes(reduction) * channels;
+  const std::size_t each = kLeastHostChunk * 4 / accumulator_bytes(reduction) * channels;
   Chunks chunks{row, reduction, step, each, channels, &deliver};
   pass_hosts(chunks);
 }
 
 // The first rank of each host gets everything and reduces it.
-void HostsReduce::small(const SegmentRow& row, const Reduction& reduction,
-                        const CallOptions& step) {
+void HostsReduce::small(const BufferRow& row, const Reduction& reduction, const CallOptions& step) {
   const HostLayout& layout = op_.layout();
   const std::size_t count = row.count();
   const std::size_t bytes = count * row.width();
@@ -123,8 +117,8 @@ void HostsReduce::small(const SegmentRow& row, const Reduction& reduction,
         sources_[rank] = gathered_.data() + rank * bytes + at * row.width();
       std::byte* const targets[] = {static_cast<std::byte*>(part.output),
                                     results_.data() + at * row.width()};
-      reduce(sources_.data(), layout.size(), part.count, reduction, targets,
-             op_.is_alone() ? 1 : 2);
+      reduce_buffers(sources_.data(), layout.size(), part.count, reduction, targets,
+                     op_.is_alone() ? 1 : 2);
     });
   }
   op_.agree();
@@ -224,14 +218,15 @@ void HostsReduce::reduce_slice(const Chunks& chunks, std::size_t chunk, const Pa
                                std::byte* target, std::size_t width) {
   const std::size_t count = chunks.slices(chunk).count_of(op_.local_rank());
   if (!op_.is_alone())
-    return reduce(sources_.data(), op_.local_size(), count, chunks.reduction, &target, 1, part);
+    return reduce_buffers(sources_.data(), op_.local_size(), count, chunks.reduction, &target, 1,
+                          part);
   chunks.row.visit(chunks.begin_of(chunk), count, [&](std::size_t at, const BufferPart& elements) {
     const auto* const source = static_cast<const std::byte*>(elements.input);
     PartOfReduction own = part;
     if (own.prefix != nullptr) own.prefix += at * chunks.wide;
     std::byte* const place =
         target == nullptr ? static_cast<std::byte*>(elements.output) : target + at * width;
-    reduce(&source, 1, elements.count, chunks.reduction, &place, 1, own);
+    reduce_buffers(&source, 1, elements.count, chunks.reduction, &place, 1, own);
   });
 }
 

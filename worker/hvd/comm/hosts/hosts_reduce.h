@@ -17,13 +17,10 @@ class HostsReduce {
 
   // Every rank's row, reduced; a step of the operation that runs. The ranks' rows may be cut
   // differently.
-  void to_all(const SegmentRow& row, const Reduction& reduction, const CallOptions& step);
+  void to_all(const BufferRow& row, const Reduction& reduction, const CallOptions& step);
   // The results of [begin, begin + part) only, to this rank's `output`.
   void to_part(const std::byte* input, std::byte* output, std::size_t count, std::size_t begin,
                std::size_t part, const Reduction& reduction, const CallOptions& step);
-
-  // A job's small operand as a whole, in bytes.
-  static constexpr std::size_t kSmallBytes = 64U << 10;
 
  private:
   // Results of elements [begin, begin + count) are there.
@@ -32,8 +29,7 @@ class HostsReduce {
 
   struct Chunks;
 
-  bool is_small(std::size_t bytes) const;
-  void small(const SegmentRow& row, const Reduction& reduction, const CallOptions& step);
+  void small(const BufferRow& row, const Reduction& reduction, const CallOptions& step);
   void exchange_small(std::size_t bytes);
   void pass_hosts(Chunks& chunks);
   void forward(Chunks& chunks, std::size_t chunk);

@@ -1,5 +1,5 @@
-// Which ranks are dialed now and which later. Many at once would only fill the other ends'
-// backlogs, so there are so many at a time; and whoever hangs up before a word, being full, is
+// The ranks that are dialed now, and those that are later. Many at once would only fill the other
+// ends' backlogs, so there are so many at a time. Whoever hangs up before a word, being full, is
 // dialed again after a while. Sans-I/O.
 #pragma once
 

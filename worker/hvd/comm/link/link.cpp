@@ -63,7 +63,7 @@ bool Link::progress_sends() {
     const std::size_t all = bytes_of(parts, count);
     const ssize_t sent = channel_->send(parts, count);
     if (sent < 0) {
-      // What the other end has said before may still be there to be read.
+      // The other end's earlier words may still be there to be read.
       if (is_end(errno)) closed_ = true;
       return moved;
     }
@@ -174,7 +174,7 @@ bool Link::take_data(bool& moved) {
       continue;
     }
     if (ended_) return false;
-    // What is small, or in small pieces, comes with what follows it in one read.
+    // A small receive, or one in small pieces, comes with what follows it in one read.
     iovec parts[kMaxParts];
     const std::size_t count = receive.memory.pieces(parts, kMaxParts);
     const bool direct = bytes_of(parts, count) >= kBufferBytes;
@@ -219,7 +219,7 @@ void Link::give_up(const hvd::Error& reason) {
     words.resize(std::min(words.size(), kMaxFailure));
     LinkHeader header{kFailure, 0, words.size()};
     words.insert(0, reinterpret_cast<const char*>(&header), sizeof header);
-    // What does not fit into an empty socket's buffer is not worth waiting for.
+    // Words that do not fit into an empty socket's buffer are not worth waiting for.
     const iovec part{words.data(), words.size()};
     static_cast<void>(channel_->send(&part, 1));
   }

@@ -52,7 +52,7 @@ class Link {
   // Moves what can be moved at once; true when something was. Throws when the other end sent what
   // cannot be.
   bool progress();
-  // What to wait for: a peer's last words are listened to always.
+  // Input is wanted almost always: a peer's last words are listened to.
   bool wants_input() const { return !ended_ && !failure_ && (!held_ || !receives_.empty()); }
   bool wants_output() const { return !closed_ && !sends_.empty(); }
 
@@ -64,7 +64,7 @@ class Link {
 
   // The other rank gave up; its reason.
   const std::optional<hvd::Error>& failure() const { return failure_; }
-  // What is still to be moved cannot be.
+  // True: the bytes that are still to be moved cannot be.
   bool lost() const {
     return (ended_ && !receives_.empty()) || ((ended_ || closed_) && !sends_.empty());
   }

@@ -1,5 +1,5 @@
-// What carries the bytes of a data connection: a socket as it is, or TLS over one. One thread;
-// nothing here waits.
+// The carrier of a data connection's bytes: a socket as it is, or TLS over one. One thread; nothing
+// here waits.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class LinkChannel {
   // first.
   virtual ssize_t send(const iovec* parts, std::size_t count);
   virtual ssize_t receive(const iovec* parts, std::size_t count);
-  // What one call sends at most.
+  // One call sends so much at most.
   virtual std::size_t most() const { return std::numeric_limits<std::size_t>::max(); }
   // Bytes that must be sent again are in the way of any others.
   virtual bool in_the_middle() const { return false; }

@@ -1,4 +1,4 @@
-// How LinkSet comes to its connections.
+// The making of a LinkSet's connections.
 #include <algorithm>
 #include <cerrno>
 #include <netinet/tcp.h>
@@ -70,9 +70,9 @@ LinkSet::LinkSet(Options options)
 
 void LinkSet::listen() {
   const PortRange ports = options_.ports;
-  // What earlier connections have left at a port of the range for their late packets does not
-  // matter, once no other port is to be had. Not at first: SO_REUSEADDR also takes a port that
-  // somebody has bound to keep it.
+  // Remains of earlier connections, there for their late packets, may hold a port of the range.
+  // They do not matter once no other port is to be had. Not at first: SO_REUSEADDR also takes a
+  // port that somebody has bound to keep it.
   for (const int reuse : {0, 1}) {
     for (std::uint32_t port = ports.first; port <= ports.last; ++port) {
       endpoint_ = SocketAddress::of(options_.address, static_cast<std::uint16_t>(port));
@@ -111,7 +111,7 @@ bool LinkSet::misses(const std::vector<std::size_t>& ranks) const {
 void LinkSet::connect(const std::vector<std::size_t>& ranks) {
   if (!misses(ranks)) return;
   connecting_to_ = ranks;
-  // Who came early was not looked after since: the time that this took is not theirs.
+  // A rank that came early was not looked after since: the time that this took is not its own.
   for (const auto& pending : pendings_) {
     pending->begun = Clock::now();
     pending->is_ready = true;
@@ -183,8 +183,8 @@ void LinkSet::accept_all() {
   }
 }
 
-// Whether accept() is to be tried again when it has failed so. Where somebody is inside who may
-// turn out to be a stranger, what there is no room for now waits until he goes.
+// True: accept() is to be tried again after this error. A connection that there is no room for
+// waits while somebody is inside who may turn out to be a stranger.
 bool LinkSet::can_accept_later(int error) {
   if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return false;
   if (error == EMFILE && got_more_descriptors()) return true;

@@ -1,5 +1,5 @@
-// How the two ends of a data connection prove to each other that they are ranks of the same job:
-// both know the job's data key, and neither sends it. Sans-I/O.
+// The proof by which both ends of a data connection show that they are ranks of the same job: both
+// know the job's data key, and neither sends it. Sans-I/O.
 //
 //   connecting rank   hello      magic, epoch, generation, both ranks, a nonce
 //   accepting rank    challenge  a nonce, HMAC(key, "accept", hello, nonce)
@@ -32,7 +32,7 @@ class LinkHandshake {
                                   std::string nonce);
   static LinkHandshake accepting(std::string key, const LinkIdentity& own, std::string nonce);
 
-  // How many bytes are to be read next and fed, no more: what follows them is data.
+  // So many bytes are to be read next and fed, no more: data follows them.
   std::size_t wanted() const;
   // Exactly so many.
   void feed(std::string_view bytes);

@@ -12,11 +12,11 @@ using std::chrono::milliseconds;
 // A waiting rank with nothing better to do asks the sockets this long before it sleeps: a message
 // between two hosts takes about as long as waking up does.
 constexpr std::chrono::microseconds kSpin{30};
-// How long the launcher may take to say why a connection ended, and what a dead rank has sent may
-// be on its way.
+// The launcher may take so long to say why a connection ended, and a dead rank's last bytes to
+// arrive.
 constexpr milliseconds kReasonWait{500};
-// How long a rank may send nothing after one of its host has left or died: it may have had its part
-// before, or fails itself.
+// A rank may send nothing for so long after one of its host has left or died: it may have had its
+// part before, or fails itself.
 constexpr milliseconds kSilence{5000};
 constexpr std::size_t kMostNamed = 8;
 
@@ -195,7 +195,7 @@ void LinkSet::look_for_trouble() {
                      "waited " + seconds_text(call_.timeout) + " for " + awaited());
 }
 
-// Whether this rank, which is needed, may not come, and how long it may still be silent.
+// Tells whether this rank, which is needed, may not come, and how long it may still be silent.
 void LinkSet::look_at(std::size_t rank, bool lost, Doubt& doubt) {
   const std::size_t host = layout_->host_of(rank);
   std::optional<hvd::Error> why = gone_[rank];

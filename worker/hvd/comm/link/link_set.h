@@ -40,7 +40,7 @@ class LinkSet {
     std::string address;  // numeric; where other hosts reach this one
     PortRange ports{};    // it listens at one of them
     bool encrypt = false;
-    // What words call the ranks; none: 0, 1, 2 and so on.
+    // The ranks' names in words; none: 0, 1, 2 and so on.
     std::vector<std::size_t> names{};
     std::shared_ptr<AwaitedLinks> awaited{};  // is told, if there
   };

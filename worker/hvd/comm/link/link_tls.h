@@ -20,7 +20,7 @@ class LinkTls {
     using LinkChannel::LinkChannel;
     // Goes on with the handshake as far as it can without waiting.
     virtual Progress handshake() = 0;
-    // Why it failed.
+    // The reason of its failure.
     virtual const std::string& problem() const = 0;
   };
 

@@ -19,7 +19,6 @@ namespace hvdrun {
   one(SSL_free) one(SSL_get_error) one(SSL_new) one(SSL_read) one(SSL_set_bio) one(SSL_write) \
   one(TLS_method)
 // clang-format on
-
 struct OpenSsl : TlsFunctions {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): they are types and names
 #define HVD_OPENSSL_MEMBER(name) decltype(&::name) name = nullptr;

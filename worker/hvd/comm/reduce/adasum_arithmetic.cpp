@@ -1,4 +1,5 @@
-// Compiled with -O3 and without contraction to fused multiply-add, as the loops of reduce().
+// Compiled with -O3 and without contraction to fused multiply-add, as the loops of
+// reduce_buffers().
 #include "worker/hvd/comm/reduce/adasum_arithmetic.h"
 
 #include <limits>

@@ -1,11 +1,11 @@
-// What the adaptive sum of two vectors is made of. The same bits on every machine.
+// The arithmetic of the adaptive sum of two vectors. The same bits on every machine.
 #pragma once
 
 #include <cstddef>
 
 namespace hvdrun {
 
-// Of two vectors a and b, or of pieces of them: pieces are added up.
+// Products of two vectors a and b, or of pieces of them: pieces are added up.
 struct DotProducts {
   double both = 0;    // a.b
   double first = 0;   // a.a

@@ -14,7 +14,7 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
 using Copy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes);
-// Which of the two fits targets of so many bytes, those of all ranks of the host together.
+// The one of the two that fits targets of so many bytes, those of all ranks of the host together.
 Copy copy_for(std::size_t bytes);
 
 }  // namespace hvdrun

@@ -8,8 +8,8 @@
 
 namespace hvdrun {
 
-// What is done with the elements: each is multiplied by `prescale`, they are combined in the order
-// of the ranks, an average is divided by their number, and the result is multiplied by `postscale`.
+// The arithmetic on the elements. Each is multiplied by `prescale`, they are combined in the order
+// of the ranks, and an average is divided by their number. The result is multiplied by `postscale`.
 struct Reduction {
   hvd::DataType type = hvd::DataType::float32;
   hvd::ReduceOp op = hvd::ReduceOp::sum;
@@ -42,16 +42,16 @@ std::size_t accumulator_bytes(const Reduction& reduction);
 // prefix there may be no rank: what is left to do is to finish the accumulators. An output
 // may be one of the sources, or the prefix where the widths are the same; else they must not
 // overlap.
-void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,
-            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count,
-            const PartOfReduction& part = {});
+void reduce_buffers(const std::byte* const* sources, std::size_t ranks, std::size_t count,
+                    const Reduction& reduction, std::byte* const* outputs, std::size_t output_count,
+                    const PartOfReduction& part = {});
 
 // The same for each instruction set that this processor has; the first is for any processor, the
-// last is the one that reduce() takes. Their results are the same bits, but for which of two NaNs
-// is the result of an addition or a product. In the calling thread's mode. For tests.
+// last is the one that reduce_buffers() takes. Their results are the same bits, but for which of
+// two NaNs is the result of an addition or a product. In the calling thread's mode. For tests.
 struct ReduceVariant {
   const char* name;
-  decltype(&reduce) function;
+  decltype(&reduce_buffers) function;
 };
 inline constexpr std::size_t kMaxReduceVariants = 3;
 // Returns how many there are.

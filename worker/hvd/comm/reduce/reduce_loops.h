@@ -1,6 +1,6 @@
-// The loops of reduce(), compiled once for each instruction set: a source defines
-// HVD_REDUCE_VARIANT, includes this, and is compiled with the options of that set, -O3 and without
-// contraction to fused multiply-add, so that all give the same bits.
+// The loops of reduce_buffers(), compiled once for each instruction set. A source defines
+// HVD_REDUCE_VARIANT, includes this, and is compiled with the options of that set and -O3. There is
+// no contraction to fused multiply-add, so that all give the same bits.
 //
 // Nothing here calls an inline function of another header: the linker keeps one copy of such a
 // function, which may be that of the newest processor. Hence no <algorithm>, and memcpy as a
@@ -26,7 +26,7 @@ struct __attribute__((packed, may_alias)) Raw {
   T value;
 };
 
-// Each type of element: how it comes into an accumulator and back.
+// -- Each type of element: its way into an accumulator and back --
 
 struct Half {
   using Stored = std::uint16_t;
@@ -241,7 +241,7 @@ inline void reduce_at(const std::byte* const* sources, std::byte* const* outputs
   V value = *reinterpret_cast<const V*>(sources[0] + at);
   for (std::size_t rank = 1; rank < kRanks; ++rank)
     value = value + *reinterpret_cast<const V*>(sources[rank] + at);
-  // Of a power of two: the same bits as a division.
+  // A power of two: the same bits as a division.
   if (kAverage) value = value * (T(1) / T(kRanks));
   for (std::size_t i = 0; i < kOutputs; ++i) *reinterpret_cast<V*>(outputs[i] + at) = value;
 }
@@ -397,9 +397,9 @@ void reduce_bools(const Call& call, hvd::ReduceOp op) {
 
 }  // namespace
 
-void reduce(const std::byte* const* sources, std::size_t ranks, std::size_t count,
-            const Reduction& reduction, std::byte* const* outputs, std::size_t output_count,
-            const PartOfReduction& part) {
+void reduce_buffers(const std::byte* const* sources, std::size_t ranks, std::size_t count,
+                    const Reduction& reduction, std::byte* const* outputs, std::size_t output_count,
+                    const PartOfReduction& part) {
   const hvd::ReduceOp op = reduction.op;
   const Call call{sources,
                   ranks,

@@ -1,5 +1,5 @@
-// How reduce() combines two elements. Part of reduce_loops.h, whose rule holds here, too: nothing
-// calls an inline function of another header.
+// The combination of two elements by reduce_buffers(). Part of reduce_loops.h, whose rule holds
+// here, too: nothing calls an inline function of another header.
 #include <cstddef>
 #include <cstdint>
 
@@ -37,7 +37,7 @@ A most(A a, A b) {
   return a < b ? b : a;
 }
 
-// Of floating-point numbers -0 is less than 0, and with a NaN the result is one. The two
+// Among floating-point numbers -0 is less than 0, and with a NaN the result is one. The two
 // comparisons choose the same number, but of a NaN and a number, or of two zeros, one chooses a and
 // the other b. Then OR of both is a NaN, whose exponent has all bits and whose fraction some, or
 // -0. The greatest is the same with the sign turned. The order of a and b does not matter, no bit

@@ -21,11 +21,11 @@ namespace {
   throw hvd::Error(hvd::ErrorCode::unavailable, "shared memory: " + what);
 }
 
-// Why pages of this file may be missing when they are first touched, which would be SIGBUS; null:
-// they cannot be. A memfd (we seal ours) is of a file system of the kernel's own that has no limit,
-// and where a cgroup has no memory left its OOM killer comes, as for any page; only strict
-// accounting counts its pages one by one. A file of /dev/shm (worker/agent/ranks/segments.cpp) has
-// what is mounted there, 64 MiB in a container.
+// The reason why pages of this file may be missing when they are first touched, which would be
+// SIGBUS. Null: they cannot be. A memfd (we seal ours) is of a file system of the kernel's own that
+// has no limit. Where a cgroup has no memory left its OOM killer comes, as for any page. Only
+// strict accounting counts its pages one by one. A file of /dev/shm
+// (worker/agent/ranks/segments.cpp) has what is mounted there, 64 MiB in a container.
 const char* why_pages_may_be_missing(int fd) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
@@ -39,7 +39,7 @@ const char* why_pages_may_be_missing(int fd) {
   return is_strict ? "by this machine's limit on memory (vm.overcommit_memory is 2)" : nullptr;
 }
 
-// What is there already stays as it is. In pieces, as a signal makes the kernel begin one anew:
+// Pages that are there stay as they are. In pieces, as a signal makes the kernel begin one anew:
 // where they come all the time, in smaller ones.
 void take_pages(int fd, std::size_t bytes) {
   constexpr std::size_t kPiece = 16U << 20;

@@ -58,7 +58,7 @@ Meeting::Meeting(std::byte* control, std::size_t rank, std::size_t size, bool ma
 
 void Meeting::begin(const Descriptor& operation, const CallOptions& options) {
   operation_ = options.step_of != nullptr ? *options.step_of : operation;
-  operation_.name = options.name;
+  operation_.fingerprint = options.fingerprint;
   options_ = options;
   deadline_.reset();
   slow_at_.reset();
@@ -171,7 +171,7 @@ void Meeting::look_for_trouble() {
     const MutexLock lock(mutex_);
     reason = aborted_;
   }
-  // Whether it arrived or not: with somebody missing it can only have failed in this very wait. It
+  // An arrival does not matter: with somebody missing it can only have failed in this very wait. It
   // may have left since, which is not the cause.
   for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);
   if (alarm && !reason) {
@@ -183,8 +183,8 @@ void Meeting::look_for_trouble() {
   if (reason && !all_arrived(next)) fail_waiting(*reason);
 }
 
-// Who comes later must not find that all have arrived, and go on with what has failed here. Nor
-// must who gives up at the same time take this rank, whose reason is not there yet, for a missing
+// A later rank must not find that all have arrived, and go on with what has failed here. Nor must
+// one that gives up at the same time take this rank, whose reason is not there yet, for a missing
 // one.
 void Meeting::fail_waiting(const hvd::Error& reason) {
   blocks_[rank_].lines[count_ % 2].arrived.store(kTakenBack, std::memory_order_seq_cst);
@@ -192,7 +192,7 @@ void Meeting::fail_waiting(const hvd::Error& reason) {
   fail(reason);
 }
 
-// What a rank that failed has told the others.
+// The reason that a failed rank has told the others.
 std::optional<hvd::Error> Meeting::reason_of(std::size_t rank) const {
   const MeetingBlock& block = blocks_[rank];
   if (block.failed.load(std::memory_order_acquire) == 0) return std::nullopt;

@@ -3,9 +3,9 @@
 //
 // Every rank owns a block of the control area and is the only one that writes to it. Barrier number
 // b uses line b % 2: a rank writes what it has to say (a descriptor, a few bytes) into its own
-// line, then stores b in `arrived`. Whoever has seen b in every line has met, and may read the
-// lines and whatever else the others wrote before they arrived, until it arrives at b + 1 itself:
-// line b % 2 is written again for b + 2 only, which nobody begins before all have arrived at b + 1.
+// line, then stores b in `arrived`. Whoever has seen b in every line has met. It may read the lines
+// and whatever else the others wrote before they arrived, until it arrives at b + 1 itself. Line b
+// % 2 is written again for b + 2 only, which nobody begins before all have arrived at b + 1.
 //
 // A rank whose wait for b fails takes its arrival back: no later one can meet it there.
 //
@@ -28,10 +28,9 @@
 #include "common/base/mutex.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/comm/descriptor.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
-
-inline constexpr std::size_t kInlineBytes = 32;
 
 // One cache line: for small operations the only one that moves between two cores.
 struct alignas(64) MeetingLine {
@@ -87,12 +86,12 @@ class Meeting {
   // Arrives and waits for all. The first one of an operation compares the descriptors; when they
   // are not the same, every rank throws Differs from it.
   void meet();
-  // Whether Differs was thrown since the last call of this; all ranks have the same answer.
+  // True: Differs was thrown since the last call of this; all ranks have the same answer.
   bool take_differed() { return std::exchange(differed_, false); }
   // See Communicator.
   bool await_others(std::chrono::milliseconds limit) HVD_EXCLUDES(mutex_);
   void wake();
-  // What `rank` wrote before the meeting that has just ended.
+  // The bytes that `rank` wrote before the meeting that has just ended.
   const std::byte* data_of(std::size_t rank) const { return line(rank).data; }
 
   // From any thread.

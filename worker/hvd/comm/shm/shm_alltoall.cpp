@@ -10,9 +10,9 @@
 
 namespace hvdrun {
 
-void ShmAlltoall::run(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
-                      std::byte* output, const std::size_t* receive_counts, hvd::DataType type,
-                      const CallOptions& options) {
+void ShmAlltoall::alltoall(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
+                           std::byte* output, const std::size_t* receive_counts, hvd::DataType type,
+                           const CallOptions& options) {
   meeting_.begin(Descriptor{.kind = OpKind::alltoall, .type = type}, options);
   const std::size_t width = element_size(type);
   const std::size_t step = staging_.piece_bytes() / width * width;

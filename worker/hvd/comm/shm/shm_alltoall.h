@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
+#include "worker/hvd/comm/buffer_row.h"
 #include "worker/hvd/comm/communicator.h"
-#include "worker/hvd/comm/segment_row.h"
 #include "worker/hvd/comm/shm/staging.h"
 
 namespace hvdrun {
@@ -18,12 +18,12 @@ class ShmAlltoall {
         size_(staging.size()) {}
 
   // See Communicator::alltoall_from(); in place where the inputs are one part.
-  void run(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
-           std::byte* output, const std::size_t* receive_counts, hvd::DataType type,
-           const CallOptions& options);
+  void alltoall(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
+                std::byte* output, const std::size_t* receive_counts, hvd::DataType type,
+                const CallOptions& options);
 
  private:
-  // What each rank sends to each travels behind the slots.
+  // The counts of each rank for each travel behind the slots.
   void publish_counts(const std::size_t* send_counts);
   std::size_t sent(std::size_t rank, std::size_t reader) const;
   std::size_t most_sent(std::size_t rank) const { return sent(rank, size_); }  // to one reader

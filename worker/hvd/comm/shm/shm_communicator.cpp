@@ -6,9 +6,10 @@
 
 #include "worker/hvd/comm/reduce/copy.h"
 #include "worker/hvd/comm/reduce/reduce.h"
-#include "worker/hvd/comm/shm/segmented_allreduce.h"
+#include "worker/hvd/comm/shm/grouped_allreduce.h"
 #include "worker/hvd/comm/shm/shm_alltoall.h"
 #include "worker/hvd/comm/shm/staging.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 namespace {
@@ -22,7 +23,7 @@ class ShmCommunicator final : public HostCommunicator {
         size_(staging_.size()),
         sources_(size_),
         targets_(size_),
-        segmented_(staging_),
+        grouped_(staging_),
         alltoall_(staging_) {}
 
   int rank() const override { return static_cast<int>(rank_); }
@@ -30,9 +31,9 @@ class ShmCommunicator final : public HostCommunicator {
 
   void allreduce(const void* input, void* output, std::size_t count, const Reduction& reduction,
                  const CallOptions& options) override;
-  void allreduce_segments(const std::vector<BufferPart>& segments, const Reduction& reduction,
-                          const CallOptions& options) override {
-    segmented_.run(segments, reduction, options);
+  void grouped_allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                         const CallOptions& options) override {
+    grouped_.allreduce(parts, reduction, options);
   }
   void broadcast(void* data, std::size_t count, hvd::DataType type, int root,
                  const CallOptions& options) override;
@@ -43,22 +44,22 @@ class ShmCommunicator final : public HostCommunicator {
   void alltoall(const void* input, const std::size_t* send_counts, void* output,
                 const std::size_t* receive_counts, hvd::DataType type,
                 const CallOptions& options) override {
-    const SegmentRow row({input, nullptr, sum_of(send_counts, size_)}, element_size(type));
-    alltoall_.run(row, 0, send_counts, static_cast<std::byte*>(output), receive_counts, type,
-                  options);
+    const BufferRow row({input, nullptr, sum_of(send_counts, size_)}, element_size(type));
+    alltoall_.alltoall(row, 0, send_counts, static_cast<std::byte*>(output), receive_counts, type,
+                       options);
   }
-  void alltoall_from(const SegmentRow& row, std::size_t begin, const std::size_t* send_counts,
+  void alltoall_from(const BufferRow& row, std::size_t begin, const std::size_t* send_counts,
                      void* output, const std::size_t* receive_counts, hvd::DataType type,
                      const CallOptions& options) override {
-    alltoall_.run(row, begin, send_counts, static_cast<std::byte*>(output), receive_counts, type,
-                  options);
+    alltoall_.alltoall(row, begin, send_counts, static_cast<std::byte*>(output), receive_counts,
+                       type, options);
   }
   void barrier(const CallOptions& options) override {
     meeting_.begin(Descriptor{.kind = OpKind::barrier}, options);
     meeting_.meet();
   }
 
-  void allgather_to(const void* input, const SegmentRow& row, std::size_t begin,
+  void allgather_to(const void* input, const BufferRow& row, std::size_t begin,
                     const std::size_t* counts, hvd::DataType type,
                     const CallOptions& options) override;
   void compare(const Descriptor& operation, const CallOptions& options) override {
@@ -109,7 +110,7 @@ class ShmCommunicator final : public HostCommunicator {
   const std::size_t size_;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;
-  SegmentedAllreduce segmented_;
+  GroupedAllreduce grouped_;
   ShmAlltoall alltoall_;
 };
 
@@ -125,13 +126,13 @@ void ShmCommunicator::allreduce(const void* input, void* output, std::size_t cou
   auto* to = static_cast<std::byte*>(output);
   const std::size_t width = element_size(reduction.type);
   const std::size_t total = count * width;
-  if (total <= kInlineBytes) {
+  if (travels_inline(total)) {
     std::copy_n(from, total, meeting_.own_data());
     meeting_.meet();
     return reduce_whole(from, to, count, reduction, true);
   }
-  const bool whole = size_ == 2 || total <= std::min(kSmallBytes / size_, kChunkBytes);
-  const std::size_t step = size_ == 2 ? kPairBytes : kChunkBytes;
+  const bool whole = each_reduces_whole(total, size_);
+  const std::size_t step = stage_bytes(size_);
   const Staging::Opening opening = staging_.open(staging_.asks(total), from, total, to, total);
   const auto size_at = [&](std::size_t done) { return std::min(step, total - done); };
   const bool shared = staging_.move(
@@ -163,7 +164,7 @@ void ShmCommunicator::reduce_shared(std::size_t count, const Reduction& reductio
     targets_[rank] = staging_.mapped(rank, places.output, count * width) + begin;
   }
   if (const std::size_t size = parts.count_of(rank_); size > 0)
-    reduce(sources_.data(), size_, size, reduction, targets_.data(), size_);
+    reduce_buffers(sources_.data(), size_, size, reduction, targets_.data(), size_);
   meeting_.meet();
 }
 
@@ -171,7 +172,7 @@ void ShmCommunicator::reduce_whole(const std::byte* input, std::byte* output, st
                                    const Reduction& reduction, bool in_line) {
   for (std::size_t rank = 0; rank < size_; ++rank)
     sources_[rank] = rank == rank_ ? input : in_line ? meeting_.data_of(rank) : staging_.slot(rank);
-  if (count > 0) reduce(sources_.data(), size_, count, reduction, &output, 1);
+  if (count > 0) reduce_buffers(sources_.data(), size_, count, reduction, &output, 1);
 }
 
 // Nobody reads our own slice of our own input but we.
@@ -193,7 +194,7 @@ void ShmCommunicator::reduce_slices(const std::byte* input, std::byte* output, s
     sources_[rank] = (rank == rank_ ? input : staging_.slot(rank)) + begin;
   // Into our own slot: nobody else reads this slice of it before the next meeting.
   std::byte* const outputs[] = {staging_.slot(rank_) + begin, output + begin};
-  reduce(sources_.data(), size_, parts.count_of(rank_), reduction, outputs, 2);
+  reduce_buffers(sources_.data(), size_, parts.count_of(rank_), reduction, outputs, 2);
   meeting_.meet();
   for (std::size_t rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
@@ -244,7 +245,7 @@ void ShmCommunicator::allgather(const void* input, void* output, const std::size
          });
 }
 
-void ShmCommunicator::allgather_to(const void* input, const SegmentRow& row, std::size_t begin,
+void ShmCommunicator::allgather_to(const void* input, const BufferRow& row, std::size_t begin,
                                    const std::size_t* counts, hvd::DataType type,
                                    const CallOptions& options) {
   const std::size_t width = element_size(type);
@@ -340,12 +341,12 @@ void ShmCommunicator::reducescatter(const void* input, void* output, const std::
               rank == rank_ && !in_place ? from + own_begin + done : staging_.piece(rank, rank_);
         std::byte* const target = to + done;
         if (const std::size_t count = size_at(rank_, done) / width; count > 0)
-          reduce(sources_.data(), size_, count, reduction, &target, 1);
+          reduce_buffers(sources_.data(), size_, count, reduction, &target, 1);
       });
   if (!shared) return;
   for (std::size_t rank = 0; rank < size_; ++rank)
     sources_[rank] = staging_.mapped(rank, staging_.places(rank).input, all) + own_begin;
-  if (counts[rank_] > 0) reduce(sources_.data(), size_, counts[rank_], reduction, &to, 1);
+  if (counts[rank_] > 0) reduce_buffers(sources_.data(), size_, counts[rank_], reduction, &to, 1);
   meeting_.meet();
 }
 

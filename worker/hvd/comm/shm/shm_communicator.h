@@ -1,7 +1,7 @@
 // Collectives between the ranks of one host, over one shared mapping.
 //
-// Two ranks reduce every chunk whole. Large buffers of more pass through staging slots in chunks:
-// every rank copies its chunk into its slot but for its own slice, reduces that slice over all
+// Two ranks reduce every chunk whole. Large buffers of more pass through staging slots in chunks.
+// Every rank copies its chunk into its slot but for its own slice. It reduces that slice over all
 // ranks in their order, and copies the other slices out. Small ones are reduced whole by everybody.
 // Large ones that lie in SharedMemory on every rank are not copied at all: each rank reads the
 // others' inputs and writes the others' outputs. The order is the same everywhere, so the bits do

@@ -39,7 +39,7 @@ Staging::Staging(std::shared_ptr<const Mapping> mapping, const ShmOptions& optio
 
 Staging::Opening Staging::open(bool asks, const void* input, std::size_t input_bytes,
                                const void* output, std::size_t output_bytes) {
-  // Of ranks that called different things, some have begun a stage and some have not. Nobody reads
+  // Ranks that called different things: some have begun a stage and some have not. Nobody reads
   // what was staged then, so all may begin anew.
   if (meeting_.take_differed()) stage_ = 0;
   ++stage_;

@@ -1,5 +1,5 @@
-// How bytes move between the ranks of one host: through staging slots in their shared mapping, or
-// straight out of and into buffers that lie in SharedMemory. The algorithms are those of
+// The ways of bytes between the ranks of one host: through staging slots in their shared mapping,
+// or straight out of and into buffers in SharedMemory. The algorithms are those of
 // shm_communicator.cpp.
 //
 // A stage is filled before one meeting and drained after it. Each rank has two slots, used in turn:
@@ -16,14 +16,11 @@
 #include "worker/hvd/comm/shm/meeting.h"
 #include "worker/hvd/comm/shm/shared_memory.h"
 #include "worker/hvd/comm/shm/shm_communicator.h"
+#include "worker/hvd/comm/size_class.h"
 
 namespace hvdrun {
 
-inline constexpr std::size_t kChunkBytes = 256U << 10;
-inline constexpr std::size_t kPairBytes = 128U << 10;  // of a chunk, of two ranks
 inline constexpr std::size_t kLineBytes = 64;
-// Up to here (all ranks together) reducing everything everywhere costs less than a second barrier.
-inline constexpr std::size_t kSmallBytes = 64U << 10;
 
 class Staging {
  public:
@@ -48,16 +45,15 @@ class Staging {
   // Room for a number for each rank and one more, behind the slot of the current stage.
   std::byte* counts(std::size_t rank) const { return slot(rank) + kChunkBytes; }
 
-  // What a rank says of its buffers in the first meeting of a large operation; none when it has
+  // A rank's words on its buffers in the first meeting of a large operation; none when it has
   // staged its first chunk instead.
   struct Places {
     SharedPlace input;
     SharedPlace output;
   };
   static_assert(sizeof(Places) <= kInlineBytes);
-  // Whether ranks ask each other for their places when their buffers have this size: below, one
-  // meeting less is worth more.
-  bool asks(std::size_t bytes) const { return memory_ && bytes >= kSharedBytes; }
+  // True: ranks ask each other for their places when their buffers have this size.
+  bool asks(std::size_t bytes) const { return memory_ && asks_for_buffers(bytes); }
   struct Opening {
     bool asks = false;     // the same on every rank
     bool offered = false;  // this rank's buffers are shared, and it stages nothing
@@ -97,7 +93,6 @@ class Staging {
 
  private:
   static constexpr std::size_t kSlots = 2;
-  static constexpr std::size_t kSharedBytes = kChunkBytes;
   enum class Offers { none, some, all };
 
   static std::size_t slot_bytes(std::size_t ranks);

@@ -22,7 +22,7 @@ __device__ double sum_of_block(double own) {
   return sum;
 }
 
-// Of each block, behind the three results.
+// The sums of each block, behind the three results.
 template <class T>
 __global__ void partial_dots(const T* a, const T* b, std::size_t count, double* scratch) {
   double sums[kSums] = {0, 0, 0};
@@ -47,7 +47,7 @@ __global__ void whole_dots(double* scratch) {
   }
 }
 
-// A vector of zeros takes nothing from the other, nor does one whose squared norm is below the
+// A vector of zeros takes nothing from the other. Nor does one whose squared norm is below the
 // smallest normal number and has lost its digits.
 __device__ double coefficient(double both, double squared_norm) {
   constexpr double kLeastNormal = 0x1p-1022;

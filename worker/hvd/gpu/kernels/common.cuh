@@ -1,4 +1,4 @@
-// What the kernels share: launching over any number of elements, and the types' arithmetic.
+// The kernels' common part: launching over any number of elements, and the types' arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ __device__ void for_each_element(std::size_t count, F&& body) {
     body(i);
 }
 
-// What an element is computed in: float32, or float64 for float64 and integers.
+// The type that an element is computed in: float32, or float64 for float64 and integers.
 template <class T>
 struct Wide {
   using type = double;

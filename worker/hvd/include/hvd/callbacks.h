@@ -82,11 +82,11 @@ HVD_EXPORT LearningRateSchedule exponential_schedule(torch::optim::Optimizer& op
                                                      double initial_lr, double multiplier,
                                                      LearningRateOptions options = {});
 
-// Rank `root` (of the job) calls write(name of a file beside `path`) and gives that file the name
-// `path` when write() has returned and the bytes are on the disk: whoever looks sees the old file
-// or the new one, never a part. Every rank calls it and returns after that; when it has failed,
-// every rank throws Error(unavailable) with the reason, and the old file is there as before, unless
-// it was only the folder that could not be flushed.
+// Rank `root` (of the job) calls write(name of a file beside `path`). It gives that file the name
+// `path` when write() has returned and the bytes are on the disk. So a reader sees the old file or
+// the new one, never a part. Every rank calls it and returns after that. When it has failed, every
+// rank throws Error(unavailable) with the reason. The old file is there as before then, unless it
+// was only the folder that could not be flushed.
 HVD_EXPORT void checkpoint_on_root(const std::string& path,
                                    const std::function<void(const std::string& file)>& write,
                                    int root = 0, const ProcessSet& process_set = {});
@@ -94,7 +94,7 @@ HVD_EXPORT void checkpoint_on_root(const std::string& path,
 struct EarlyStopOptions {
   // So many updates in a row without an improvement end the training; at least 1.
   int patience = 1;
-  // What is less better than the best is no improvement.
+  // A smaller gain on the best is no improvement.
   double min_delta = 0;
   // A loss gets better by falling, an accuracy by rising.
   bool higher_is_better = false;

@@ -40,7 +40,7 @@
 namespace hvd {
 namespace elastic {
 
-// What training must not lose.
+// State that training must not lose.
 class HVD_EXPORT State {
  public:
   State() = default;
@@ -51,7 +51,7 @@ class HVD_EXPORT State {
   // From here on restore() comes back to what is now. Each rank for itself, without a collective;
   // where ranks have committed at different steps, rank 0's counts after an error.
   void commit();
-  // How often commit() has been called.
+  // The number of calls of commit().
   std::uint64_t commits() const { return commits_; }
   // Called after each reset of run(), when the ranks have met again, in the order of registration.
   void register_reset_callback(std::function<void()> callback);
@@ -72,12 +72,12 @@ class HVD_EXPORT State {
   std::vector<std::function<void()>> callbacks_;
 };
 
-// Gives each rank its part of the samples of an epoch that have not been processed yet, whatever
-// the number of ranks was when the others were.
+// Gives each rank its part of the samples of an epoch that have not been processed yet. The number
+// of ranks may have been another when the others were.
 class HVD_EXPORT ElasticSampler {
  public:
-  // Of `size` samples, 0 to size - 1; the order of an epoch follows from seed and epoch alone, and
-  // is ascending without `shuffle`. Works before init() as rank 0 of 1.
+  // A sampler of `size` samples, 0 to size - 1. The order of an epoch follows from seed and epoch
+  // alone, and is ascending without `shuffle`. Works before init() as rank 0 of 1.
   explicit ElasticSampler(std::size_t size, bool shuffle = true, std::uint64_t seed = 0);
 
   // The next samples of this rank, at most `batch_size` of them, at least 1; nothing at the end of
@@ -90,14 +90,14 @@ class HVD_EXPORT ElasticSampler {
   // Begins an epoch of which nothing has been processed. Call it at the end of the one before, so
   // that an error right after that does not repeat its last samples.
   void set_epoch(std::uint64_t epoch);
-  // What is left of the epoch is distributed anew, over the ranks that there are now. run() calls
-  // it for a sampler that its state has.
+  // Distributes the rest of the epoch anew, over the ranks that there are now. run() calls it for a
+  // sampler that its state has.
   void reset();
 
   std::uint64_t epoch() const { return epoch_; }
   // Samples of all ranks in this epoch.
   std::size_t processed() const { return processed_; }
-  // Of this rank, from here to the end of the epoch.
+  // The samples of this rank, from here to the end of the epoch.
   std::size_t remaining() const { return mine_.size() - place_; }
   // As from set_epoch() and record().
   void load(std::uint64_t epoch, std::size_t processed);
@@ -150,7 +150,7 @@ class HVD_EXPORT TorchState : public State {
 };
 
 struct RunOptions {
-  // Of the init() that follows an error.
+  // For the init() that follows an error.
   InitOptions init{};
   // So many errors in a row without a commit between: then run() throws the last. An error that
   // comes again each time would else be repeated for ever. At least 1.
@@ -158,10 +158,10 @@ struct RunOptions {
 };
 
 // Calls `train` until it returns, on all ranks together, between init() and shutdown() and before
-// any collective. First the state becomes rank 0's. When `train` throws an Error that all ranks may
-// have survived (mismatch, peer_lost of a rank that left, timeout, unavailable, internal), the
-// state goes back to its last commit, the ranks leave the job and join it again (what they had of
-// it is gone: process sets that are not in options.init, handles, DistributedOptimizers), samplers
+// any collective. First the state becomes rank 0's. `train` may throw an Error that all ranks may
+// have survived: mismatch, peer_lost of a rank that left, timeout, unavailable, internal. Then the
+// state goes back to its last commit, and the ranks leave the job and join it again. Their part of
+// it is gone: process sets that are not in options.init, handles, DistributedOptimizers. Samplers
 // are reset, the state becomes rank 0's, and `train` is called again. All ranks must get such an
 // error or leave `train` by another way that others see: one that returns has left the job for
 // them. Everything else that `train` throws, run() throws too.

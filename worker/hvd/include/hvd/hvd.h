@@ -1,7 +1,7 @@
 // hvd: the worker's side of hvdrun. C++17, no other header needed.
 //
-// <hvd/numbers.h>, which is a part of this one, has the types of elements, what is reduced how, and
-// the table of what comes of NaN, infinities, -0, subnormals and the ends of integers.
+// <hvd/numbers.h>, a part of this one, has the types of elements and the reductions. Its table
+// tells what comes of NaN, infinities, -0, subnormals and the ends of integers.
 //
 //   hvd::init();
 //   float loss = 1.0F + hvd::rank();
@@ -12,30 +12,30 @@
 // `cross_rank()` the hosts that have this local rank (Horovod's meaning).
 //
 // Collectives. Every rank calls the same operations, with the same counts, type, operation, scale
-// factors and root; a difference is an error on every rank that names both sides, and changes
+// factors and root. A difference is an error on every rank that names both sides, and changes
 // nothing else. Ranks find each other's operations by their name (OperationOptions), in whatever
 // order each of them submits them. Those without a name match in the order of their submission.
 // Buffers are host memory (or a GPU's, see below), aligned or not; a count is one of elements and
-// may be 0. In place means that input and output are the same buffer, but for allgather that the
-// input stands at its own place in the output; otherwise they must not overlap. Results are the
+// may be 0. In place means that input and output are the same buffer. For allgather it means that
+// the input stands at its own place in the output. Otherwise they must not overlap. Results are the
 // same bits in every run with the same inputs and size.
 //
 // GPUs. With OperationOptions::device the buffers are memory of this rank's GPU, and no host waits
-// for it: an operation begins after what was on its `stream` as it was submitted, and what is put
+// for it. An operation begins after what was on its `stream` as it was submitted. Work that is put
 // on that stream after a blocking call or synchronize() has returned runs after it. Both return as
 // soon as the operation has been queued on this rank's GPU; poll() and wait() tell whether the GPU
 // has ended it. The buffers, and after an _async call the stream, must live until then, or after an
 // error until shutdown(). NCCL moves the bytes; the first such operation loads it, or on rank 0
-// init(). 16-bit integers in a reduction are Error(invalid_argument); adasum, scale factors, and
-// min and max of floating-point numbers without our kernels Error(unavailable). One rank alone
+// init(). 16-bit integers in a reduction are Error(invalid_argument). Without our kernels adasum,
+// scale factors, and min and max of floating-point numbers are Error(unavailable). One rank alone
 // needs no NCCL, and kernels for factors and booleans only.
 //
 // CUDA graphs. An operation whose `stream` is being captured becomes part of the graph, on all
-// ranks or, as a mismatch, on none; it must be waited for (a blocking call, synchronize()) before
-// the capture ends, and then runs whenever the graph does, without a host that looks: the ranks
-// launch their graphs as often and in the same order, nothing has a deadline, and poll() and
-// wait() say at once that it has ended. Error(invalid_argument) before the process set's first
-// operation on GPU memory, which makes the communicator, and while a rank has joined.
+// ranks or, as a mismatch, on none. It must be waited for (a blocking call, synchronize()) before
+// the capture ends. Then it runs whenever the graph does, without a host that looks. The ranks
+// launch their graphs as often and in the same order. Nothing has a deadline, and poll() and wait()
+// say at once that it has ended. Error(invalid_argument) before the process set's first operation
+// on GPU memory, which makes the communicator, and while a rank has joined.
 //
 // Errors. Everything below throws hvd::Error. When a rank that is needed dies, or says goodbye,
 // every pending and later collective fails within a second with ErrorCode::peer_lost and names it.
@@ -79,10 +79,10 @@ class HVD_EXPORT Error : public std::runtime_error {
 };
 
 struct InitOptions {
-  // How long init() waits for all ranks to arrive. HVD_INIT_TIMEOUT (seconds) overrides it.
+  // The time that init() waits for all ranks to arrive. HVD_INIT_TIMEOUT (seconds) overrides it.
   std::chrono::milliseconds init_timeout{300'000};
-  // How long one collective waits for the other ranks. HVD_COLLECTIVE_TIMEOUT (seconds) overrides
-  // it.
+  // The time that one collective waits for the other ranks. HVD_COLLECTIVE_TIMEOUT (seconds)
+  // overrides it.
   std::chrono::milliseconds collective_timeout{1'800'000};
   // As by add_process_set(), in this order, right after all ranks have arrived.
   struct Set {
@@ -117,8 +117,8 @@ HVD_EXPORT bool is_homogeneous();
 // The GPU that this rank computes on, as a number among those that CUDA shows it: the one of its
 // local rank, whose primary context init() has made the current one of its thread. -1 on a CPU.
 HVD_EXPORT int gpu();
-// Of the NCCL that the first operation on GPU memory loads: 22809 for 2.28.9; 0 where there is none
-// that it could use. Loads it; may be called at any time.
+// The version of the NCCL that the first operation on GPU memory loads: 22809 for 2.28.9. 0 where
+// there is none that it could use. Loads it; may be called at any time.
 HVD_EXPORT int nccl_version();
 
 // Ranks that call operations among themselves (OperationOptions). The default is all of the job.
@@ -147,22 +147,23 @@ HVD_EXPORT int process_set_rank(const ProcessSet& set);
 struct Statistics {
   std::uint64_t operations = 0;  // that have run
   std::uint64_t batches = 0;     // that they were: several small ones run as one
-  // How often ranks had to tell each other what they had submitted; none while a program repeats
+  // Times that ranks had to tell each other what they had submitted; none while a program repeats
   // itself.
   std::uint64_t negotiations = 0;
 };
 HVD_EXPORT Statistics statistics();
 
 // Called by all ranks: from here on hvdrun writes what each rank's operations do into the file that
-// rank 0 names (Chrome's trace format, docs/timeline.md), on the machine where it runs and from its
-// folder. The user allows it by --timeline-filename DYNAMIC. Throws Error(unavailable) without
-// hvdrun, Error(invalid_argument) when it is not allowed, or on already.
+// rank 0 names. The format is Chrome's for traces (docs/timeline.md). The file is on the machine
+// where hvdrun runs and named from its folder. The user allows it by --timeline-filename DYNAMIC.
+// Throws Error(unavailable) without hvdrun, Error(invalid_argument) when it is not allowed, or on
+// already.
 HVD_EXPORT void start_timeline(const std::string& path, bool mark_cycles = false);
 // Likewise. Does nothing when it is off.
 HVD_EXPORT void stop_timeline();
-// Whether anything is recorded now; false outside init() .. shutdown().
+// True: events are recorded now; false outside init() .. shutdown().
 HVD_EXPORT bool timeline_is_on() noexcept;
-// What the program itself does, in the timeline of this rank: DATA, FORWARD and so on, on the
+// Activities of the program itself, in the timeline of this rank: DATA, FORWARD and so on, on the
 // thread called `lane`. DistributedOptimizer tells the last three itself.
 enum class Activity : std::uint8_t {
   data = 1,
@@ -275,7 +276,7 @@ enum class Device : std::uint8_t {
 // No size: what separates the shapes of a group (OperationOptions::shape).
 inline constexpr std::int64_t kNextShape = -1;
 
-// What else may be said of an operation.
+// Further words on an operation.
 struct OperationOptions {
   // The same on all ranks. One operation of a name may be under way at a time; else
   // Error(invalid_argument).
@@ -283,14 +284,14 @@ struct OperationOptions {
   // Where it runs; counts, lists of counts and outputs are for its ranks, in their order. A root is
   // a rank of the job. Throws Error(invalid_argument) on a rank that is not in it.
   ProcessSet process_set{};
-  // Of the tensor, if ranks are to agree on it; of a group's tensors one behind the other, with
-  // kNextShape between.
+  // The tensor's, if ranks are to agree on it. A group's tensors have theirs one behind the other,
+  // with kNextShape between.
   std::vector<std::int64_t> shape{};
-  // What errors say that was called, in place of the operation as it runs: for functions that are
-  // made of several. Not compared.
+  // The call's name in errors, in place of the operation as it runs: for functions that are made of
+  // several. Not compared.
   std::string description{};
-  // Of an allgatherv or a reducescatterv that gets other counts in every call: they are compared as
-  // it runs, and not part of what ranks repeat, so that a program that does the same with other
+  // For an allgatherv or a reducescatterv that gets other counts in every call. They are compared
+  // as it runs, and not part of what ranks repeat. So a program that does the same with other
   // counts negotiates nothing. The same on all ranks.
   bool varying_counts = false;
   // The same on all ranks; a barrier has none. Error(unavailable) where this rank has no GPU.
@@ -326,8 +327,8 @@ HVD_EXPORT void reducescatterv(const void* input, void* output, const std::size_
 // input: `count` elements for each rank, in rank order; output: `count` elements from each rank.
 HVD_EXPORT void alltoall(const void* input, void* output, std::size_t count, DataType type,
                          const OperationOptions& options = {});
-// send_counts[r] elements for rank r, receive_counts[r] from rank r; what a rank sends another must
-// be what that one expects, or it is an Error(mismatch) on every rank, and nothing runs in this
+// send_counts[r] elements for rank r, receive_counts[r] from rank r. A rank must expect what
+// another one sends it. Else it is an Error(mismatch) on every rank, and nothing runs in this
 // process set any more. Not in place.
 HVD_EXPORT void alltoallv(const void* input, const std::size_t* send_counts, void* output,
                           const std::size_t* receive_counts, DataType type,
@@ -353,7 +354,7 @@ HVD_EXPORT std::string broadcast_object(const std::string& bytes, int root = 0,
 HVD_EXPORT std::vector<std::string> allgather_object(const std::string& bytes,
                                                      const OperationOptions& options = {});
 
-// For ranks whose numbers of batches differ: this one has no more of its own, and takes part in
+// For ranks whose numbers of batches differ. This one has no more of its own. It takes part in
 // whatever the others still call, with elements that change nothing, until all ranks have called
 // join(). Returns the rank that did so last. An average is still divided by size(); an allgather
 // gets zeros from here, an alltoall as well. An operation that needs more than that (a broadcast

@@ -17,7 +17,7 @@ struct LossScalerOptions {
 
 // Small gradients are lost in 16 bits: the loss is multiplied by a scale, and the reduced gradients
 // are divided by it. A step whose gradients are not all finite, on any rank, is left out by all
-// ranks of the optimizer's process set, and the scale gets smaller; it grows again in time.
+// ranks of the optimizer's process set. The scale gets smaller then, and grows again in time.
 //
 //   scaler.scale(loss).backward();
 //   scaler.unscale(optimizer);  // only where gradients are looked at or clipped
@@ -39,7 +39,7 @@ class HVD_EXPORT LossScaler {
   // unscale() where that was not called for this step; then the optimizer's step, or, after an
   // overflow, none (gradients are zero then). True when it was taken.
   bool step(DistributedOptimizer& optimizer);
-  // What the next loss is multiplied by.
+  // The next loss is multiplied by it.
   double value() const { return scale_; }
 
  private:

@@ -1,8 +1,8 @@
 // The types of elements, how they are reduced, and what comes of the numbers at their edges. A part
 // of <hvd/hvd.h>, C++17.
 //
-// Numbers. The same on every rank, for any size, buffers and process set, on one host or several,
-// on any processor, and whatever the calling thread's mode for floating-point numbers is.
+// Numbers. The same on every rank, for any size, buffers and process set, on one host or several.
+// The same on any processor, and whatever the calling thread's mode for floating-point numbers is.
 //
 //                    float16, bfloat16, float32, float64            integers
 //   min, max         a rank's NaN gives NaN; -0 is less than 0      exact
@@ -24,9 +24,9 @@
 // the result; bits of a NaN are no promise. Of a boolean (any byte but 0 is true, results are 0 or
 // 1) sum and max are "or", product and min are "and"; there is no average and no scaling.
 //
-// Memory of a GPU. Adasum, the factors, min and max are as above, by our kernels (min and max:
-// NCCL, which ignores a NaN, gets integers of the numbers' order; they need at most 32 MiB of the
-// GPU besides, allreduces of float32 and float64 nothing). Booleans, sums and products of integers
+// Memory of a GPU. Adasum, the factors, min and max are as above, by our kernels. For min and max
+// NCCL, which ignores a NaN, gets integers of the numbers' order. They need at most 32 MiB of the
+// GPU besides, allreduces of float32 and float64 nothing. Booleans, sums and products of integers
 // are as above, too. What else NCCL does as it does, in an order of its own:
 //   float16 and bfloat16 are rounded after each factor, addition and product, and may become
 //   infinite then;
@@ -58,7 +58,7 @@ enum class DataType : std::uint8_t {
 // adasum, in allreduce only and of floating-point types only, is the adaptive sum (Maleki et al.,
 // "Scaling Distributed Training with Adaptive Summation", 2020): of two vectors
 //   (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
-// which is their sum where they are orthogonal and their mean where they are parallel, so that the
+// which is their sum where they are orthogonal and their mean where they are parallel. So the
 // learning rate need not change with the number of ranks. More ranks are combined pairwise: 0 with
 // 1, 2 with 3 and so on, then the results of these; one without a neighbour waits for the next
 // round. Dot products are those of the whole operation's elements, in float64.

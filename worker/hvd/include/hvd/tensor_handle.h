@@ -12,9 +12,9 @@
 
 namespace hvd {
 
-// How floating-point tensors of 32 and 64 bits travel: as they are, or rounded to 16 bits. They are
-// combined in float32 then, and a value that 16 bits cannot hold is infinite (fp16: from 65,520
-// on). Everything else travels as it is. Results have the tensor's own dtype.
+// The form in which floating-point tensors of 32 and 64 bits travel: as they are, or rounded to 16
+// bits. They are combined in float32 then, and a value that 16 bits cannot hold is infinite (fp16:
+// from 65,520 on). Everything else travels as it is. Results have the tensor's own dtype.
 enum class Compression : std::uint8_t { none, fp16, bf16 };
 
 // An operation under way; holds the tensors that it reads and writes, which must not be changed

@@ -2,11 +2,11 @@
 // libhvd_torch (pkg-config hvd_torch) besides LibTorch.
 //
 // Errors and threads as in <hvd/hvd.h>. Tensors are dense, of a floating-point (16, 32, 64 bits,
-// bfloat16), integer or bool dtype, on the CPU or, with a LibTorch for CUDA, on this rank's GPU
-// (hvd::gpu()), the same on all ranks; others throw Error(invalid_argument) that names the dtype or
-// device. On a GPU no host waits: results are there for what is queued on the current stream
-// afterwards. OperationOptions as there: a name, a process set, whose size and ranks then
-// count in place of the job's; the shape is the tensor's own, and ranks must agree on it, in groups
+// bfloat16), integer or bool dtype. They are on the CPU or, with a LibTorch for CUDA, on this
+// rank's GPU (hvd::gpu()), the same on all ranks. Others throw Error(invalid_argument) that names
+// the dtype or device. On a GPU no host waits: results are there for what is queued on the current
+// stream afterwards. OperationOptions as there: a name, a process set, whose size and ranks then
+// count in place of the job's. The shape is the tensor's own, and ranks must agree on it, in groups
 // on that of each tensor.
 #pragma once
 
@@ -27,7 +27,8 @@
 
 namespace hvd {
 
-// Gradients: allreduce, broadcast, allgather, reducescatter, their grouped forms and alltoall give
+// -- Gradients --
+// allreduce, broadcast, allgather, reducescatter, their grouped forms and alltoall give
 // results that autograd goes back through, if a tensor requires a gradient and autograd records.
 // The gradient is that of the sum of all ranks' losses; of a reduction, with its own op and scale
 // factors (average or sum, else backward() throws Error(invalid_argument)). In backward() a
@@ -63,7 +64,8 @@ HVD_EXPORT at::Tensor broadcast(const at::Tensor& tensor, int root = 0,
 // Overwrites the tensor with that of rank `root`, in place.
 HVD_EXPORT void broadcast_(at::Tensor& tensor, int root = 0, const OperationOptions& options = {});
 
-// Of the three below: dimension 0 counts rows. Tensors have at least one dimension; the others, and
+// -- The three below --
+// Dimension 0 counts rows. Tensors have at least one dimension; the others, and
 // the dtype, are the same everywhere, or every rank throws Error(mismatch) that names both sides. A
 // rank whose tensor has none, or whose splits are wrong, throws Error(invalid_argument) instead.
 
@@ -99,7 +101,8 @@ HVD_EXPORT AlltoallResult synchronize_alltoall(const TensorHandle& handle);
 HVD_EXPORT at::Tensor sparse_allreduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::average,
                                        const OperationOptions& options = {});
 
-// Of everything down to metric_average: the ranks of `process_set` call it together, and `root` is
+// -- Everything down to metric_average --
+// The ranks of `process_set` call it together, and `root` is
 // a rank of the job among them.
 
 // Rank `root`'s tensors to everybody, in place and all at once: a module's parameters and buffers,
@@ -170,7 +173,7 @@ struct DistributedOptimizerOptions {
   // Parameters that every rank trains on its own (Horovod's local layers): their gradients stay
   // this rank's. Not with op adasum, nor in groups or sparse.
   std::vector<at::Tensor> local{};
-  // What to call the parameters in errors, stall reports and the timeline:
+  // The names of the parameters in errors, stall reports and the timeline:
   // module->named_parameters(), the same on all ranks. It has all that the optimizer trains, or
   // nothing: then they are "parameter 0" and so on, in the optimizer's order.
   torch::OrderedDict<std::string, at::Tensor> named_parameters{};

@@ -11,8 +11,8 @@ namespace {
 const char* prefix(Split split) { return split == Split::train ? "train" : "t10k"; }
 
 // The path of the file that is there, in the order of the header's promise.
-std::optional<std::string> find(const std::string& directory, const std::string& stem,
-                                const std::string& suffix, std::string& error) {
+std::optional<std::string> find_part(const std::string& directory, const std::string& stem,
+                                     const std::string& suffix, std::string& error) {
   const std::string base = directory + "/" + stem;
   for (const char* separator : {"-", "."}) {
     for (const char* extension : {"", ".gz"}) {
@@ -38,9 +38,9 @@ std::string mnist_labels_name(Split split) {
 std::optional<LabelledImages> read_mnist(const std::string& directory, Split split,
                                          std::string& error) {
   const std::string stem = prefix(split);
-  const auto images_path = find(directory, stem + "-images", "idx3-ubyte", error);
+  const auto images_path = find_part(directory, stem + "-images", "idx3-ubyte", error);
   if (!images_path) return std::nullopt;
-  const auto labels_path = find(directory, stem + "-labels", "idx1-ubyte", error);
+  const auto labels_path = find_part(directory, stem + "-labels", "idx1-ubyte", error);
   if (!labels_path) return std::nullopt;
 
   auto bytes = read_whole_file(*images_path, kMaxIdxBytes, error);

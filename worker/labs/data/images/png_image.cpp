@@ -77,7 +77,7 @@ void give_bytes(png_structp png, png_bytep to, std::size_t count) {
   decoder->read += count;
 }
 
-void begin(PngDecoder& decoder) {
+void begin_reading(PngDecoder& decoder) {
   decoder.png =
       png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, leave_libpng, pass_over_warning);
   if (decoder.png == nullptr) throw std::bad_alloc();
@@ -135,7 +135,7 @@ std::string trouble_of(const PngDecoder& decoder) {
 
 bool decode_png(std::string_view bytes, DecodedPart& part, std::string& error) {
   PngDecoder decoder(bytes);
-  begin(decoder);
+  begin_reading(decoder);
   bool good = read_png_header(decoder);
   if (good) {
     part.whole = decoder.size;
@@ -153,7 +153,7 @@ bool decode_png(std::string_view bytes, DecodedPart& part, std::string& error) {
 
 std::optional<ImageSize> png_size(std::string_view bytes, std::string& error) {
   PngDecoder decoder(bytes);
-  begin(decoder);
+  begin_reading(decoder);
   if (read_png_header(decoder)) return decoder.size;
   error = trouble_of(decoder);
   return std::nullopt;

@@ -23,7 +23,7 @@ Colour random_colour(SplitMix& random) {
   return colour;
 }
 
-std::int64_t distance(const Colour& a, const Colour& b) {
+std::int64_t colour_distance(const Colour& a, const Colour& b) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < kSvhnColours; ++i) sum += std::max(a[i] - b[i], b[i] - a[i]);
   return sum;
@@ -55,7 +55,7 @@ ImageSet synthetic_numbers(Split split, std::size_t count, std::uint64_t seed) {
     const std::int64_t right_shift = random.between(kLeastShift, kMostShift);
     const Colour paper = random_colour(random);
     Colour paint = random_colour(random);
-    while (distance(paper, paint) < 210) paint = random_colour(random);
+    while (colour_distance(paper, paint) < 210) paint = random_colour(random);
     const std::int64_t slope_x = random.between(-2, 2);
     const std::int64_t slope_y = random.between(-2, 2);
     for (std::size_t colour = 0; colour < kSvhnColours; ++colour) {

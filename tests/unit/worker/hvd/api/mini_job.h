@@ -23,7 +23,7 @@
 #include <hvd/hvd.h>
 
 #include "tests/unit/worker/hvd/client/fake_agent.h"
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 
 namespace hvdrun::test {
 
@@ -41,11 +41,11 @@ class MiniJob {
   int agent_dies_after_ms = -1;    // closes all lines so long after the fence
   std::chrono::seconds limit{60};  // ranks that run longer are killed
   int ranks_to_start = -1;         // fewer than size: the others never come
-  // What a rank gets from the fence in place of rank 0's blob.
+  // A rank gets this from the fence in place of rank 0's blob.
   std::function<std::string(std::uint32_t rank, const std::string& blob)> change_blob;
   std::map<std::string, std::string> environment;
   std::vector<std::string> blobs;  // rank 0's, of each fence
-  // Of one rank, besides.
+  // One rank's environment, besides.
   std::function<std::map<std::string, std::string>(int rank)> environment_of;
 
   explicit MiniJob(int size) : size_(size) {}

@@ -53,8 +53,8 @@ std::vector<std::string> addresses_of(std::size_t host) {
   return all;
 }
 
-// What each host found, or the error; `missing` never comes.
-std::vector<std::string> exchange(Shared& shared, std::size_t hosts, std::size_t missing) {
+// The book that each host found, or the error; `missing` never comes.
+std::vector<std::string> exchange_books(Shared& shared, std::size_t hosts, std::size_t missing) {
   AddressBook all;
   for (std::size_t host = 0; host < hosts; ++host) all.push_back(addresses_of(host));
   std::vector<std::string> found(hosts);
@@ -86,7 +86,7 @@ std::vector<std::string> exchange(Shared& shared, std::size_t hosts, std::size_t
 TEST_CASE("hosts find each other with a few requests each", "[addresses]") {
   constexpr std::size_t kHosts = 60;
   Shared shared;
-  for (const std::string& found : exchange(shared, kHosts, kHosts)) CHECK(found == "all");
+  for (const std::string& found : exchange_books(shared, kHosts, kHosts)) CHECK(found == "all");
   // Each puts its own and reads the book; the first reads the others' and puts the book.
   CHECK(shared.requests == 3 * kHosts - 1);
 }
@@ -94,12 +94,12 @@ TEST_CASE("hosts find each other with a few requests each", "[addresses]") {
 TEST_CASE("a host that does not come is named", "[addresses]") {
   {
     Shared shared;
-    const auto found = exchange(shared, 4, 2);
+    const auto found = exchange_books(shared, 4, 2);
     CHECK(found[0] == "not all ranks of host 2 of 4 (counted from 0) arrived in time");
     CHECK(found[1] == "not all ranks of the 4 hosts arrived in time");
   }
   Shared shared;
-  const auto found = exchange(shared, 4, 0);
+  const auto found = exchange_books(shared, 4, 0);
   CHECK(found[3] == "not all ranks of host 0 of 4 (counted from 0) arrived in time");
 }
 

@@ -11,7 +11,7 @@
 #include "tests/catch.h"
 #include "tests/unit/worker/hvd/api/mini_job.h"
 #include "tests/unit/worker/hvd/gpu/fake_ranks.h"
-#include "worker/hvd/api/job.h"
+#include "worker/hvd/api/worker_job.h"
 #include "worker/hvd/engine/device_use.h"
 #include "worker/hvd/gpu/stream.h"
 
@@ -50,7 +50,7 @@ void sum_on_cpu() {
   expect(value == static_cast<float>(hvd::size()), "wrong sum on the CPU");
 }
 
-// Of the ranks' numbers, from 1.
+// The sum of the ranks' numbers, from 1.
 void sum_on_gpu(Engine& engine, int rank, float expected) {
   auto value = static_cast<float>(rank + 1);
   Operation operation;
@@ -223,7 +223,7 @@ TEST_CASE("a job of one rank, or a process set of one, loads no NCCL", "[api][gp
   // Before this process has streams of its own, whose threads a child does not have.
   const bool set = GENERATE(false, true);
   MiniJob job(set ? 2 : 1);
-  // Who asked for it would get an error.
+  // A rank that asked for it would get an error.
   job.environment["HVD_NCCL_LIBRARY"] = "/nowhere/libnccl.so.2";
   check_all_ok(job.run([set](int rank) {
     hvd::init();
@@ -319,14 +319,14 @@ TEST_CASE("an adaptive sum on GPU memory is one of each buffer", "[api][gpu]") {
   reset_fake();
   MiniJob mini(3);
   check_all_ok(mini.run_threads([](int rank, const EnvironmentLookup& lookup) {
-    Job job(lookup, {});
+    WorkerJob job(lookup, {});
     // Vectors at right angles are added up, equal ones stay what they are.
     std::vector<float> apart(3);
     apart[static_cast<std::size_t>(rank)] = static_cast<float>(rank + 1);
     std::vector<float> same(4, 5);
     Operation operation;
     operation.kind = OpKind::allreduce;
-    operation.segments = {{apart.data(), apart.data(), 3}, {same.data(), same.data(), 4}};
+    operation.parts = {{apart.data(), apart.data(), 3}, {same.data(), same.data(), 4}};
     operation.reduction = {hvd::DataType::float32, hvd::ReduceOp::adasum, 1, 1};
     operation.device = std::make_shared<DeviceUse>();
     Engine& world = job.sets().world();
@@ -345,7 +345,7 @@ TEST_CASE("ranks connect by the id that the fence has brought, by a new one afte
   MiniJob mini(3);
   check_all_ok(mini.run_threads([](int rank, const EnvironmentLookup& lookup) {
     for (std::uint32_t generation = 0; generation < 2; ++generation) {
-      Job job(lookup, {});
+      WorkerJob job(lookup, {});
       sum_on_gpu(job.sets().world(), rank, 6);
     }
   }));
@@ -369,7 +369,7 @@ TEST_CASE("without an id of the fence the first operation brings one", "[api][gp
   MiniJob mini(3);
   mini.change_blob = [&](std::uint32_t, const std::string&) { return brought; };
   check_all_ok(mini.run_threads([](int rank, const EnvironmentLookup& lookup) {
-    Job job(lookup, {});
+    WorkerJob job(lookup, {});
     sum_on_gpu(job.sets().world(), rank, 6);
   }));
   CHECK(std::count(fake().calls.begin(), fake().calls.end(),
@@ -387,7 +387,7 @@ TEST_CASE("a rank with another id of the fence is named on every rank", "[api][g
     return damaged ? std::string(blob.size(), 'x') : blob.substr(1);
   };
   check_all_ok(mini.run_threads([](int, const EnvironmentLookup& lookup) {
-    Job job(lookup, {});
+    WorkerJob job(lookup, {});
     float value = 1;
     Operation operation;
     operation.kind = OpKind::allreduce;
@@ -409,13 +409,13 @@ TEST_CASE("a rank with another id of the fence is named on every rank", "[api][g
 }
 
 TEST_CASE("process sets have a communicator each, and nothing is left at the end", "[api][gpu]") {
-  // Of the job's, where it has one by then.
+  // True: split from the job's, where it has one by then.
   const bool split = GENERATE(true, false);
   reset_fake();
   fake().logging = true;
   MiniJob mini(3);
   check_all_ok(mini.run_threads([split](int rank, const EnvironmentLookup& lookup) {
-    Job job(lookup, {});
+    WorkerJob job(lookup, {});
     expect(job.gpu() == rank, "wrong GPU");
     const auto sum = [&](Engine& engine, float expected) { sum_on_gpu(engine, rank, expected); };
     if (split) sum(job.sets().world(), 6);

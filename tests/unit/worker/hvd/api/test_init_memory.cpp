@@ -7,16 +7,16 @@
 #include "tests/catch.h"
 #include "tests/failing_memory.h"
 #include "tests/unit/worker/hvd/api/mini_job.h"
-#include "worker/hvd/api/job.h"
+#include "worker/hvd/api/worker_job.h"
 
 namespace hvdrun {
 namespace {
 
-// Whether a job is made without that allocation, which then was not needed. One that is made works.
+// True: a job is made without that allocation, which then was not needed. One that is made works.
 bool starts(const EnvironmentLookup& lookup, int allocation) {
   test::failing_allocation = allocation;
   try {
-    Job job(lookup, {});
+    WorkerJob job(lookup, {});
     const bool was_not_needed = test::failing_allocation >= 0;
     test::failing_allocation = -1;
     float number = 1;

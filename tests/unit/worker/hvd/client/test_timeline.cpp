@@ -6,7 +6,7 @@
 
 #include "tests/catch.h"
 #include "tests/unit/worker/hvd/client/fake_agent.h"
-#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/agent_connection.h"
 #include "worker/hvd/client/timeline_settings.h"
 
 using namespace hvdrun;
@@ -27,7 +27,7 @@ WorkerEnvironment timeline_environment(const std::string& agent) {
   return env;
 }
 
-AgentLine::Deadline soon() { return steady_clock::now() + milliseconds(5000); }
+AgentConnection::Deadline soon() { return steady_clock::now() + milliseconds(5000); }
 
 // So many batches, and how often somebody asked for one.
 struct FakeTimeline {
@@ -87,12 +87,12 @@ TEST_CASE("events go a moment after there are some, with the rank's number", "[c
     peer.at_end();
   });
   FakeTimeline timeline;
-  AgentLine line(timeline_environment(agent.name()), soon());
-  line.set_timeline([&] { return timeline.take(); });
+  AgentConnection connection(timeline_environment(agent.name()), soon());
+  connection.set_timeline([&] { return timeline.take(); });
   timeline.left = 2;
   const auto begin = steady_clock::now();
-  line.timeline_ready(false);
-  line.timeline_ready(false);
+  connection.timeline_ready(false);
+  connection.timeline_ready(false);
   CHECK(came.get_future().get() - begin >= milliseconds(190));
 }
 
@@ -105,12 +105,12 @@ TEST_CASE("a whole batch goes at once", "[client]") {
     peer.at_end();
   });
   FakeTimeline timeline;
-  AgentLine line(timeline_environment(agent.name()), soon());
-  line.set_timeline([&] { return timeline.take(); });
+  AgentConnection connection(timeline_environment(agent.name()), soon());
+  connection.set_timeline([&] { return timeline.take(); });
   timeline.left = 1;
   const auto begin = steady_clock::now();
-  line.timeline_ready(false);
-  line.timeline_ready(true);
+  connection.timeline_ready(false);
+  connection.timeline_ready(true);
   CHECK(came.get_future().get() - begin < milliseconds(150));
 }
 
@@ -124,10 +124,10 @@ TEST_CASE("nobody asks for events of a timeline that is idle", "[client]") {
     peer.at_end();
   });
   FakeTimeline timeline;
-  AgentLine line(timeline_environment(agent.name()), soon());
-  line.set_timeline([&] { return timeline.take(); });
-  for (int i = 0; i < 5; ++i) line.put("k", "v", soon());
-  line.set_timeline({});
+  AgentConnection connection(timeline_environment(agent.name()), soon());
+  connection.set_timeline([&] { return timeline.take(); });
+  for (int i = 0; i < 5; ++i) connection.put("k", "v", soon());
+  connection.set_timeline({});
   CHECK(timeline.asked == 0);
 }
 
@@ -146,16 +146,16 @@ TEST_CASE("what is left goes before a stop, a trouble and a goodbye", "[client]"
     peer.read<WorkerLeave>(kTimelineEpoch);
   });
   FakeTimeline timeline;
-  AgentLine line(timeline_environment(agent.name()), soon());
-  line.set_timeline([&] { return timeline.take(); });
-  line.start_timeline(3, "t.json");
+  AgentConnection connection(timeline_environment(agent.name()), soon());
+  connection.set_timeline([&] { return timeline.take(); });
+  connection.start_timeline(3, "t.json");
   timeline.left = 1;
-  line.stop_timeline(3);
+  connection.stop_timeline(3);
   timeline.left = 1;
-  line.report(hvd::Error(hvd::ErrorCode::timeout, "late"));
+  connection.report(hvd::Error(hvd::ErrorCode::timeout, "late"));
   timeline.left = 1;
-  line.leave();
-  line.set_timeline({});
+  connection.leave();
+  connection.set_timeline({});
   agent.finish();
 }
 
@@ -169,13 +169,13 @@ TEST_CASE("an agent that does not read is sent no events, and gets the rest late
   });
   FakeTimeline timeline;
   timeline.size = 64U << 10;
-  AgentLine line(timeline_environment(agent.name()), soon());
-  line.set_timeline([&] { return timeline.take(); });
+  AgentConnection connection(timeline_environment(agent.name()), soon());
+  connection.set_timeline([&] { return timeline.take(); });
   {
     const std::lock_guard<std::mutex> lock(timeline.mutex);
     timeline.left = kBatches;
   }
-  line.timeline_ready(true);
+  connection.timeline_ready(true);
   // Stops when the socket and the line's own patience are full, and looks again from time to time.
   int before = -1;
   int now = kBatches;

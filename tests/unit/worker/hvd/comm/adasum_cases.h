@@ -62,8 +62,8 @@ std::vector<T> adasum_input(const AdasumCase& c, std::size_t rank) {
   return row;
 }
 
-// What the result of element i may be away from the reference, when the largest element of its
-// tensor on any rank is `largest`: few roundings of what is combined, and one to the type.
+// The distance of element i's result from the reference, when the largest element of its tensor on
+// any rank is `largest`: few roundings of what is combined, and one to the type.
 template <class T>
 double adasum_tolerance(double want, double largest) {
   if constexpr (std::is_same_v<T, double>) return 1e-12 * largest;

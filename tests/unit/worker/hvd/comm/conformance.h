@@ -1,5 +1,5 @@
-// What every backend of collectives must pass: every operation, type and size, in place and not, in
-// every kind of memory, against the serial reference.
+// The cases that every backend of collectives must pass: every operation, type and size, in place
+// and not, in every kind of memory, against the serial reference.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What went wrong on a rank of a test.
+// Errors of a test's ranks.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// What a collective must give, computed serially and compared bit by bit.
+// The result that a collective must give, computed serially and compared bit by bit.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,8 @@ inline std::string name_of(const Case& c) {
          " round " + std::to_string(c.round);
 }
 
-// What `from` gives to or for `to`; for allgather and reducescatter both are the same rank.
+// The count that `from` gives to or for `to`; for allgather and reducescatter both are the same
+// rank.
 inline std::size_t count_of(const Case& c, std::size_t from, std::size_t to) {
   if (!c.uneven) return c.count;
   const std::uint64_t bits = mix(c.round * 31 + from * 1009 + to);

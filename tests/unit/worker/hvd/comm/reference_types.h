@@ -101,7 +101,7 @@ auto with_type(hvd::DataType type, Use use) {
 template <class T>
 constexpr bool kIsSmallFloat = std::is_same_v<T, hvd::Float16> || std::is_same_v<T, hvd::BFloat16>;
 
-// What a reduction computes with: float for the 16-bit floats.
+// The type that a reduction computes with: float for the 16-bit floats.
 template <class T>
 using Wide = std::conditional_t<kIsSmallFloat<T>, float, T>;
 
@@ -158,7 +158,7 @@ T scaled(T value, double factor) {
   }
 }
 
-// Of two numbers; a NaN is the result where there is one, -0 is less than 0.
+// The choice of two numbers; a NaN is the result where there is one, -0 is less than 0.
 template <class T>
 T extreme_of(T a, T b, bool largest) {
   if constexpr (std::is_floating_point_v<T>) {

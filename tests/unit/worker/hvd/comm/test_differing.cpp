@@ -53,7 +53,7 @@ void check_rounds(Ranks& ranks, const std::vector<Round>& rounds) {
             if (round.odd_ones != 0) {
               const bool odd = (round.odd_ones & bit) != 0;
               CallOptions options = plain;
-              if (odd && round.named) options.name = 7;
+              if (odd && round.named) options.fingerprint = 7;
               bool differed = false;
               try {
                 check_collective(odd && !round.named ? round.instead : round.called, communicator,

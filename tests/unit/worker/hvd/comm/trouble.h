@@ -1,4 +1,4 @@
-// What the tests of trouble among ranks have in common.
+// The common parts of the tests of trouble among ranks.
 #pragma once
 
 #include <chrono>

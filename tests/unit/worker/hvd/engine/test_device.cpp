@@ -53,7 +53,7 @@ TEST_CASE("every collective runs on GPU memory, on one host and on two", "[engin
     Floats a = filled(3, own);
     Floats b = filled(4, own * 2);
     Operation grouped = on_gpu(OpKind::allreduce, nullptr, nullptr, 0, user, "group");
-    grouped.segments = {{a.data(), a.data(), 3}, {b.data(), b.data(), 4}};
+    grouped.parts = {{a.data(), a.data(), 3}, {b.data(), b.data(), 4}};
     engine.run(grouped);
     GpuRanks::drain(user);
     expect(sum == filled(100, 6) && mean == filled(10, 2) && data == filled(7, 3), "reduced");
@@ -238,7 +238,7 @@ TEST_CASE("ranks that have joined take part in operations on GPU memory", "[engi
       engine.run(on_gpu(OpKind::allreduce, least.data(), least.data(), 5, user, "least",
                         hvd::ReduceOp::min));
       Operation grouped = on_gpu(OpKind::allreduce, nullptr, nullptr, 0, user, "group");
-      grouped.segments = {{a.data(), a.data(), 3}, {b.data(), b.data(), 4}};
+      grouped.parts = {{a.data(), a.data(), 3}, {b.data(), b.data(), 4}};
       engine.run(grouped);
       engine.run(on_gpu(OpKind::allgather, &own, all.data(), 1, user, "all"));
       GpuRanks::drain(user);

@@ -44,9 +44,9 @@ class FakeCommunicator final : public Communicator {
     }
     if (count == 13) throw hvd::Error(ErrorCode::peer_lost, "thirteen");
   }
-  void allreduce_segments(const std::vector<BufferPart>& segments, const Reduction& reduction,
-                          const CallOptions& options) override {
-    allreduce(nullptr, nullptr, SegmentRow(segments, 1).count(), reduction, options);
+  void grouped_allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                         const CallOptions& options) override {
+    allreduce(nullptr, nullptr, BufferRow(parts, 1).count(), reduction, options);
   }
   void broadcast(void*, std::size_t, hvd::DataType, int, const CallOptions&) override {}
   void allgather(const void*, void*, const std::size_t*, hvd::DataType,
@@ -55,7 +55,7 @@ class FakeCommunicator final : public Communicator {
                      const CallOptions&) override {}
   void alltoall(const void*, const std::size_t*, void*, const std::size_t*, hvd::DataType,
                 const CallOptions&) override {}
-  void alltoall_from(const SegmentRow&, std::size_t, const std::size_t*, void*, const std::size_t*,
+  void alltoall_from(const BufferRow&, std::size_t, const std::size_t*, void*, const std::size_t*,
                      hvd::DataType, const CallOptions&) override {}
   void barrier(const CallOptions&) override {}
   void abort(const hvd::Error&) override {}

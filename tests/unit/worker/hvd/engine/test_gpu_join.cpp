@@ -38,7 +38,7 @@ Row run_on_both(Engine& engine, GpuStream& user, const Operation& operation, con
   run.device->stream = user.get();
   engine.run(run);
   GpuRanks::drain(user);
-  // Of an average NCCL divides before it adds.
+  // An average NCCL divides before it adds.
   const float off = operation.reduction.op == ReduceOp::average ? 1e-6F : 0;
   const bool same =
       std::equal(on_device.begin(), on_device.end(), on_host.begin(),

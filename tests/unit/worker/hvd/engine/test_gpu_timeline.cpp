@@ -1,4 +1,4 @@
-// What the timeline has of operations on GPU memory, over the fake driver and NCCL.
+// The timeline of operations on GPU memory, over the fake driver and NCCL.
 #include <chrono>
 #include <map>
 #include <memory>

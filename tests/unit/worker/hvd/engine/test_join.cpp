@@ -42,8 +42,8 @@ TEST_CASE("a rank that has joined takes part in groups", "[engine][join]") {
             Operation operation;
             operation.kind = OpKind::allreduce;
             operation.reduction.op = op;
-            operation.segments = {{ones.data(), ones.data(), ones.size()},
-                                  {others.data(), others.data(), others.size()}};
+            operation.parts = {{ones.data(), ones.data(), ones.size()},
+                               {others.data(), others.data(), others.size()}};
             engine.run(operation);
             // The adaptive sum of equal vectors is each of them.
             const float times = op == ReduceOp::sum ? 2 : 1;

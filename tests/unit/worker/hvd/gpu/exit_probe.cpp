@@ -62,7 +62,7 @@ void sum_for_ever(Rank& rank, std::atomic<int>& rounds) {
   }
 }
 
-void begin(const std::string& what, std::vector<Rank*>& ranks) {
+void begin_scene(const std::string& what, std::vector<Rank*>& ranks) {
   test::FakeGpu& gpu = test::fake();
   static std::atomic<int> rounds{0};
   const auto on_thread = [&](auto body) {
@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
   for (Rank* const rank : ranks) threads.emplace_back([=] { rank->own.connect(id, 20s); });
   for (std::thread& thread : threads) thread.join();
   for (Rank* const rank : ranks) rank->gpu->watch().add(rank->own);
-  begin(what, ranks);
+  begin_scene(what, ranks);
   if (how == "return") return kCode;
   if (how == "exit") std::thread([] { std::exit(kCode); }).join();
   if (how == "exception") throw std::runtime_error("nobody catches it");

@@ -1,4 +1,4 @@
-// How the fake NCCL reduces: as NCCL does, what it gets wrong included.
+// The fake NCCL's reductions: as NCCL's, what it gets wrong included.
 #pragma once
 
 #include <cmath>
@@ -91,8 +91,7 @@ inline double decode(const void* scalar, nccl::DataType type) {
   }
 }
 
-// Of floats the one that is no NaN, and the other where both are numbers; whole bytes, whatever -0
-// is.
+// The float that is no NaN, and the other where both are numbers; whole bytes, whatever -0 is.
 inline void least_or_most(const std::byte* next, std::byte* so_far, nccl::DataType type,
                           std::size_t width, bool most) {
   const double a = decode(so_far, type);
@@ -115,7 +114,7 @@ inline void nccl_reduce(const std::vector<const std::byte*>& sources, std::size_
   std::byte* const scaled = next.data();
   for (std::size_t rank = 0; rank < sources.size(); ++rank) {
     std::byte* const target = rank == 0 ? output : scaled;
-    reduce(&sources[rank], 1, count, {type, hvd::ReduceOp::sum, factor, 1}, &target, 1);
+    reduce_buffers(&sources[rank], 1, count, {type, hvd::ReduceOp::sum, factor, 1}, &target, 1);
     if (rank == 0) continue;
     if (floats && (op == nccl::min || op == nccl::max)) {
       for (std::size_t i = 0; i < count * width; i += width)
@@ -123,14 +122,14 @@ inline void nccl_reduce(const std::vector<const std::byte*>& sources, std::size_
       continue;
     }
     const std::byte* const both[] = {output, scaled};
-    reduce(both, 2, count, {type, step}, &output, 1);
+    reduce_buffers(both, 2, count, {type, step}, &output, 1);
   }
   if (!averages || floats) return;
   // The sum of one such number and of zeros, divided.
   const std::vector<std::byte> zeros(count * width);
   std::vector<const std::byte*> shares(sources.size(), zeros.data());
   shares[0] = output;
-  reduce(shares.data(), shares.size(), count, {type, hvd::ReduceOp::average}, &output, 1);
+  reduce_buffers(shares.data(), shares.size(), count, {type, hvd::ReduceOp::average}, &output, 1);
 }
 
 }  // namespace hvdrun::test

@@ -12,7 +12,7 @@
 
 namespace hvdrun::test {
 
-// What a test sets and reads.
+// The knobs and records of a test.
 struct FakeGpu {
   std::atomic<int> devices{8};
   // Ranks' communicators are never ready, even when all have come.
@@ -33,7 +33,7 @@ struct FakeGpu {
   // An abort does not return while that is so.
   std::atomic<bool> aborts_held{false};
   std::atomic<int> nccl_calls{0};  // all but for its version and its texts
-  // How long an abort waits for the other communicators of its rank to be aborted too.
+  // An abort waits until so many communicators of its rank are being aborted.
   std::atomic<int> abort_needs{1};
   std::atomic<int> aborts{0};
   std::atomic<int> destroys{0};
@@ -53,8 +53,9 @@ struct FakeGpu {
   std::atomic<bool> held{false};                // what fake_hold() was called for does not go on
   std::atomic<bool> new_streams_held{false};    // it is called for each stream that is made
 
-  // Calls in the order in which they came; streams by name: "user" (the first that was made after a
-  // reset of the log) has no better one, so they are numbers in the order of their creation.
+  // Calls in the order in which they came. Streams go by name: numbers in the order of their
+  // creation, for there is no better one. "user" is the first that was made after a reset of the
+  // log.
   void log(const std::string& call) {
     const std::lock_guard lock(mutex);
     if (logging) calls.push_back(call);
@@ -68,5 +69,5 @@ struct FakeGpu {
 }  // namespace hvdrun::test
 
 extern "C" hvdrun::test::FakeGpu* fake_gpu();
-// What comes later on the stream waits while `held` is true.
+// Later work on the stream waits while `held` is true.
 extern "C" void fake_hold(void* stream);

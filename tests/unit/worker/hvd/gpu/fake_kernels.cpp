@@ -36,8 +36,8 @@ void put_number(void* data, std::size_t i, int type, double value) {
   if (as == hvd::DataType::float32) return put(static_cast<float>(value));
   const auto accumulator = static_cast<float>(value);
   std::byte* output = place;
-  reduce(nullptr, 0, 1, {as, hvd::ReduceOp::sum, 1, 1}, &output, 1,
-         {.prefix = reinterpret_cast<const std::byte*>(&accumulator), .ranks = 1});
+  reduce_buffers(nullptr, 0, 1, {as, hvd::ReduceOp::sum, 1, 1}, &output, 1,
+                 {.prefix = reinterpret_cast<const std::byte*>(&accumulator), .ranks = 1});
 }
 
 int convert(const void* input, int from, void* output, int to, std::size_t count, void* stream) {
@@ -53,7 +53,7 @@ double times(double value, double factor, int type) {
   return static_cast<double>(static_cast<float>(value) * static_cast<float>(factor));
 }
 
-// Of a key or of a number's bits.
+// For a key or a number's bits.
 template <class Key>
 Key turned(Key bits) {
   return bits < 0 ? bits ^ std::numeric_limits<Key>::max() : bits;
@@ -106,8 +106,9 @@ FAKE int hvd_cuda_scale(const void* input, void* output, std::size_t count, int 
   fake_stream(stream).push([=] {
     const auto* source = static_cast<const std::byte*>(input);
     auto* target = static_cast<std::byte*>(output);
-    reduce(&source, 1, count, {static_cast<hvd::DataType>(type), hvd::ReduceOp::sum, first, second},
-           &target, 1);
+    reduce_buffers(&source, 1, count,
+                   {static_cast<hvd::DataType>(type), hvd::ReduceOp::sum, first, second}, &target,
+                   1);
   });
   return 0;
 }

@@ -1,4 +1,4 @@
-// What the ranks of a fake communicator tell each other, and what each gets of it.
+// The words of a fake communicator's ranks to each other, and what each gets of them.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ using Bytes = std::vector<std::byte>;
 
 inline std::size_t width(const Call& call) { return hvd::size_of(hvd_type(call.type)); }
 
-// What rank `rank` gets from call `index` of its group.
+// The bytes that rank `rank` gets from call `index` of its group.
 inline Bytes result_of(const Clique::Meeting& meeting, int rank, std::size_t index) {
   const Call& own = meeting.calls.at(rank)[index];
   const auto ranks = meeting.calls.size();
@@ -98,7 +98,7 @@ inline bool overlap(const Call& reader, const Call& writer, int rank) {
   if (&reader == &writer &&
       written == read + (scatters ? bytes * static_cast<std::size_t>(rank) : 0))
     return false;
-  // Of an allgather this rank's own place.
+  // In an allgather this rank's own place.
   const std::size_t size = writer.count * width(writer) *
                            static_cast<std::size_t>(writer.kind == "all_gather" ? writer.ranks : 1);
   if (&reader == &writer && writer.kind == "all_gather" &&

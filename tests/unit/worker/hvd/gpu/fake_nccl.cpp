@@ -1,6 +1,6 @@
-// The fake NCCL: communicators that do not block, as the real one behaves (2.28): a group is put on
-// its streams by a thread of NCCL's, later than group_end returns, and until then the communicator
-// is "in progress" and takes nothing else.
+// The fake NCCL: communicators that do not block, as the real one behaves (2.28). A group is put on
+// its streams by a thread of NCCL's, later than group_end returns. Until then the communicator is
+// "in progress" and takes nothing else.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -76,8 +76,8 @@ std::shared_ptr<Clique> clique_of(const std::string& key, int size) {
   return clique;
 }
 
-// What NCCL 2.28 writes where one rank averages, or has a factor: each of its 32 blocks takes as
-// many elements, rounded down, in whole 16 bytes; none takes what is left of many.
+// The bytes that NCCL 2.28 writes where one rank averages, or has a factor. Each of its 32 blocks
+// takes as many elements, rounded down, in whole 16 bytes; none takes what is left of many.
 std::size_t written_alone(const Call& call) {
   constexpr std::size_t kBlocks = 32;
   if (call.op != nccl::avg && call.factor == 1) return call.count;

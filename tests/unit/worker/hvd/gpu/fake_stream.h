@@ -17,12 +17,12 @@ namespace hvdrun::test {
 
 class FakeStream;
 
-// What streams take that are captured in a graph, in an order in which it can run.
+// The work that captured streams take for a graph, in an order in which it can run.
 struct FakeCapture {
   std::mutex mutex;
   std::vector<std::function<void()>> work;
   FakeStream* origin = nullptr;
-  // How much there was when a stream put its last work, and when the origin last waited for it.
+  // The size when a stream put its last work, and when the origin last waited for it.
   std::map<FakeStream*, std::size_t> last;
   std::map<FakeStream*, std::size_t> joined;
   std::vector<void*> memory;  // freed with the graph
@@ -41,7 +41,7 @@ struct FakeEvent {
   std::size_t place = 0;
 };
 
-// Of the clock that events with timing are told by. In fake_cuda.cpp.
+// The clock that events with timing are told by. In fake_cuda.cpp.
 std::int64_t gpu_time();
 
 class FakeStream {
@@ -147,7 +147,7 @@ class FakeStream {
 FakeStream& fake_stream(void* stream);
 std::string name_of(void* stream);  // in the log
 bool has_context();
-// Of every call of the driver's and of NCCL's.
+// For every call of the driver's and of NCCL's.
 void crash_if_ended();
 
 }  // namespace hvdrun::test

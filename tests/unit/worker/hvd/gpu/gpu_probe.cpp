@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/gpu_device.h"
 #include "worker/hvd/gpu/kernels.h"
 #include "worker/hvd/gpu/loader.h"
 

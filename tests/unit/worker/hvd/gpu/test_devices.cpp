@@ -1,4 +1,4 @@
-// Which GPU a rank takes, and ranks whose places do not fit together.
+// The GPU that a rank takes, and ranks whose places do not fit together.
 #include <string>
 #include <vector>
 

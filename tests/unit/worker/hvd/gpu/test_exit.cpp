@@ -29,7 +29,7 @@ End run_probe(std::string what, std::string how) {
   const std::array<char*, 4> argv{program.data(), what.data(), how.data(), nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  // What terminate() says is no news here.
+  // The words of terminate() are no news here.
   ::posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", 1, 0);
   pid_t pid = -1;
   const auto begin = std::chrono::steady_clock::now();

@@ -45,7 +45,7 @@ class Folder {
   fs::path path_;
 };
 
-// What gpu_probe prints, with the folder first in the loader's search.
+// The output of gpu_probe, with the folder first in the loader's search.
 std::string probe(const Folder& folder, const std::string& environment = "") {
   const std::string command = "LD_LIBRARY_PATH=" + folder.path().string() + " " + environment +
                               " " + from_build("HVD_TEST_GPU_PROBE") + " 2>&1";

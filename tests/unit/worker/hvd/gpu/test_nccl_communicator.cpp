@@ -37,7 +37,7 @@ TEST_CASE("min and max of floats pass through little memory, in rounds", "[gpu][
   const auto errors = ranks.run([&](int rank) {
     GpuRank own(ranks.at(rank), *ranks.devices[static_cast<std::size_t>(rank)]);
     if (run_gpu_number_rules(own, true) < 100) throw std::runtime_error("few cases");
-    // Of float32 and float64 an allreduce takes none.
+    // An allreduce of float32 and float64 takes none.
     fake().largest_scratch = 0;
     own.communicator.barrier(own.call);
     std::vector<double> data(100, rank);
@@ -118,7 +118,7 @@ TEST_CASE("an operation stands between events, both ways, on a stream of its own
   });
   CHECK(errors == nothing_wrong(size));
   CHECK(values[0] == 6);
-  // Which context is current when is another matter.
+  // The current context is another matter.
   std::erase_if(fake().calls,
                 [](const std::string& call) { return call.rfind("current ", 0) == 0; });
   REQUIRE(fake().calls.size() == (size == 1 ? 5 : 9));

@@ -1,4 +1,4 @@
-// What a reduction of hvd's becomes for NCCL and our kernels.
+// Reductions of hvd's as NCCL and our kernels get them.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -149,7 +149,7 @@ TEST_CASE("after the rounds of an adaptive sum every rank has met every other on
   for (int size = 1; size <= 33; ++size) {
     const auto count = static_cast<std::size_t>(size);
     std::vector<std::vector<AdasumRound>> all;
-    // What each rank's vector is made of, in the order in which it was combined.
+    // The parts of each rank's vector, in the order in which it was combined.
     std::vector<std::string> sums;
     for (int rank = 0; rank < size; ++rank) {
       all.push_back(adasum_rounds(rank, size));
@@ -164,7 +164,7 @@ TEST_CASE("after the rounds of an adaptive sum every rank has met every other on
           CHECK(own.to.empty());
           continue;
         }
-        // Who it comes from sends it here, once.
+        // Its sender sends it here, once.
         const std::vector<int>& to = all[from][round].to;
         CHECK(std::count(to.begin(), to.end(), static_cast<int>(rank)) == 1);
         CHECK(own.first == (rank < from));

@@ -20,7 +20,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What operations were told, in its order.
+// The times that operations were told, in their order.
 struct Told {
   struct Entry {
     std::string what;

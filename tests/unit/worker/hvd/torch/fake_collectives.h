@@ -30,12 +30,12 @@ struct FakeJob {
   std::vector<FakeCall> calls;  // every reduction, in the order of submission
   std::size_t groups = 0;       // grouped reductions, whose tensors are among the calls
   std::optional<std::size_t> failing_call;
-  // What the peers bring to an allgather of int64; as we do when empty.
+  // The peers' part of an allgather of int64; as ours when empty.
   std::function<std::int64_t(int rank, std::size_t index, std::int64_t mine)> peers;
-  // What has been told to a timeline, if it is on: "lane 3 begin", by the activity's number.
+  // The events that a timeline was told, if it is on: "lane 3 begin", by the activity's number.
   bool timeline_on = false;
   std::vector<std::string> timeline;
-  // What follows an operation (hvd::then) is called by the test, not at once.
+  // True: the follower of an operation (hvd::then) is called by the test, not at once.
   bool late = false;
   std::vector<std::function<void()>> late_thens;
   // The same of an allgather_object, and of an allgather of characters.

@@ -17,7 +17,7 @@ using test::fake_job;
 using test::reset_fake_job;
 using Samples = std::vector<std::size_t>;
 
-// What each rank of a job gets until `batches` of them are done, or the epoch is.
+// The samples that each rank of a job gets until `batches` of them are done, or the epoch is.
 std::vector<Samples> given(int ranks, std::size_t batch, std::size_t batches,
                            const std::function<void(ElasticSampler&)>& prepare,
                            ElasticSampler sampler) {

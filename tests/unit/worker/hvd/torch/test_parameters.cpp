@@ -1,4 +1,4 @@
-// What DistributedOptimizer is told of single parameters: names, and which of them stay local.
+// Single parameters, as DistributedOptimizer is told of them: names, and which of them stay local.
 #include <string>
 #include <vector>
 

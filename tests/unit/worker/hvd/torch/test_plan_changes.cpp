@@ -1,4 +1,4 @@
-// How buckets follow what the program says and does: groups, and the order of the first backward.
+// Buckets follow what the program says and does: groups, and the order of the first backward.
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "tests/unit/worker/hvd/torch/fake_collectives.h"
 

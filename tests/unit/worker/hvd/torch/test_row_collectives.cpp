@@ -1,5 +1,4 @@
-// What is refused, over a fake job; tests/integration/programs/torch_mismatch_probe.cpp has real
-// ranks.
+// Refusals, over a fake job; tests/integration/programs/torch_mismatch_probe.cpp has real ranks.
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "tests/unit/worker/hvd/torch/fake_collectives.h"
 

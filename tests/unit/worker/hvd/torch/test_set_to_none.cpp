@@ -28,7 +28,7 @@ TEST_CASE_METHOD(NoneFixture, "gradients come to the buckets from autograd's own
   CHECK(a.grad().data_ptr() == place);
   optimizer.step();
   CHECK(a.equal(torch::full({4}, 1 - 3 * 2.5)));
-  // What backward has left out counts with zeros, whatever lay there before.
+  // The part that backward has left out counts with zeros, whatever lay there before.
   CHECK(b.grad().equal(torch::zeros({4})));
   CHECK(b.equal(torch::ones({4})));
   optimizer.zero_grad(true);

@@ -1,4 +1,4 @@
-// What an optimizer tells the timeline.
+// An optimizer's words to the timeline.
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "tests/unit/worker/hvd/torch/fake_collectives.h"
 

@@ -25,7 +25,7 @@ BothWeights gradients_at(const BothWeights& weights) {
 
 BothWeights first_weights() { return {Weights{1, -0.5, 2, 0.25}, Weights{0.125, 3}}; }
 
-double norm(const Weights& layer) {
+double norm_of(const Weights& layer) {
   double sum = 0;
   for (const double x : layer) sum += x * x;
   return std::sqrt(sum);
@@ -47,7 +47,7 @@ BothWeights lamb_reference(int steps, double lr, double decay) {
         const double square = v[l][i] / (1 - std::pow(0.999, t));
         r[i] = mean / (std::sqrt(square) + 1e-6) + decay * w[l][i];
       }
-      const double ratio = norm(w[l]) / norm(r);
+      const double ratio = norm_of(w[l]) / norm_of(r);
       for (std::size_t i = 0; i < r.size(); ++i) w[l][i] -= lr * ratio * r[i];
     }
   }
@@ -61,7 +61,7 @@ BothWeights novograd_reference(int steps, double lr, double decay) {
   for (int t = 1; t <= steps; ++t) {
     const BothWeights g = gradients_at(w);
     for (std::size_t l = 0; l < 2; ++l) {
-      const double square = norm(g[l]) * norm(g[l]);
+      const double square = norm_of(g[l]) * norm_of(g[l]);
       v[l] = t == 1 ? square : 0.98 * v[l] + 0.02 * square;
       for (std::size_t i = 0; i < w[l].size(); ++i) {
         m[l][i] = 0.95 * m[l][i] + g[l][i] / (std::sqrt(v[l]) + 1e-8) + decay * w[l][i];

@@ -33,7 +33,7 @@ class HostThreads {
                                                      encrypt}));
       endpoints.push_back(links.back()->endpoint());
     }
-    std::vector<HostsOptions> options;
+    std::vector<HostsContext> options;
     for (std::size_t host = 0; host < counts.size(); ++host) {
       const auto mapping =
           std::make_shared<const Mapping>(Mapping::anonymous(shm_segment_bytes(counts[host])));

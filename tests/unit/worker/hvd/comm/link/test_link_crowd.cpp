@@ -222,7 +222,7 @@ TEST_CASE("a rank that dials 1100 others still lets those in who dial it", "[lin
   CHECK(let_in == kLower);
   if (let_in < kLower) set->abort({hvd::ErrorCode::internal, "ranks were turned away"});
   CHECK(accepted.size() <= 256);
-  // Who they are they learn from the greeting: the rank that is dialed stands in it.
+  // They learn from the greeting who they are: the rank that is dialed stands in it.
   std::vector<PlayedRank> higher;
   std::size_t greeted = 0;
   const auto answer = [&] {

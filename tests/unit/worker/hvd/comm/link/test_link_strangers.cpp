@@ -1,5 +1,5 @@
-// Who answers where a rank of another host was looked for and does not hold the job's key: nothing
-// of the job is sent to him, encrypted or not.
+// Strangers who answer where a rank of another host was looked for and do not hold the job's key:
+// nothing of the job is sent to them, encrypted or not.
 #include <chrono>
 #include <map>
 #include <memory>

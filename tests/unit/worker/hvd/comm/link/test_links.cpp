@@ -183,7 +183,7 @@ struct TlsPair {
       REQUIRE(::send(to, bytes, static_cast<std::size_t>(got), MSG_NOSIGNAL) == got);
     }
   }
-  // What both ends came to.
+  // The progress that both ends came to.
   std::pair<LinkTls::Channel::Progress, LinkTls::Channel::Progress> handshakes() {
     auto of_a = a->handshake();
     auto of_b = b->handshake();

@@ -35,7 +35,7 @@ inline void check_numbers_allreduce(const NumberCase& c, Communicator& communica
   char* const to = in_place ? input.data() : output.data();
   if (in_parts) {
     const std::size_t half = count / 2;
-    communicator.allreduce_segments(
+    communicator.grouped_allreduce(
         {{input.data(), to, half}, {input.data() + half * width, to + half * width, count - half}},
         c.reduction, {});
   } else {

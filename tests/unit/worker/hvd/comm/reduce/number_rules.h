@@ -40,7 +40,7 @@ enum class Number : std::uint8_t {
   wrapped_mean,  // of as many `first` as there are ranks, whose sum wraps
 };
 
-// Which types a rule is of; several may be true of one.
+// The types that a rule is of; several may be true of one.
 enum class NumberTypes : std::uint8_t {
   floats,
   float16,
@@ -357,7 +357,7 @@ inline std::vector<std::byte> number_input(const NumberCase& c, std::size_t rank
   return bytes;
 }
 
-// What is wrong with a result of these elements; empty: nothing.
+// The fault of a result of these elements; empty: nothing.
 inline std::string number_fault(const NumberCase& c, const std::byte* got, std::size_t ranks,
                                 std::size_t begin, std::size_t count, bool by_nccl) {
   const hvd::DataType type = c.reduction.type;

@@ -36,7 +36,8 @@ TEST_CASE("what is copied past the caches arrives before its rank does", "[comm]
     WARN("left out: a sanitizer sees no copy past the caches, and two minutes of others");
     return;
   }
-  // Of each rank. Machines with larger caches than this streams for leave it to the test above.
+  // Elements of each rank. Machines with larger caches than this streams for leave it to the test
+  // above.
   std::size_t count = (8U << 20) / sizeof(double) + 1;
   while (copy_for(count * sizeof(double)) != stream_bytes && count < (64U << 20) / sizeof(double))
     count *= 2;

@@ -119,7 +119,7 @@ TEST_CASE("every type and operation gives the serial result on every instruction
   }
 }
 
-// Of two NaNs either may be the result: which one is the compiler's choice of operands.
+// Either of two NaNs may be the result: that is the compiler's choice of operands.
 std::size_t differing_elements(const Bytes& a, const Bytes& b, DataType type) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < a.size(); i += 2) {
@@ -167,7 +167,7 @@ TEST_CASE("16-bit floats convert exactly and round to the nearest even", "[reduc
     for (const DataType type : {DataType::float16, DataType::bfloat16}) {
       std::uint16_t result = 0;
       auto* const target = reinterpret_cast<std::byte*>(&result);
-      reduce(&source, 1, 1, {type, ReduceOp::sum}, &target, 1);
+      reduce_buffers(&source, 1, 1, {type, ReduceOp::sum}, &target, 1);
       const bool good = type == DataType::float16
                             ? test::same(hvd::Float16{bits}, hvd::Float16{result})
                             : test::same(hvd::BFloat16{bits}, hvd::BFloat16{result});
@@ -183,7 +183,7 @@ TEST_CASE("an output may be one of the sources", "[reduce]") {
                                       reinterpret_cast<const std::byte*>(b.data())};
   std::byte* const targets[] = {reinterpret_cast<std::byte*>(b.data()),
                                 reinterpret_cast<std::byte*>(a.data())};
-  reduce(sources, 2, a.size(), {DataType::float32, ReduceOp::average}, targets, 2);
+  reduce_buffers(sources, 2, a.size(), {DataType::float32, ReduceOp::average}, targets, 2);
   CHECK(a == std::vector<float>(1000, 1.5F));
   CHECK(b == a);
 }
@@ -193,9 +193,9 @@ TEST_CASE("scaled integers are limited to what their type holds", "[reduce]") {
   std::int8_t output[4];
   const auto* const source = reinterpret_cast<const std::byte*>(input);
   auto* const target = reinterpret_cast<std::byte*>(output);
-  reduce(&source, 1, 4, {DataType::int8, ReduceOp::sum, 2.0, 1.0}, &target, 1);
+  reduce_buffers(&source, 1, 4, {DataType::int8, ReduceOp::sum, 2.0, 1.0}, &target, 1);
   CHECK(std::vector<int>(output, output + 4) == std::vector<int>{127, -128, 6, -6});
-  reduce(&source, 1, 4, {DataType::int8, ReduceOp::sum, 1.0, 0.5}, &target, 1);
+  reduce_buffers(&source, 1, 4, {DataType::int8, ReduceOp::sum, 1.0, 0.5}, &target, 1);
   CHECK(std::vector<int>(output, output + 4) == std::vector<int>{50, -50, 1, -1});
 }
 

@@ -28,8 +28,8 @@ int main(int argc, char** argv) {
   const Disturbance disturbance(1);
   if (argc > 1 && std::strcmp(argv[1], "planted") == 0) {
     leave_out_waits(5);
-    // Who does not wait may get two meetings ahead, where nobody finds it any more: an error, often
-    // before any race.
+    // A rank that does not wait may get two meetings ahead, where nobody finds it any more: an
+    // error, often before any race.
     for (int i = 0; i < 20; ++i) reduce_often(std::chrono::milliseconds(200));
     return 0;
   }

@@ -1,4 +1,4 @@
-// What finds races must itself be seen to find one.
+// The finder of races must itself be seen to find one.
 #include <array>
 #include <cstdio>
 #include <cstdlib>

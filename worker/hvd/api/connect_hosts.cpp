@@ -1,4 +1,4 @@
-#include "worker/hvd/api/join_hosts.h"
+#include "worker/hvd/api/connect_hosts.h"
 
 #include <array>
 #include <optional>
@@ -17,9 +17,9 @@ using hvd::ErrorCode;
 // "[v6%interface]:port", filled up with zeros: every rank's has the same size.
 using EndpointText = std::array<char, 80>;
 
-CallOptions until(AgentLine::Deadline deadline) {
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentLine::Deadline::clock::now());
+CallOptions until(AgentConnection::Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      deadline - AgentConnection::Deadline::clock::now());
   return {.timeout = std::max(left, std::chrono::milliseconds(0))};
 }
 
@@ -29,30 +29,31 @@ struct Places {
   std::vector<EndpointText> endpoints;
 };
 
-class LineStore final : public BookStore {
+class AgentStore final : public BookStore {
  public:
-  LineStore(AgentLine& line, AgentLine::Deadline deadline) : line_(line), deadline_(deadline) {}
+  AgentStore(AgentConnection& agent, AgentConnection::Deadline deadline)
+      : agent_(agent), deadline_(deadline) {}
   void put(const std::string& key, std::string value) override {
-    line_.put(key, std::move(value), deadline_);
+    agent_.put(key, std::move(value), deadline_);
   }
   std::optional<std::string> get(const std::string& key, bool patiently) override {
-    return line_.get(key, patiently ? deadline_ : AgentLine::Deadline::clock::now());
+    return agent_.get(key, patiently ? deadline_ : AgentConnection::Deadline::clock::now());
   }
 
  private:
-  AgentLine& line_;
-  const AgentLine::Deadline deadline_;
+  AgentConnection& agent_;
+  const AgentConnection::Deadline deadline_;
 };
 
 class Finder {
  public:
-  Finder(AgentLine& line, HostCommunicator& local, std::uint32_t generation,
-         AgentLine::Deadline deadline)
-      : line_(line), local_(local), generation_(generation), deadline_(deadline) {}
+  Finder(AgentConnection& agent, HostCommunicator& local, std::uint32_t generation,
+         AgentConnection::Deadline deadline)
+      : agent_(agent), local_(local), generation_(generation), deadline_(deadline) {}
 
   // Where everybody is, once everybody has said so.
   Places find(const std::string& endpoint) {
-    const WorkerTopology& place = line_.topology();
+    const WorkerTopology& place = agent_.topology();
     EndpointText own{};
     if (endpoint.size() >= own.size())
       throw hvd::Error(ErrorCode::internal, "the address " + endpoint + " is too long");
@@ -77,11 +78,11 @@ class Finder {
  private:
   // Among the first ranks of the hosts the cross rank numbers the hosts.
   Places ask_hosts(const std::vector<EndpointText>& here) {
-    const WorkerTopology& place = line_.topology();
+    const WorkerTopology& place = agent_.topology();
     std::vector<std::string> own;
     own.reserve(here.size());
     for (const EndpointText& text : here) own.emplace_back(text.data());
-    LineStore store(line_, deadline_);
+    AgentStore store(agent_, deadline_);
     const AddressBook book =
         exchange_addresses(store, generation_, place.cross_rank, place.cross_size, own);
     Places places;
@@ -104,7 +105,7 @@ class Finder {
 
   void tell(Places& places) {
     std::uint64_t hosts = places.counts.size();
-    places.endpoints.resize(line_.topology().size);
+    places.endpoints.resize(agent_.topology().size);
     share(&hosts, sizeof hosts);
     places.counts.resize(hosts);
     share(places.counts.data(), places.counts.size() * sizeof(std::size_t));
@@ -114,30 +115,32 @@ class Finder {
     local_.broadcast(data, bytes, hvd::DataType::uint8, 0, until(deadline_));
   }
 
-  AgentLine& line_;
+  AgentConnection& agent_;
   HostCommunicator& local_;
   const std::uint32_t generation_;
-  const AgentLine::Deadline deadline_;
+  const AgentConnection::Deadline deadline_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> join_hosts(AgentLine& line, std::unique_ptr<HostCommunicator> local,
-                                         std::uint32_t generation, AgentLine::Deadline deadline,
-                                         std::vector<std::size_t>& host_counts,
-                                         std::shared_ptr<AwaitedLinks> awaited) {
-  const WorkerTopology& place = line.topology();
+std::unique_ptr<Communicator> connect_hosts(AgentConnection& agent,
+                                            std::unique_ptr<HostCommunicator> local,
+                                            std::uint32_t generation,
+                                            AgentConnection::Deadline deadline,
+                                            std::vector<std::size_t>& host_counts,
+                                            std::shared_ptr<AwaitedLinks> awaited) {
+  const WorkerTopology& place = agent.topology();
   if (place.address.empty())
     throw hvd::Error(ErrorCode::unavailable,
                      "the launcher does not know an address of this host for the other hosts");
-  auto links = std::make_unique<LinkSet>(LinkSet::Options{{line.epoch(), generation, place.rank},
+  auto links = std::make_unique<LinkSet>(LinkSet::Options{{agent.epoch(), generation, place.rank},
                                                           place.data_key,
                                                           place.address,
                                                           {place.first_port, place.last_port},
                                                           place.encrypt_data,
                                                           {},
                                                           std::move(awaited)});
-  const Places places = Finder(line, *local, generation, deadline).find(links->endpoint());
+  const Places places = Finder(agent, *local, generation, deadline).find(links->endpoint());
   host_counts = places.counts;
   HostLayout layout(places.counts);
   std::vector<std::string> endpoints;

@@ -7,7 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/unit/worker/hvd/client/fake_agent.h"
-#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/agent_connection.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint32_t kEpoch = 3;
 
-AgentLine::Deadline in(int ms) { return steady_clock::now() + milliseconds(ms); }
+AgentConnection::Deadline in(int ms) { return steady_clock::now() + milliseconds(ms); }
 
 WorkerEnvironment environment(const std::string& agent) {
   WorkerEnvironment env;
@@ -80,20 +80,20 @@ TEST_CASE("a worker joins, meets, stores, gets memory and leaves", "[client]") {
       if (!peer.at_end()) throw std::runtime_error("frames after the goodbye");
     });
     {
-      AgentLine line(environment(agent.name()), in(5000));
-      CHECK(line.epoch() == kEpoch);
-      CHECK(line.topology().size == 2);
-      CHECK(line.fence("id", in(5000)) == "id!");
-      line.put("key", "value", in(5000));
-      CHECK(line.get("key", in(5000)).value_or("") == "value");
-      CHECK_FALSE(line.get("other", in(100)).has_value());
-      const UniqueFd memory = line.segment("world", 8192, in(5000));
+      AgentConnection connection(environment(agent.name()), in(5000));
+      CHECK(connection.epoch() == kEpoch);
+      CHECK(connection.topology().size == 2);
+      CHECK(connection.fence("id", in(5000)) == "id!");
+      connection.put("key", "value", in(5000));
+      CHECK(connection.get("key", in(5000)).value_or("") == "value");
+      CHECK_FALSE(connection.get("other", in(100)).has_value());
+      const UniqueFd memory = connection.segment("world", 8192, in(5000));
       struct stat status {};
       REQUIRE(::fstat(memory.get(), &status) == 0);
       CHECK(status.st_size == 8192);
-      CHECK(
-          contains(caught([&] { line.segment("world", 1, in(5000)); }).text, "the ranks disagree"));
-      line.leave();
+      CHECK(contains(caught([&] { connection.segment("world", 1, in(5000)); }).text,
+                     "the ranks disagree"));
+      connection.leave();
     }
     agent.finish();
   }
@@ -112,8 +112,8 @@ TEST_CASE("answers arrive in any split", "[client]") {
     send_bytes(peer.socket(), answer.substr(0, 1), {memory.get()});
     for (std::size_t i = 1; i < answer.size(); ++i) send_bytes(peer.socket(), answer.substr(i, 1));
   });
-  AgentLine line(environment(agent.name()), in(5000));
-  CHECK(line.segment("world", 4096, in(5000)));
+  AgentConnection connection(environment(agent.name()), in(5000));
+  CHECK(connection.segment("world", 4096, in(5000)));
   agent.finish();
 }
 
@@ -122,22 +122,27 @@ TEST_CASE("a refused worker says why", "[client]") {
     peer.read<Hello>(0);
     peer.send(Refuse{Errc::wrong_job, "this host runs job 12"}, 0);
   });
-  const Caught error = caught([&] { AgentLine line(environment(agent.name()), in(5000)); });
+  const Caught error =
+      caught([&] { AgentConnection connection(environment(agent.name()), in(5000)); });
   CHECK(error.code == ErrorCode::unavailable);
   CHECK(contains(error.text, "the agent refused this worker: this host runs job 12"));
 }
 
 TEST_CASE("an agent that is not there or does not answer is named", "[client]") {
-  const Caught missing = caught([] { AgentLine line(environment("@hvd-test-nobody"), in(1000)); });
+  const Caught missing =
+      caught([] { AgentConnection connection(environment("@hvd-test-nobody"), in(1000)); });
   CHECK(missing.code == ErrorCode::unavailable);
   CHECK(contains(missing.text, "'@hvd-test-nobody': Connection refused"));
-  CHECK(contains(caught([] { AgentLine line(environment("/no/such/socket"), in(1000)); }).text,
-                 "'/no/such/socket': No such file"));
-  CHECK(contains(caught([] { AgentLine line(environment(std::string(200, 'x')), in(1000)); }).text,
-                 "1 to 107 bytes"));
+  CHECK(contains(
+      caught([] { AgentConnection connection(environment("/no/such/socket"), in(1000)); }).text,
+      "'/no/such/socket': No such file"));
+  CHECK(contains(
+      caught([] { AgentConnection connection(environment(std::string(200, 'x')), in(1000)); }).text,
+      "1 to 107 bytes"));
   std::promise<void> over;
   FakeAgent mute([&](FakeAgentPeer&) { over.get_future().wait(); });
-  const Caught silent = caught([&] { AgentLine line(environment(mute.name()), in(100)); });
+  const Caught silent =
+      caught([&] { AgentConnection connection(environment(mute.name()), in(100)); });
   CHECK(silent.code == ErrorCode::timeout);
   CHECK(contains(silent.text, "did not answer in time"));
   over.set_value();
@@ -150,16 +155,16 @@ TEST_CASE("the end of the agent fails every wait and is reported once", "[client
     peer.read_frame();
     peer.close();
   });
-  AgentLine line(environment(agent.name()), in(5000));
+  AgentConnection connection(environment(agent.name()), in(5000));
   std::atomic<int> reports{0};
-  line.set_events({[](const PeerLost&) {}, [&](const hvd::Error&) { ++reports; }});
-  auto fence =
-      std::async(std::launch::async, [&] { return caught([&] { line.fence({}, in(10'000)); }); });
-  while (caught([&] { line.get("key", in(10'000)); }).code != ErrorCode::unavailable) {
+  connection.set_events({[](const PeerLost&) {}, [&](const hvd::Error&) { ++reports; }});
+  auto fence = std::async(std::launch::async,
+                          [&] { return caught([&] { connection.fence({}, in(10'000)); }); });
+  while (caught([&] { connection.get("key", in(10'000)); }).code != ErrorCode::unavailable) {
   }
   CHECK(contains(fence.get().text, "the line to this host's agent is lost"));
-  CHECK(caught([&] { line.put("k", "v", in(10'000)); }).code == ErrorCode::unavailable);
-  line.leave();
+  CHECK(caught([&] { connection.put("k", "v", in(10'000)); }).code == ErrorCode::unavailable);
+  connection.leave();
   agent.finish();
   // The I/O thread reports after it has failed the waits.
   for (int i = 0; i < 5000 && reports == 0; ++i)
@@ -174,8 +179,8 @@ TEST_CASE("a frame of another epoch ends the line", "[client]") {
     peer.send(FenceRelease{fence.fence, {}}, kEpoch + 1);
     if (!peer.at_end()) throw std::runtime_error("the worker goes on");
   });
-  AgentLine line(environment(agent.name()), in(5000));
-  const Caught error = caught([&] { line.fence({}, in(5000)); });
+  AgentConnection connection(environment(agent.name()), in(5000));
+  const Caught error = caught([&] { connection.fence({}, in(5000)); });
   CHECK(error.code == ErrorCode::unavailable);
   CHECK(contains(error.text, "epoch 4, this is epoch 3"));
 }
@@ -192,12 +197,12 @@ TEST_CASE("a fence fails when it is told so, when a rank dies, and in time", "[c
     peer.send(PeerLost{1, false, "killed by signal 9"}, kEpoch);
     peer.at_end();
   });
-  AgentLine line(environment(agent.name()), in(5000));
-  CHECK(caught([&] { line.fence({}, in(5000)); }).text == "rank 1 exited before it joined");
-  const Caught late = caught([&] { line.fence({}, in(100)); });
+  AgentConnection connection(environment(agent.name()), in(5000));
+  CHECK(caught([&] { connection.fence({}, in(5000)); }).text == "rank 1 exited before it joined");
+  const Caught late = caught([&] { connection.fence({}, in(100)); });
   CHECK(late.code == ErrorCode::timeout);
   CHECK(contains(late.text, "not all of the 2 ranks"));
-  const Caught lost = caught([&] { line.fence({}, in(5000)); });
+  const Caught lost = caught([&] { connection.fence({}, in(5000)); });
   CHECK(lost.code == ErrorCode::peer_lost);
   CHECK(lost.text == "rank 1 is lost: killed by signal 9");
 }
@@ -215,18 +220,18 @@ TEST_CASE("lost peers reach the handler, early ones as soon as it is set", "[cli
     peer.send(PeerLost{0, true, "late"}, kEpoch);
     peer.close();
   });
-  AgentLine line(environment(agent.name()), in(5000));
-  line.fence({}, in(5000));
-  line.put("k", "v", in(5000));  // its answer came behind the loss
+  AgentConnection connection(environment(agent.name()), in(5000));
+  connection.fence({}, in(5000));
+  connection.put("k", "v", in(5000));  // its answer came behind the loss
   std::mutex mutex;
   std::vector<std::string> reasons;
   std::promise<void> over;
-  line.set_events({[&](const PeerLost& lost) {
-                     const std::lock_guard<std::mutex> lock(mutex);
-                     reasons.push_back(lost.reason);
-                   },
-                   [&](const hvd::Error&) { over.set_value(); }});
-  line.leave();
+  connection.set_events({[&](const PeerLost& lost) {
+                           const std::lock_guard<std::mutex> lock(mutex);
+                           reasons.push_back(lost.reason);
+                         },
+                         [&](const hvd::Error&) { over.set_value(); }});
+  connection.leave();
   REQUIRE(over.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready);
   const std::lock_guard<std::mutex> lock(mutex);
   CHECK(reasons == std::vector<std::string>{"early", "late"});
@@ -255,22 +260,22 @@ TEST_CASE("the launcher hears what waits, when told and when it asks", "[client]
     peer.send(StallAsk{3}, kEpoch);
     peer.close();
   });
-  AgentLine line(environment(agent.name()), in(5000));
-  CHECK(line.topology().stall_warning == 60'000);
-  CHECK(line.topology().stall_shutdown == 90'000);
+  AgentConnection connection(environment(agent.name()), in(5000));
+  CHECK(connection.topology().stall_warning == 60'000);
+  CHECK(connection.topology().stall_shutdown == 90'000);
   REQUIRE(listening.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready);
   const std::thread::id self = std::this_thread::get_id();
   std::promise<void> lost;
-  line.set_events({[](const PeerLost&) {}, [&](const hvd::Error&) { lost.set_value(); },
-                   [&] {
-                     StallReport report;
-                     report.submitted = std::this_thread::get_id() == self ? 0 : 8;
-                     return report;
-                   }});
-  line.report_stall({{{"grad", 60'000}}, 1, "grad", 7});
+  connection.set_events({[](const PeerLost&) {}, [&](const hvd::Error&) { lost.set_value(); },
+                         [&] {
+                           StallReport report;
+                           report.submitted = std::this_thread::get_id() == self ? 0 : 8;
+                           return report;
+                         }});
+  connection.report_stall({{{"grad", 60'000}}, 1, "grad", 7});
   agent.finish();
   REQUIRE(lost.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready);
-  line.report_stall({{{"grad", 61'000}}, 1, "grad", 7});  // nobody hears it
+  connection.report_stall({{{"grad", 61'000}}, 1, "grad", 7});  // nobody hears it
 }
 
 TEST_CASE("what exceeds a limit is refused here, before it travels", "[client]") {
@@ -279,12 +284,12 @@ TEST_CASE("what exceeds a limit is refused here, before it travels", "[client]")
     if (!peer.at_end()) throw std::runtime_error("something was sent");
   });
   {
-    AgentLine line(environment(agent.name()), in(5000));
-    CHECK(caught([&] { line.fence(std::string(1U << 20, 'x'), in(1000)); }).code ==
+    AgentConnection connection(environment(agent.name()), in(5000));
+    CHECK(caught([&] { connection.fence(std::string(1U << 20, 'x'), in(1000)); }).code ==
           ErrorCode::invalid_argument);
-    CHECK(caught([&] { line.put(std::string(2000, 'x'), "", in(1000)); }).code ==
+    CHECK(caught([&] { connection.put(std::string(2000, 'x'), "", in(1000)); }).code ==
           ErrorCode::invalid_argument);
-    CHECK(caught([&] { line.put("k", std::string(9U << 20, 'x'), in(1000)); }).code ==
+    CHECK(caught([&] { connection.put("k", std::string(9U << 20, 'x'), in(1000)); }).code ==
           ErrorCode::invalid_argument);
   }
   agent.finish();

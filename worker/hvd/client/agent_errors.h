@@ -1,4 +1,4 @@
-// What the launcher and a rank tell each other of failures, as errors of the library.
+// Failures that the launcher and a rank tell each other, as errors of the library.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace hvdrun {
 // For a collective that failed.
 Errc code_of(const hvd::Error& error);
 
-// Of a request that was refused.
+// The error of a request that was refused.
 hvd::Error reply_error(Errc code, const std::string& what);
 // Operations that need such a rank fail with it.
 hvd::Error peer_lost_error(const PeerLost& lost);

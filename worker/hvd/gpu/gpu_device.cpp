@@ -1,4 +1,4 @@
-#include "worker/hvd/gpu/device.h"
+#include "worker/hvd/gpu/gpu_device.h"
 
 #include <array>
 

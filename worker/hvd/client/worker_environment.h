@@ -1,4 +1,4 @@
-// What the environment of a worker says: its place in the job, how to reach the agent, deadlines.
+// A worker's environment: its place in the job, the way to the agent, deadlines.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ std::optional<std::string> foreign_launcher_warning(const EnvironmentLookup& loo
 std::chrono::milliseconds read_timeout(const EnvironmentLookup& lookup, const char* name,
                                        std::chrono::milliseconds fallback);
 
-// How many bytes of small operations may run as one: HVD_FUSION_THRESHOLD, else
+// The bytes of small operations that may run as one: HVD_FUSION_THRESHOLD, else
 // HOROVOD_FUSION_THRESHOLD, in bytes, 0 for none; `fallback` when neither is set. Throws
 // Error(invalid_argument).
 std::uint64_t read_fusion_threshold(const EnvironmentLookup& lookup, std::uint64_t fallback);

@@ -1,4 +1,4 @@
-#include "worker/hvd/client/agent_line.h"
+#include "worker/hvd/client/agent_connection.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 
 #include "common/base/descriptor_limit.h"
 #include "common/base/limits.h"
-#include "worker/hvd/client/line_errors.h"
+#include "worker/hvd/client/agent_errors.h"
 #include "worker/hvd/client/quiet_thread.h"
 #include "worker/hvd/client/unix_socket.h"
 
@@ -37,7 +37,7 @@ void check_length(const char* what, std::size_t size, std::size_t limit) {
 
 }  // namespace
 
-AgentLine::AgentLine(const WorkerEnvironment& environment, Deadline deadline)
+AgentConnection::AgentConnection(const WorkerEnvironment& environment, Deadline deadline)
     : socket_(connect_agent(environment.agent, deadline)),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       session_(environment, static_cast<std::uint32_t>(::getpid())) {
@@ -59,9 +59,9 @@ AgentLine::AgentLine(const WorkerEnvironment& environment, Deadline deadline)
   }
 }
 
-AgentLine::~AgentLine() { stop(); }
+AgentConnection::~AgentConnection() { stop(); }
 
-void AgentLine::stop() noexcept {
+void AgentConnection::stop() noexcept {
   if (!thread_.joinable()) return;
   {
     const MutexLock lock(mutex_);
@@ -71,15 +71,15 @@ void AgentLine::stop() noexcept {
   thread_.join();
 }
 
-void AgentLine::set_events(LineEvents events) {
+void AgentConnection::set_events(AgentEvents events) {
   const MutexLock lock(events_mutex_);
   events_ = std::move(events);
-  if (!events_.peer_lost || !events_.line_lost) return;
+  if (!events_.peer_lost || !events_.connection_lost) return;
   for (const auto& deliver : undelivered_) deliver(events_);
   undelivered_.clear();
 }
 
-std::string AgentLine::fence(std::string blob, Deadline deadline) {
+std::string AgentConnection::fence(std::string blob, Deadline deadline) {
   check_length("a fence blob", blob.size(), limits::kMaxFenceBlob);
   const MutexLock lock(mutex_);
   check_usable();
@@ -100,7 +100,7 @@ std::string AgentLine::fence(std::string blob, Deadline deadline) {
                                            " ranks arrived in time");
 }
 
-void AgentLine::put(std::string key, std::string value, Deadline deadline) {
+void AgentConnection::put(std::string key, std::string value, Deadline deadline) {
   check_length("a store key", key.size(), limits::kMaxStoreKey);
   check_length("a store value", value.size(), std::min(limits::kMaxStoreValue, limits::kMaxString));
   const std::string what = "store put '" + key + "'";
@@ -111,7 +111,7 @@ void AgentLine::put(std::string key, std::string value, Deadline deadline) {
   if (reply.code != Errc::ok) throw reply_error(reply.code, what);
 }
 
-std::optional<std::string> AgentLine::get(std::string key, Deadline deadline) {
+std::optional<std::string> AgentConnection::get(std::string key, Deadline deadline) {
   check_length("a store key", key.size(), limits::kMaxStoreKey);
   const std::string what = "store get '" + key + "'";
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
@@ -127,7 +127,7 @@ std::optional<std::string> AgentLine::get(std::string key, Deadline deadline) {
   return std::move(reply.value);
 }
 
-UniqueFd AgentLine::segment(std::string name, std::uint64_t size, Deadline deadline) {
+UniqueFd AgentConnection::segment(std::string name, std::uint64_t size, Deadline deadline) {
   check_length("a segment name", name.size(), limits::kMaxStoreKey);
   const std::string what =
       "shared memory '" + name + "' of " + std::to_string(size) + " bytes from the agent";
@@ -139,7 +139,7 @@ UniqueFd AgentLine::segment(std::string name, std::uint64_t size, Deadline deadl
   return std::move(reply.segment);
 }
 
-void AgentLine::drop_segment(std::string name) noexcept {
+void AgentConnection::drop_segment(std::string name) noexcept {
   try {
     const MutexLock lock(mutex_);
     if (lost_ || !is_joined_) return;
@@ -151,7 +151,8 @@ void AgentLine::drop_segment(std::string name) noexcept {
   }
 }
 
-void AgentLine::report(const hvd::Error& error, std::optional<std::uint32_t> given_up) noexcept {
+void AgentConnection::report(const hvd::Error& error,
+                             std::optional<std::uint32_t> given_up) noexcept {
   flush_timeline();
   try {
     const MutexLock lock(mutex_);
@@ -160,7 +161,7 @@ void AgentLine::report(const hvd::Error& error, std::optional<std::uint32_t> giv
         {code_of(error), error.what(), given_up.value_or(0), given_up.has_value()});
     flushed_ = false;
     wake();
-    // Who does not catch the error is gone in a moment, and the I/O thread with it.
+    // A program that does not catch the error is gone in a moment, and the I/O thread with it.
     const auto deadline = steady_clock::now() + kReportTimeout;
     while (!flushed_ && !lost_ && changed_.wait_until(mutex_, deadline)) {
     }
@@ -169,7 +170,7 @@ void AgentLine::report(const hvd::Error& error, std::optional<std::uint32_t> giv
   }
 }
 
-void AgentLine::report_stall(const StallReport& report) noexcept {
+void AgentConnection::report_stall(const StallReport& report) noexcept {
   try {
     const MutexLock lock(mutex_);
     if (lost_ || !is_joined_) return;
@@ -180,7 +181,7 @@ void AgentLine::report_stall(const StallReport& report) noexcept {
   }
 }
 
-void AgentLine::leave() noexcept {
+void AgentConnection::leave() noexcept {
   flush_timeline();
   const MutexLock lock(mutex_);
   if (lost_ || !is_joined_) return;
@@ -192,12 +193,12 @@ void AgentLine::leave() noexcept {
   }
 }
 
-void AgentLine::set_timeline(TimelineSource source) {
+void AgentConnection::set_timeline(TimelineSource source) {
   const MutexLock lock(timeline_mutex_);
   timeline_ = std::move(source);
 }
 
-void AgentLine::timeline_ready(bool at_once) noexcept {
+void AgentConnection::timeline_ready(bool at_once) noexcept {
   if (at_once) {
     timeline_ready_.store(Ready::at_once);
   } else {
@@ -207,16 +208,16 @@ void AgentLine::timeline_ready(bool at_once) noexcept {
   wake();
 }
 
-void AgentLine::start_timeline(std::uint32_t session, std::string path) noexcept {
+void AgentConnection::start_timeline(std::uint32_t session, std::string path) noexcept {
   control_timeline({0, session, true, std::move(path)});
 }
 
-void AgentLine::stop_timeline(std::uint32_t session) noexcept {
+void AgentConnection::stop_timeline(std::uint32_t session) noexcept {
   flush_timeline();
   control_timeline({0, session, false, {}});
 }
 
-void AgentLine::control_timeline(TimelineControl control) noexcept {
+void AgentConnection::control_timeline(TimelineControl control) noexcept {
   try {
     const MutexLock lock(mutex_);
     if (lost_ || !is_joined_) return;
@@ -228,7 +229,7 @@ void AgentLine::control_timeline(TimelineControl control) noexcept {
   }
 }
 
-void AgentLine::flush_timeline() noexcept {
+void AgentConnection::flush_timeline() noexcept {
   try {
     take_timeline(false, 0);
   } catch (const std::exception&) {
@@ -236,7 +237,7 @@ void AgentLine::flush_timeline() noexcept {
   }
 }
 
-bool AgentLine::take_timeline(bool patiently, std::size_t unsent) {
+bool AgentConnection::take_timeline(bool patiently, std::size_t unsent) {
   const MutexLock source_lock(timeline_mutex_);
   if (!timeline_) return true;
   for (;;) {
@@ -254,7 +255,7 @@ bool AgentLine::take_timeline(bool patiently, std::size_t unsent) {
 }
 
 // On the I/O thread. Nothing is taken before it is due, so that a batch is worth its message.
-void AgentLine::look_after_timeline(std::size_t unsent) {
+void AgentConnection::look_after_timeline(std::size_t unsent) {
   const auto now = steady_clock::now();
   switch (timeline_ready_.exchange(Ready::no)) {
     case Ready::no:
@@ -271,22 +272,23 @@ void AgentLine::look_after_timeline(std::size_t unsent) {
   if (!take_timeline(true, unsent)) timeline_due_ = now + kTimelinePause;
 }
 
-int AgentLine::poll_timeout() const {
+int AgentConnection::poll_timeout() const {
   if (!timeline_due_) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*timeline_due_ - steady_clock::now());
   return static_cast<int>(std::clamp(left, milliseconds(0), kTimelinePause).count());
 }
 
-void AgentLine::abandon_in_child() noexcept {
+void AgentConnection::abandon_in_child() noexcept {
   ::close(socket_.release());
   ::close(event_.release());
 }
 
-void AgentLine::check_usable() {
+void AgentConnection::check_usable() {
   if (lost_) throw hvd::Error(*lost_);
 }
 
-Reply AgentLine::wait_reply(std::uint64_t request, Deadline deadline, const std::string& what) {
+Reply AgentConnection::wait_reply(std::uint64_t request, Deadline deadline,
+                                  const std::string& what) {
   const auto entry = replies_.emplace(request, std::nullopt).first;
   flushed_ = false;
   wake();
@@ -299,20 +301,20 @@ Reply AgentLine::wait_reply(std::uint64_t request, Deadline deadline, const std:
   throw hvd::Error(ErrorCode::timeout, what + ": no answer in time");
 }
 
-void AgentLine::wake() const {
+void AgentConnection::wake() const {
   const std::uint64_t one = 1;
   // A counter that is full wakes the thread too.
   [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof(one));
 }
 
-void AgentLine::run() {
+void AgentConnection::run() {
   std::string unsent;
   while (step(unsent)) {
   }
 }
 
 // Sends what is there, waits for something to do, reads once. False: the thread's work is over.
-bool AgentLine::step(std::string& unsent) {
+bool AgentConnection::step(std::string& unsent) {
   look_after_timeline(unsent.size());
   {
     const MutexLock lock(mutex_);
@@ -347,7 +349,7 @@ bool AgentLine::step(std::string& unsent) {
   return true;
 }
 
-bool AgentLine::receive_once() {
+bool AgentConnection::receive_once() {
   std::array<char, 16384> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   Received received = receive(socket_.get(), buffer.data(), buffer.size());
   if (received.again) return true;
@@ -366,11 +368,11 @@ bool AgentLine::receive_once() {
   return !over;
 }
 
-void AgentLine::dispatch(std::vector<SessionEvent> events) {
+void AgentConnection::dispatch(std::vector<SessionEvent> events) {
   for (SessionEvent& event : events) take_event(event);
 }
 
-void AgentLine::take_event(SessionEvent& event) {
+void AgentConnection::take_event(SessionEvent& event) {
   if (auto* fault = std::get_if<LineFault>(&event)) return lose(fault->text);
   if (auto* ask = std::get_if<StallAsk>(&event)) return answer_stall(ask->request);
   if (auto* peer = std::get_if<PeerGaveUp>(&event)) {
@@ -403,11 +405,11 @@ void AgentLine::take_event(SessionEvent& event) {
   const MutexLock lock(events_mutex_);
   if (events_.peer_lost) return events_.peer_lost(*peer);
   undelivered_.emplace_back(
-      [lost = std::move(*peer)](const LineEvents& to) { to.peer_lost(lost); });
+      [lost = std::move(*peer)](const AgentEvents& to) { to.peer_lost(lost); });
 }
 
 // On the I/O thread, which sends it before it waits again.
-void AgentLine::answer_stall(std::uint64_t request) {
+void AgentConnection::answer_stall(std::uint64_t request) {
   StallReport report;
   {
     const MutexLock lock(events_mutex_);
@@ -418,7 +420,7 @@ void AgentLine::answer_stall(std::uint64_t request) {
   session_.stall(request, std::move(report));
 }
 
-void AgentLine::lose(const std::string& text) {
+void AgentConnection::lose(const std::string& text) {
   const hvd::Error error(ErrorCode::unavailable, "the line to this host's agent is lost: " + text);
   {
     const MutexLock lock(mutex_);
@@ -426,8 +428,8 @@ void AgentLine::lose(const std::string& text) {
     changed_.notify_all();
   }
   const MutexLock lock(events_mutex_);
-  if (events_.line_lost) return events_.line_lost(error);
-  undelivered_.emplace_back([error](const LineEvents& to) { to.line_lost(error); });
+  if (events_.connection_lost) return events_.connection_lost(error);
+  undelivered_.emplace_back([error](const AgentEvents& to) { to.connection_lost(error); });
 }
 
 }  // namespace hvdrun

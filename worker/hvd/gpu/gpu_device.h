@@ -12,8 +12,8 @@ namespace hvdrun {
 class GpuDevice {
  public:
   // Retains the primary context of GPU `ordinal` (among the visible ones) and makes it the current
-  // one of this thread, so that the CUDA runtime begins here too and makes no context on GPU 0.
-  // `driver` must outlive this. Throws Error(unavailable).
+  // one of this thread. So the CUDA runtime begins here too and makes no context on GPU 0. `driver`
+  // must outlive this. Throws Error(unavailable).
   GpuDevice(const CudaDriver& driver, int ordinal);
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
@@ -76,8 +76,8 @@ class DeviceToFree {
   const bool current_;
 };
 
-// What hvd::init does first, before any context exists: the device that this rank uses, or none
-// and why it runs on the CPU. An empty CUDA_VISIBLE_DEVICES is looked at before the driver is even
+// The device that this rank uses, or none and why it runs on the CPU. hvd::init selects it first,
+// before any context exists. An empty CUDA_VISIBLE_DEVICES is looked at before the driver is even
 // loaded. Throws Error(unavailable) for more local ranks than GPUs, unless they may share (tests).
 struct SelectedDevice {
   std::unique_ptr<const CudaDriver> driver;

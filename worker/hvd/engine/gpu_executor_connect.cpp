@@ -1,4 +1,4 @@
-// How a lane gets its NCCL communicator, and what others are made of it.
+// The making of an executor's NCCL communicator, and of others out of it.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -6,16 +6,16 @@
 #include <string_view>
 #include <utility>
 
-#include "worker/hvd/engine/device_lane.h"
 #include "worker/hvd/engine/device_use.h"
 #include "worker/hvd/engine/fingerprint.h"
+#include "worker/hvd/engine/gpu_executor.h"
 
 namespace hvdrun {
 namespace {
 
 using hvd::ErrorCode;
 
-// What ranks compare in place of an operation's fingerprint while they make the communicator.
+// The ranks compare this in place of an operation's fingerprint while they make the communicator.
 constexpr std::uint64_t kConnect = 3;
 
 // For what others have to say after this rank has waited in vain: they began when it did, so who is
@@ -34,8 +34,8 @@ std::uint64_t fingerprint_of(const nccl::UniqueId& id) {
 
 }  // namespace
 
-// What a rank tells the others before NCCL is called.
-struct DeviceLane::Readiness {
+// A rank's words to the others before NCCL is called.
+struct GpuExecutor::Readiness {
   nccl::UniqueId id{};        // rank 0's, unless it has been told before
   std::uint64_t told_id = 0;  // then: its fingerprint
   std::uint64_t has_nccl = 0;
@@ -43,25 +43,25 @@ struct DeviceLane::Readiness {
   std::array<char, kText> why{};  // one of them is missing
 };
 
-// What came of it.
-struct DeviceLane::Outcome {
+// The outcome of the call.
+struct GpuExecutor::Outcome {
   std::uint64_t failed = 0;
   std::uint64_t code = 0;
   std::array<char, kText> text{};
 };
 
 template <class Record>
-std::vector<Record> DeviceLane::gather(const Record& own, const CallOptions& options) {
+std::vector<Record> GpuExecutor::gather(const Record& own, const CallOptions& options) {
   std::vector<Record> all(static_cast<std::size_t>(host_.size()));
   const std::vector<std::size_t> counts(all.size(), sizeof own);
   CallOptions step = options;
-  step.name = kConnect;
+  step.fingerprint = kConnect;
   host_.allgather(&own, all.data(), counts.data(), hvd::DataType::uint8, step);
   return all;
 }
 
 // Nobody to connect with: no NCCL is loaded.
-void DeviceLane::connect_alone() {
+void GpuExecutor::connect_alone() {
   try {
     communicator_ = std::make_unique<NcclCommunicator>(gpu_->parts_alone(), 0, 1, names_);
     gpu_->watch().add(*communicator_);
@@ -71,7 +71,7 @@ void DeviceLane::connect_alone() {
 }
 
 // All ranks are here together and leave with a communicator, or all with the same failure.
-void DeviceLane::connect(const CallOptions& options) {
+void GpuExecutor::connect(const CallOptions& options) {
   if (host_.size() == 1) return connect_alone();
   RankGpu::Parts found = gpu_->parts();
   Readiness own;
@@ -109,7 +109,7 @@ void DeviceLane::connect(const CallOptions& options) {
                          " was given another id for NCCL than " + rank_text(0) + " as it joined");
     return;
   }
-  // What needs a kernel of ours is an error on all ranks, or on none.
+  // The need of a kernel of ours is an error on all ranks, or on none.
   const auto no_kernels = std::find_if(all.begin(), all.end(),
                                        [](const Readiness& one) { return one.has_kernels == 0; });
   if (no_kernels != all.end()) {
@@ -136,18 +136,18 @@ void DeviceLane::connect(const CallOptions& options) {
   communicator_.reset();
 }
 
-void DeviceLane::adopt(std::unique_ptr<NcclCommunicator> made) {
+void GpuExecutor::adopt(std::unique_ptr<NcclCommunicator> made) {
   communicator_ = std::move(made);
   gpu_->watch().add(*communicator_);
 }
 
-struct DeviceLane::Splittable {
+struct GpuExecutor::Splittable {
   std::uint64_t yes = 0;
 };
 
 // All ranks are here together, and leave it alike: the members with a communicator, or nobody with
-// one and the lane as it was, or all with the same failure.
-void DeviceLane::split(GpuSplit& wanted, const CallOptions& options) {
+// one and the executor as it was, or all with the same failure.
+void GpuExecutor::split(GpuSplit& wanted, const CallOptions& options) {
   Splittable own;
   if (communicator_ && !failure_ && communicator_->may_split()) {
     try {
@@ -179,8 +179,8 @@ void DeviceLane::split(GpuSplit& wanted, const CallOptions& options) {
   throw hvd::Error(*failure_);
 }
 
-void DeviceLane::exchange_outcomes(const std::optional<hvd::Error>& own,
-                                   const CallOptions& options) {
+void GpuExecutor::exchange_outcomes(const std::optional<hvd::Error>& own,
+                                    const CallOptions& options) {
   Outcome outcome;
   if (own) {
     outcome.failed = 1;
@@ -198,7 +198,7 @@ void DeviceLane::exchange_outcomes(const std::optional<hvd::Error>& own,
     if (in_vain) break_off(*own);
     throw;
   }
-  // Who waited in vain knows least, then who only saw another one leave.
+  // A rank that waited in vain knows least, then one that only saw another one leave.
   const auto knows = [](const Outcome& one) {
     if (one.code == static_cast<std::uint64_t>(ErrorCode::timeout)) return 0;
     return one.code == static_cast<std::uint64_t>(ErrorCode::peer_lost) ? 1 : 2;

@@ -1,4 +1,4 @@
-#include "worker/hvd/engine/device_lane.h"
+#include "worker/hvd/engine/gpu_executor.h"
 
 #include <algorithm>
 #include <array>
@@ -25,17 +25,17 @@ std::vector<std::size_t> counts_of(const Operation& operation, int ranks) {
 }
 
 void add_parts(const Operation& operation, std::vector<BufferPart>& parts) {
-  if (operation.segments.empty())
+  if (operation.parts.empty())
     parts.push_back({operation.input, operation.output, operation.count});
   else
-    parts.insert(parts.end(), operation.segments.begin(), operation.segments.end());
+    parts.insert(parts.end(), operation.parts.begin(), operation.parts.end());
 }
 
 }  // namespace
 
-DeviceLane::DeviceLane(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
-                       Milliseconds connect_timeout, Milliseconds leave_timeout,
-                       std::optional<nccl::UniqueId> id)
+GpuExecutor::GpuExecutor(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
+                         Milliseconds connect_timeout, Milliseconds leave_timeout,
+                         std::optional<nccl::UniqueId> id)
     : gpu_(std::move(gpu)),
       host_(host),
       names_(std::move(names)),
@@ -44,22 +44,22 @@ DeviceLane::DeviceLane(std::shared_ptr<RankGpu> gpu, Communicator& host, std::ve
       id_(id),
       events_(std::make_shared<GpuEvents>(gpu_->device())) {}
 
-DeviceLane::~DeviceLane() { close(); }
+GpuExecutor::~GpuExecutor() { close(); }
 
-std::string DeviceLane::rank_text(std::size_t rank) const {
+std::string GpuExecutor::rank_text(std::size_t rank) const {
   return "rank " + std::to_string(rank < names_.size() ? names_[rank] : static_cast<int>(rank));
 }
 
-void DeviceLane::mark(DeviceUse& use) const {
+void GpuExecutor::mark(DeviceUse& use) const {
   use.before = std::make_unique<const GpuMark>(events_, use.stream);
   use.captured = use.before->captured();
 }
 
-void DeviceLane::order(const DeviceUse& use) const {
+void GpuExecutor::order(const DeviceUse& use) const {
   if (communicator_ && !use.split) communicator_->lead(use.ticket, use.stream);
 }
 
-bool DeviceLane::has_ended(const DeviceUse& use) const {
+bool GpuExecutor::has_ended(const DeviceUse& use) const {
   try {
     if (use.before) return use.before->has_come();  // nothing was queued behind it
     return !communicator_ || communicator_->has_ended(use.ticket);
@@ -68,8 +68,8 @@ bool DeviceLane::has_ended(const DeviceUse& use) const {
   }
 }
 
-void DeviceLane::run(const std::vector<const Operation*>& operations, const CallOptions& options,
-                     std::shared_ptr<GpuSpan> span) {
+void GpuExecutor::perform(const std::vector<const Operation*>& operations,
+                          const CallOptions& options, std::shared_ptr<GpuSpan> span) {
   meet(*operations.front(), options);
   CallOptions step = options;
   step.hooks = nullptr;
@@ -111,7 +111,7 @@ void DeviceLane::run(const std::vector<const Operation*>& operations, const Call
 }
 
 // Every rank means the same when this returns.
-void DeviceLane::meet(const Operation& operation, const CallOptions& options) {
+void GpuExecutor::meet(const Operation& operation, const CallOptions& options) {
   if (operation.kind == OpKind::alltoall && !operation.counts.empty())
     agree_on_counts(operation, options);
   else if (operation.varying_counts)
@@ -121,7 +121,7 @@ void DeviceLane::meet(const Operation& operation, const CallOptions& options) {
 }
 
 // Those that are no part of what the barrier compares.
-void DeviceLane::compare_counts(const Operation& operation, const CallOptions& options) {
+void GpuExecutor::compare_counts(const Operation& operation, const CallOptions& options) {
   Fingerprint print;
   for (const std::size_t count : operation.counts) print.add(std::uint64_t{count});
   const std::uint64_t own = print.value();
@@ -135,8 +135,8 @@ void DeviceLane::compare_counts(const Operation& operation, const CallOptions& o
                        rank_text(0) + " and " + rank_text(rank) + " have other counts");
 }
 
-// Of an alltoall each rank has counts of its own, and NCCL hangs where they do not fit.
-void DeviceLane::agree_on_counts(const Operation& operation, const CallOptions& options) {
+// In an alltoall each rank has counts of its own, and NCCL hangs where they do not fit.
+void GpuExecutor::agree_on_counts(const Operation& operation, const CallOptions& options) {
   const auto ranks = static_cast<std::size_t>(host_.size());
   const std::vector<std::size_t> ones(ranks, 1);
   const std::vector<std::uint64_t> send(operation.counts.begin(), operation.counts.end());
@@ -161,7 +161,7 @@ void DeviceLane::agree_on_counts(const Operation& operation, const CallOptions& 
 }
 
 // One rank alone, and the results stand where the inputs do.
-bool DeviceLane::is_nothing(const std::vector<const Operation*>& operations) const {
+bool GpuExecutor::is_nothing(const std::vector<const Operation*>& operations) const {
   if (host_.size() > 1) return false;
   const auto stays = [](const BufferPart& part) { return part.input == part.output; };
   return std::all_of(operations.begin(), operations.end(), [&](const Operation* const operation) {
@@ -174,7 +174,7 @@ bool DeviceLane::is_nothing(const std::vector<const Operation*>& operations) con
   });
 }
 
-GpuTicket DeviceLane::queue(const std::vector<const Operation*>& operations, const GpuCall& call) {
+GpuTicket GpuExecutor::queue(const std::vector<const Operation*>& operations, const GpuCall& call) {
   const Operation& operation = *operations.front();
   const Reduction& how = operation.reduction;
   const int ranks = host_.size();
@@ -206,7 +206,7 @@ GpuTicket DeviceLane::queue(const std::vector<const Operation*>& operations, con
 }
 
 // Others may have queued what this rank has not, and would wait for it on their GPUs.
-void DeviceLane::break_off(const hvd::Error& error) {
+void GpuExecutor::break_off(const hvd::Error& error) {
   host_.abort(error);
   try {
     host_.await_others(Milliseconds(0));  // tells the others, and throws
@@ -215,7 +215,7 @@ void DeviceLane::break_off(const hvd::Error& error) {
   throw hvd::Error(error);
 }
 
-void DeviceLane::close() noexcept {
+void GpuExecutor::close() noexcept {
   if (!communicator_) return;
   Milliseconds patience = patience_;
   try {
@@ -234,33 +234,33 @@ void DeviceLane::close() noexcept {
 }
 
 // Memory of the GPU for a rank that has joined.
-class DeviceLane::Loan {
+class GpuExecutor::Loan {
  public:
-  Loan(const DeviceLane& lane, std::shared_ptr<DeviceUse> use)
-      : lane_(lane), use_(std::move(use)) {}
+  Loan(const GpuExecutor& executor, std::shared_ptr<DeviceUse> use)
+      : executor_(executor), use_(std::move(use)) {}
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
   ~Loan() {
-    const cuda::Api& api = lane_.gpu_->device().api();
+    const cuda::Api& api = executor_.gpu_->device().api();
     try {
-      if (lane_.communicator_) lane_.communicator_->wait(use_->ticket, lane_.patience_);
+      if (executor_.communicator_) executor_.communicator_->wait(use_->ticket, executor_.patience_);
     } catch (const hvd::Error&) {
       // It has failed. What the GPU still does with the memory, memory_free waits for.
     }
     wait_for_copy();
-    const DeviceToFree current(lane_.gpu_->device());
+    const DeviceToFree current(executor_.gpu_->device());
     if (!current) return;
     for (const cuda::DevicePointer one : memory_) api.memory_free(one);
   }
 
-  // What has been put on the stream reads memory of the host, whether or not the operation, which
-  // comes after it, is ever queued.
+  // The copies on the stream read memory of the host, whether or not the operation, which comes
+  // after them, is ever queued.
   void copies_on(cuda::Stream stream) {
-    copied_ = std::make_unique<const GpuMark>(lane_.events_, stream);
+    copied_ = std::make_unique<const GpuMark>(executor_.events_, stream);
   }
 
   void* take(std::size_t bytes) {
-    const GpuDevice& device = lane_.gpu_->device();
+    const GpuDevice& device = executor_.gpu_->device();
     cuda::DevicePointer made = 0;
     check_cuda(device.api(), device.api().memory_alloc(&made, std::max<std::size_t>(bytes, 1)),
                device.words() + ": cuMemAlloc of " + std::to_string(bytes) + " bytes");
@@ -272,9 +272,9 @@ class DeviceLane::Loan {
  private:
   void wait_for_copy() const noexcept {
     if (!copied_) return;
-    const GpuDevice& device = lane_.gpu_->device();
-    const auto deadline =
-        std::chrono::steady_clock::now() + std::max(lane_.patience_, lane_.connect_timeout_);
+    const GpuDevice& device = executor_.gpu_->device();
+    const auto deadline = std::chrono::steady_clock::now() +
+                          std::max(executor_.patience_, executor_.connect_timeout_);
     try {
       const CurrentDevice current(device);
       while (device.api().event_query(copied_->event()) == cuda::kNotReady &&
@@ -285,14 +285,14 @@ class DeviceLane::Loan {
     }
   }
 
-  const DeviceLane& lane_;
+  const GpuExecutor& executor_;
   const std::shared_ptr<DeviceUse> use_;
   std::unique_ptr<const GpuMark> copied_;
   std::vector<cuda::DevicePointer> memory_;
 };
 
-std::shared_ptr<void> DeviceLane::lend(Operation& operation, const std::vector<std::byte>& input,
-                                       std::size_t output_bytes) {
+std::shared_ptr<void> GpuExecutor::lend(Operation& operation, const std::vector<std::byte>& input,
+                                        std::size_t output_bytes) {
   try {
     return lend_now(operation, input, output_bytes);
   } catch (const hvd::Error& error) {
@@ -300,9 +300,9 @@ std::shared_ptr<void> DeviceLane::lend(Operation& operation, const std::vector<s
   }
 }
 
-std::shared_ptr<void> DeviceLane::lend_now(Operation& operation,
-                                           const std::vector<std::byte>& input,
-                                           std::size_t output_bytes) {
+std::shared_ptr<void> GpuExecutor::lend_now(Operation& operation,
+                                            const std::vector<std::byte>& input,
+                                            std::size_t output_bytes) {
   const GpuDevice& device = gpu_->device();
   const CurrentDevice current(device);
   auto loan = std::make_shared<Loan>(*this, operation.device);
@@ -319,7 +319,7 @@ std::shared_ptr<void> DeviceLane::lend_now(Operation& operation,
   operation.output = to;
   const std::size_t width = element_size(operation.reduction.type);
   std::size_t done = 0;
-  for (BufferPart& part : operation.segments) {
+  for (BufferPart& part : operation.parts) {
     part.input = from + done;
     part.output = to + done;
     done += part.count * width;

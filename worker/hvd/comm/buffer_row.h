@@ -18,15 +18,15 @@ struct BufferPart {
   std::size_t count;
 };
 
-class SegmentRow {
+class BufferRow {
  public:
   // `width`: bytes of an element.
-  SegmentRow(const std::vector<BufferPart>& segments, std::size_t width) : width_(width) {
-    parts_.reserve(segments.size());
-    begins_.reserve(segments.size());
-    for (const BufferPart& segment : segments) add(segment);
+  BufferRow(const std::vector<BufferPart>& parts, std::size_t width) : width_(width) {
+    parts_.reserve(parts.size());
+    begins_.reserve(parts.size());
+    for (const BufferPart& part : parts) add(part);
   }
-  SegmentRow(const BufferPart& segment, std::size_t width) : width_(width) { add(segment); }
+  BufferRow(const BufferPart& part, std::size_t width) : width_(width) { add(part); }
 
   std::size_t count() const { return count_; }
   std::size_t width() const { return width_; }
@@ -84,15 +84,15 @@ class SegmentRow {
   }
 
  private:
-  void add(const BufferPart& segment) {
-    if (segment.count == 0) return;
-    count_ += segment.count;
-    if (!parts_.empty() && continues(parts_.back(), segment)) {
-      parts_.back().count += segment.count;
+  void add(const BufferPart& part) {
+    if (part.count == 0) return;
+    count_ += part.count;
+    if (!parts_.empty() && continues(parts_.back(), part)) {
+      parts_.back().count += part.count;
       return;
     }
-    parts_.push_back(segment);
-    begins_.push_back(count_ - segment.count);
+    parts_.push_back(part);
+    begins_.push_back(count_ - part.count);
   }
   bool continues(const BufferPart& part, const BufferPart& next) const {
     const std::size_t bytes = part.count * width_;

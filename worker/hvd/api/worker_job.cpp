@@ -1,4 +1,4 @@
-#include "worker/hvd/api/job.h"
+#include "worker/hvd/api/worker_job.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "worker/hvd/api/join_hosts.h"
+#include "worker/hvd/api/connect_hosts.h"
 #include "worker/hvd/api/stall_teller.h"
 #include "worker/hvd/api/world_id.h"
-#include "worker/hvd/client/line_errors.h"
+#include "worker/hvd/client/agent_errors.h"
 #include "worker/hvd/client/timeline_settings.h"
 #include "worker/hvd/comm/self_communicator.h"
 #include "worker/hvd/comm/shm/shm_communicator.h"
@@ -26,42 +26,42 @@ JobPlace place_of(const WorkerTopology& topology) {
           static_cast<int>(topology.cross_rank), static_cast<int>(topology.cross_size)};
 }
 
-// How long the agent may take to hand out a segment while the job runs.
+// The time that the agent may take to hand out a segment while the job runs.
 constexpr std::chrono::seconds kSegmentTimeout{30};
 
 class AgentSegments final : public SegmentSource {
  public:
-  explicit AgentSegments(AgentLine& line) : line_(line) {}
+  explicit AgentSegments(AgentConnection& agent) : agent_(agent) {}
   std::shared_ptr<const Mapping> open(const std::string& name, std::size_t bytes) override {
     const UniqueFd segment =
-        line_.segment(name, bytes, std::chrono::steady_clock::now() + kSegmentTimeout);
+        agent_.segment(name, bytes, std::chrono::steady_clock::now() + kSegmentTimeout);
     return std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes));
   }
-  void drop(const std::string& name) noexcept override { line_.drop_segment(name); }
+  void drop(const std::string& name) noexcept override { agent_.drop_segment(name); }
 
  private:
-  AgentLine& line_;
+  AgentConnection& agent_;
 };
 
 // With all ranks met this one leaves as by shutdown(): a rank that is lost is lost to those, too,
 // that have come back for the next init() already.
-[[noreturn]] void give_up(AgentLine& line, const hvd::Error& error, bool have_met) {
+[[noreturn]] void give_up(AgentConnection& agent, const hvd::Error& error, bool have_met) {
   const hvd::Error named(error.code(), std::string("hvd::init(): ") + error.what());
-  line.report(named);
-  if (have_met) line.leave();
+  agent.report(named);
+  if (have_met) agent.leave();
   throw named;
 }
 
 }  // namespace
 
-Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options)
+WorkerJob::WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options)
     : init_timeout_(read_timeout(lookup, "HVD_INIT_TIMEOUT", options.init_timeout)),
       collective_timeout_(
           read_timeout(lookup, "HVD_COLLECTIVE_TIMEOUT", options.collective_timeout)),
       fusion_bytes_(read_fusion_threshold(lookup, EngineOptions().fusion_bytes)) {
   const std::optional<WorkerEnvironment> environment = read_worker_environment(lookup);
   if (environment) {
-    join(*environment, std::chrono::steady_clock::now() + init_timeout_, lookup);
+    enter(*environment, std::chrono::steady_clock::now() + init_timeout_, lookup);
   } else {
     if (const std::optional<std::string> warning = foreign_launcher_warning(lookup))
       std::fprintf(stderr, "%s\n", warning->c_str());
@@ -70,17 +70,17 @@ Job::Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options)
   try {
     for (const auto& set : options.process_sets) sets_->add(set.ranks, set.name);
   } catch (const hvd::Error& error) {
-    if (!line_) throw;
-    line_->set_events({});
-    give_up(*line_, error, true);
+    if (!agent_) throw;
+    agent_->set_events({});
+    give_up(*agent_, error, true);
   } catch (...) {
     // The line's thread must not call what is gone before the line is.
-    if (line_) line_->set_events({});
+    if (agent_) agent_->set_events({});
     throw;
   }
 }
 
-EngineOptions Job::engine_options(const CoreShare& share, int set) {
+EngineOptions WorkerJob::engine_options(const CoreShare& share, int set) {
   EngineOptions options;
   options.timeout = collective_timeout_;
   options.share = share;
@@ -88,29 +88,29 @@ EngineOptions Job::engine_options(const CoreShare& share, int set) {
   options.gpu = gpu_;
   options.no_gpu = no_gpu_;
   options.gpu_connect_timeout = init_timeout_;
-  if (!line_) return options;
-  AgentLine& line = *line_;
-  options.on_failed = [&line, set](const hvd::Error& error) {
-    // Of these the others may not know, and nothing runs here after them.
+  if (!agent_) return options;
+  AgentConnection& agent = *agent_;
+  options.on_failed = [&agent, set](const hvd::Error& error) {
+    // The others may not know of these, and nothing runs here after them.
     const bool gives_up = error.code() == ErrorCode::timeout || error.code() == ErrorCode::internal;
-    line.report(error, gives_up ? std::optional(static_cast<std::uint32_t>(set)) : std::nullopt);
+    agent.report(error, gives_up ? std::optional(static_cast<std::uint32_t>(set)) : std::nullopt);
   };
   options.timeline = timeline_.get();
-  const WorkerTopology& topology = line.topology();
+  const WorkerTopology& topology = agent.topology();
   const auto teller =
       std::make_shared<StallTeller>(std::chrono::milliseconds(topology.stall_warning),
                                     std::chrono::milliseconds(topology.stall_shutdown));
   options.stall_after = teller->interval();
   // One thread at a time is in an engine.
-  options.on_stalled = [this, &line, teller](const PendingReport& report) {
+  options.on_stalled = [this, &agent, teller](const PendingReport& report) {
     if (!report.oldest.empty() && teller->is_time(report.oldest.front().age))
-      line.report_stall(stall_report());
+      agent.report_stall(stall_report());
   };
   return options;
 }
 
-// Of all process sets, the oldest first.
-StallReport Job::stall_report() {
+// The report of all process sets, the oldest first.
+StallReport WorkerJob::stall_report() {
   StallReport all;
   std::chrono::steady_clock::time_point last{};
   for (const PendingReport& report : sets_->pending()) {
@@ -130,16 +130,16 @@ StallReport Job::stall_report() {
   return all;
 }
 
-void Job::record_timeline(const EnvironmentLookup& lookup, std::uint32_t generation) {
+void WorkerJob::record_timeline(const EnvironmentLookup& lookup, std::uint32_t generation) {
   const TimelineSettings settings = read_timeline_settings(lookup);
-  timeline_ = std::make_unique<Timeline>([this](bool at_once) { line_->timeline_ready(at_once); },
+  timeline_ = std::make_unique<Timeline>([this](bool at_once) { agent_->timeline_ready(at_once); },
                                          Timeline::now, generation << 16U);
-  line_->set_timeline([this] { return timeline_->take(); });
+  agent_->set_timeline([this] { return timeline_->take(); });
   may_start_timeline_ = settings.dynamic;
   if (settings.from_start) timeline_->start(settings.mark_cycles);
 }
 
-void Job::start_timeline(const std::string& path, bool mark_cycles) {
+void WorkerJob::start_timeline(const std::string& path, bool mark_cycles) {
   if (!timeline_)
     throw hvd::Error(ErrorCode::unavailable,
                      "start_timeline: hvdrun writes the file, and did not start this process");
@@ -150,26 +150,26 @@ void Job::start_timeline(const std::string& path, bool mark_cycles) {
                      "start_timeline: write hvdrun --timeline-filename DYNAMIC to allow it");
   if (path.empty()) throw hvd::Error(ErrorCode::invalid_argument, "start_timeline: no path");
   timeline_->start(mark_cycles);
-  line_->start_timeline(timeline_->session(), place_.rank == 0 ? path : std::string());
+  agent_->start_timeline(timeline_->session(), place_.rank == 0 ? path : std::string());
 }
 
-void Job::stop_timeline() {
+void WorkerJob::stop_timeline() {
   if (!timeline_ || !timeline_->on()) return;
   if (gpu_) gpu_->tell_times();
   timeline_->stop();
-  line_->stop_timeline(timeline_->session());
+  agent_->stop_timeline(timeline_->session());
 }
 
-// What goes wrong on the GPU later is this rank's end: its operations throw it from then on.
-void Job::take_gpu(GpuChoice choice, const EnvironmentLookup& lookup) {
+// A later fault of the GPU is this rank's end: its operations throw it from then on.
+void WorkerJob::take_gpu(GpuChoice choice, const EnvironmentLookup& lookup) {
   no_gpu_ = choice.selected.why;
   gpu_ = hvdrun::take_gpu(std::move(choice), lookup, [this](const hvd::Error& error) {
-    if (line_) line_->report(error);
+    if (agent_) agent_->report(error);
     sets_->abort(error);
   });
 }
 
-void Job::stay_alone(const EnvironmentLookup& lookup) {
+void WorkerJob::stay_alone(const EnvironmentLookup& lookup) {
   GpuChoice choice = choose_gpu(lookup, 0, 1);
   if (choice.error)
     throw hvd::Error(choice.error->code(), std::string("hvd::init(): ") + choice.error->what());
@@ -187,14 +187,14 @@ void Job::stay_alone(const EnvironmentLookup& lookup) {
   sets_ = std::make_unique<ProcessSets>(std::move(world), 0, 1, std::move(factory));
 }
 
-void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
-               const EnvironmentLookup& lookup) {
-  line_ = std::make_unique<AgentLine>(environment, deadline);
-  AgentLine& line = *line_;
+void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Deadline deadline,
+                      const EnvironmentLookup& lookup) {
+  agent_ = std::make_unique<AgentConnection>(environment, deadline);
+  AgentConnection& agent = *agent_;
   const auto progress = std::make_shared<InitProgress>();
   const auto tell_progress = [progress] { return progress->report(); };
-  line.set_events({{}, {}, tell_progress});
-  const WorkerTopology& topology = line.topology();
+  agent.set_events({{}, {}, tell_progress});
+  const WorkerTopology& topology = agent.topology();
   const std::uint32_t generation = topology.generation;
   place_ = place_of(topology);
   GpuChoice gpu = choose_gpu(lookup, place_.local_rank, place_.local_size);
@@ -205,14 +205,14 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
   std::vector<PeerLost> early;  // touched by one event at a time, until there are none any more
   bool have_met = false;
   try {
-    communicator = connect(line, generation, share, deadline, *progress);
-    // Who does not come is told by the fence, so what the ranks agree on comes after it. Who dies
-    // meanwhile must not be waited for.
+    communicator = connect(agent, generation, share, deadline, *progress);
+    // A rank that does not come is told by the fence, so what the ranks agree on comes after it.
+    // One that dies meanwhile must not be waited for.
     std::string id = make_world_id(gpu, place_.rank, place_.size, lookup);
     progress->waits();
-    gpu_id = world_id_of(line.fence(std::move(id), deadline));
+    gpu_id = world_id_of(agent.fence(std::move(id), deadline));
     have_met = true;
-    line.set_events(
+    agent.set_events(
         {[&early, agreeing = communicator.get()](const PeerLost& lost) {
            // One that has agreed and left does no harm; one that gave up first is waited for.
            if (lost.clean)
@@ -223,22 +223,23 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
          },
          [agreeing = communicator.get()](const hvd::Error& error) { agreeing->abort(error); },
          tell_progress});
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - AgentLine::Deadline::clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - AgentConnection::Deadline::clock::now());
     agree_on_gpus(gpu, *communicator, std::max(left, std::chrono::milliseconds(0)));
     take_gpu(std::move(gpu), lookup);
-    line.set_events({});
+    agent.set_events({});
   } catch (const hvd::Error& error) {
-    line.set_events({});
-    give_up(line, error, have_met);
+    agent.set_events({});
+    give_up(agent, error, have_met);
   } catch (...) {
-    line.set_events({});  // they speak of what is on this stack
+    agent.set_events({});  // they speak of what is on this stack
     throw;
   }
   EngineOptions world_options = engine_options(share, 0);
   world_options.gpu_id = gpu_id;
   auto world = std::make_unique<Engine>(std::move(communicator), std::move(world_options));
-  connector_ = std::make_unique<SetConnector>(line, host_counts_, generation, share, init_timeout_);
+  connector_ =
+      std::make_unique<SetConnector>(agent, host_counts_, generation, share, init_timeout_);
   ProcessSets::Factory factory;
   factory.listen = [this](const RankSet& set, std::uint32_t number) {
     return connector_->listen(set, number);
@@ -260,28 +261,29 @@ void Job::join(const WorkerEnvironment& environment, AgentLine::Deadline deadlin
       std::make_unique<ProcessSets>(std::move(world), place_.rank, place_.size, std::move(factory));
   for (const PeerLost& lost : early)
     sets_->peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
-  line.set_events({[this](const PeerLost& lost) {
-                     const hvd::Error error = peer_lost_error(lost);
-                     sets_->peer_gone(static_cast<int>(lost.rank), error);
-                     // Kernels wait for a dead rank for ever. One that said goodbye has waited for
-                     // its own, so what has been queued with it ends.
-                     if (gpu_ && !lost.clean) gpu_->abort(error);
-                   },
-                   [this](const hvd::Error& error) {
-                     sets_->abort(error);
-                     if (gpu_) gpu_->abort(error);
-                   },
-                   [this] { return stall_report(); },
-                   [this](const PeerGaveUp& peer) {
-                     sets_->give_up(static_cast<int>(peer.process_set), gave_up_error(peer));
-                   }});
+  agent.set_events({[this](const PeerLost& lost) {
+                      const hvd::Error error = peer_lost_error(lost);
+                      sets_->peer_gone(static_cast<int>(lost.rank), error);
+                      // Kernels wait for a dead rank for ever. One that said goodbye has waited for
+                      // its own, so what has been queued with it ends.
+                      if (gpu_ && !lost.clean) gpu_->abort(error);
+                    },
+                    [this](const hvd::Error& error) {
+                      sets_->abort(error);
+                      if (gpu_) gpu_->abort(error);
+                    },
+                    [this] { return stall_report(); },
+                    [this](const PeerGaveUp& peer) {
+                      sets_->give_up(static_cast<int>(peer.process_set), gave_up_error(peer));
+                    }});
 }
 
 // That of this host's ranks, and with it that of all.
-std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t generation,
-                                           const CoreShare& share, AgentLine::Deadline deadline,
-                                           InitProgress& progress) {
-  const WorkerTopology& topology = line.topology();
+std::unique_ptr<Communicator> WorkerJob::connect(AgentConnection& agent, std::uint32_t generation,
+                                                 const CoreShare& share,
+                                                 AgentConnection::Deadline deadline,
+                                                 InitProgress& progress) {
+  const WorkerTopology& topology = agent.topology();
   host_counts_ = {static_cast<std::size_t>(place_.size)};
   if (place_.size == 1) return make_self_communicator();
   if (topology.local_size > kMaxShmRanks)
@@ -292,14 +294,14 @@ std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t genera
   if (topology.local_size > 1) {
     const std::size_t bytes = shm_segment_bytes(topology.local_size);
     const UniqueFd segment =
-        line.segment("world/" + std::to_string(line.epoch()) + "/" + std::to_string(generation),
-                     bytes, deadline);
+        agent.segment("world/" + std::to_string(agent.epoch()) + "/" + std::to_string(generation),
+                      bytes, deadline);
     ShmOptions shm;
     shm.rank = place_.local_rank;
     shm.size = place_.local_size;
     shm.ranks.assign(topology.local_ranks.begin(), topology.local_ranks.end());
     shm.may_spin = share.fits(0);
-    memory_ = std::make_shared<SharedMemory>(std::make_shared<AgentSegments>(line),
+    memory_ = std::make_shared<SharedMemory>(std::make_shared<AgentSegments>(agent),
                                              static_cast<std::size_t>(place_.rank), generation);
     shm.memory = memory_;
     local = make_shm_communicator(
@@ -308,30 +310,30 @@ std::unique_ptr<Communicator> Job::connect(AgentLine& line, std::uint32_t genera
   if (place_.local_size == place_.size) return local;
   progress.waits();
   auto all =
-      join_hosts(line, std::move(local), generation, deadline, host_counts_, progress.links());
+      connect_hosts(agent, std::move(local), generation, deadline, host_counts_, progress.links());
   progress.works();
   return all;
 }
 
-bool Job::is_homogeneous() const {
+bool WorkerJob::is_homogeneous() const {
   return std::adjacent_find(host_counts_.begin(), host_counts_.end(), std::not_equal_to<>()) ==
          host_counts_.end();
 }
 
-Job::~Job() {
+WorkerJob::~WorkerJob() {
   sets_->shutdown();
-  if (!line_) return;
-  line_->set_events({});
-  line_->leave();
-  line_->set_timeline({});
+  if (!agent_) return;
+  agent_->set_events({});
+  agent_->leave();
+  agent_->set_timeline({});
   memory_.reset();  // hvd::free() speaks to the agent no more
   sets_.reset();
   gpu_.reset();  // its watch reports by the line
-  line_.reset();
+  agent_.reset();
 }
 
-void Job::abandon_in_child() noexcept {
-  if (line_) line_->abandon_in_child();
+void WorkerJob::abandon_in_child() noexcept {
+  if (agent_) agent_->abandon_in_child();
 }
 
 }  // namespace hvdrun

@@ -1,4 +1,4 @@
-#include "worker/hvd/engine/joined_operation.h"
+#include "worker/hvd/engine/stand_in.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace hvdrun {
 namespace {
 
-// Of what has a fixed size.
+// The part that has a fixed size.
 struct Fixed {
   std::uint64_t count = 0;
   double prescale = 1;
@@ -24,7 +24,7 @@ struct Fixed {
   std::uint8_t captured = 0;
   std::uint64_t counts = 0;  // that follow
   std::uint64_t receive_counts = 0;
-  std::uint64_t segments = 0;
+  std::uint64_t parts = 0;
 };
 
 void put_counts(std::string& text, const std::vector<std::size_t>& counts) {
@@ -44,7 +44,7 @@ std::vector<std::size_t> take_counts(std::string_view& bytes, std::uint64_t coun
 }
 
 template <class T>
-void fill(std::vector<std::byte>& memory, T value) {
+void fill_with(std::vector<std::byte>& memory, T value) {
   for (std::size_t at = 0; at + sizeof value <= memory.size(); at += sizeof value)
     std::memcpy(memory.data() + at, &value, sizeof value);
 }
@@ -78,8 +78,8 @@ bool is_float_type(hvd::DataType type) {
          type == hvd::DataType::float32 || type == hvd::DataType::float64;
 }
 
-// What a sum of floating-point numbers does not see is -0, or 0 where the prescale factor turns the
-// sign: a 0 would make 0 of a sum of -0.
+// A sum of floating-point numbers does not see -0, or 0 where the prescale factor turns the sign: a
+// 0 would make 0 of a sum of -0.
 void fill_minus_zero(std::vector<std::byte>& memory, std::size_t width) {
   constexpr std::byte kSign{0x80};
   for (std::size_t at = width - 1; at < memory.size(); at += width) memory[at] = kSign;
@@ -88,7 +88,7 @@ void fill_minus_zero(std::vector<std::byte>& memory, std::size_t width) {
 template <class T>
 void fill_neutral(std::vector<std::byte>& memory, Neutral neutral) {
   if (neutral == Neutral::zero) return;  // it is
-  fill(memory, neutral == Neutral::one ? T{1} : extreme<T>(neutral == Neutral::largest));
+  fill_with(memory, neutral == Neutral::one ? T{1} : extreme<T>(neutral == Neutral::largest));
 }
 
 // With the bits of one and infinity.
@@ -96,9 +96,9 @@ void fill_half(std::vector<std::byte>& memory, Neutral neutral, std::uint16_t on
                std::uint16_t infinity) {
   constexpr std::uint16_t kMinus = 0x8000;
   if (neutral == Neutral::zero) return;
-  fill(memory, neutral == Neutral::one       ? one
-               : neutral == Neutral::largest ? infinity
-                                             : static_cast<std::uint16_t>(infinity | kMinus));
+  fill_with(memory, neutral == Neutral::one       ? one
+                    : neutral == Neutral::largest ? infinity
+                                                  : static_cast<std::uint16_t>(infinity | kMinus));
 }
 
 void fill_neutral(std::vector<std::byte>& memory, const Reduction& reduction) {
@@ -129,8 +129,8 @@ void fill_neutral(std::vector<std::byte>& memory, const Reduction& reduction) {
     case hvd::DataType::bfloat16:
       return fill_half(memory, neutral, 0x3f80, 0x7f80);
     case hvd::DataType::boolean:
-      return fill(memory, static_cast<std::uint8_t>(
-                              neutral == Neutral::one || neutral == Neutral::largest ? 1 : 0));
+      return fill_with(memory, static_cast<std::uint8_t>(
+                                   neutral == Neutral::one || neutral == Neutral::largest ? 1 : 0));
   }
 }
 
@@ -151,13 +151,13 @@ std::string encode_operations(const std::vector<const Operation*>& operations) {
     fixed.captured = operation->device && operation->device->captured ? 1 : 0;
     fixed.counts = operation->counts.size();
     fixed.receive_counts = operation->receive_counts.size();
-    fixed.segments = operation->segments.size();
+    fixed.parts = operation->parts.size();
     text.append(reinterpret_cast<const char*>(&fixed), sizeof fixed);
     put_counts(text, operation->counts);
     put_counts(text, operation->receive_counts);
-    std::vector<std::size_t> segments;
-    for (const BufferPart& segment : operation->segments) segments.push_back(segment.count);
-    put_counts(text, segments);
+    std::vector<std::size_t> parts;
+    for (const BufferPart& part : operation->parts) parts.push_back(part.count);
+    put_counts(text, parts);
   }
   return text;
 }
@@ -176,8 +176,8 @@ std::vector<Operation> decode_operations(std::string_view bytes) {
     operation.root = fixed.root;
     operation.counts = take_counts(bytes, fixed.counts);
     operation.receive_counts = take_counts(bytes, fixed.receive_counts);
-    for (const std::size_t count : take_counts(bytes, fixed.segments))
-      operation.segments.push_back({nullptr, nullptr, count});
+    for (const std::size_t count : take_counts(bytes, fixed.parts))
+      operation.parts.push_back({nullptr, nullptr, count});
     if (fixed.on_gpu != 0) operation.device = std::make_shared<DeviceUse>();
     if (operation.device) operation.device->captured = fixed.captured != 0;
     operations.push_back(std::move(operation));
@@ -185,7 +185,7 @@ std::vector<Operation> decode_operations(std::string_view bytes) {
   return operations;
 }
 
-std::string joined_obstacle(const Operation& operation, const std::vector<bool>& joined) {
+std::string stand_in_obstacle(const Operation& operation, const std::vector<bool>& joined) {
   const bool reduces =
       operation.kind == OpKind::allreduce || operation.kind == OpKind::reducescatter;
   if (operation.kind == OpKind::broadcast && joined[static_cast<std::size_t>(operation.root)])
@@ -214,13 +214,13 @@ std::string joined_obstacle(const Operation& operation, const std::vector<bool>&
   return {};
 }
 
-std::unique_ptr<JoinedOperation> make_joined(const std::vector<const Operation*>& views,
-                                             std::size_t rank) {
+std::unique_ptr<StandIn> make_stand_in(const std::vector<const Operation*>& views,
+                                       std::size_t rank) {
   const std::size_t ranks = views.size();
   const auto leader = std::find_if(views.begin(), views.end(),
                                    [](const Operation* view) { return view != nullptr; });
   const Operation& model = **leader;
-  auto joined = std::make_unique<JoinedOperation>();
+  auto joined = std::make_unique<StandIn>();
   Operation& own = joined->operation;
   own = model;
   if (model.device) own.device = std::make_shared<DeviceUse>();
@@ -270,11 +270,11 @@ std::unique_ptr<JoinedOperation> make_joined(const std::vector<const Operation*>
   own.output = joined->output.data();
   // In the same pieces: what is many buffers elsewhere moves in another way than what is one.
   std::size_t begin = 0;
-  for (BufferPart& segment : own.segments) {
-    if (segment.count > own.count - begin) damaged();
-    segment.input = joined->input.data() + begin * width;
-    segment.output = joined->output.data() + begin * width;
-    begin += segment.count;
+  for (BufferPart& part : own.parts) {
+    if (part.count > own.count - begin) damaged();
+    part.input = joined->input.data() + begin * width;
+    part.output = joined->output.data() + begin * width;
+    begin += part.count;
   }
   return joined;
 }

@@ -5,26 +5,26 @@
 #include <cstddef>
 #include <vector>
 
+#include "worker/hvd/comm/buffer_row.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/comm/reduce/reduce.h"
-#include "worker/hvd/comm/segment_row.h"
 #include "worker/hvd/comm/shm/staging.h"
 
 namespace hvdrun {
 
-class SegmentedAllreduce {
+class GroupedAllreduce {
  public:
-  explicit SegmentedAllreduce(Staging& staging)
+  explicit GroupedAllreduce(Staging& staging)
       : staging_(staging), sources_(staging.size()), rank_(staging.rank()), size_(staging.size()) {}
 
-  // See Communicator::allreduce_segments().
-  void run(const std::vector<BufferPart>& segments, const Reduction& reduction,
-           const CallOptions& options);
+  // See Communicator::grouped_allreduce().
+  void allreduce(const std::vector<BufferPart>& parts, const Reduction& reduction,
+                 const CallOptions& options);
 
  private:
-  void reduce_whole(const SegmentRow& row, const Reduction& reduction, std::size_t begin,
+  void reduce_whole(const BufferRow& row, const Reduction& reduction, std::size_t begin,
                     std::size_t count);
-  void reduce_slices(const SegmentRow& row, const Reduction& reduction, std::size_t begin,
+  void reduce_slices(const BufferRow& row, const Reduction& reduction, std::size_t begin,
                      std::size_t count);
 
   Staging& staging_;

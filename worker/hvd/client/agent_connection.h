@@ -19,15 +19,15 @@
 #include "common/base/unique_fd.h"
 #include "common/wire/messages.h"
 #include "common/wire/stall_messages.h"
-#include "worker/hvd/client/environment.h"
 #include "worker/hvd/client/session.h"
+#include "worker/hvd/client/worker_environment.h"
 
 namespace hvdrun {
 
 // Called on the I/O thread, one at a time; must not call the line back.
-struct LineEvents {
+struct AgentEvents {
   std::function<void(const PeerLost&)> peer_lost;
-  std::function<void(const hvd::Error&)> line_lost;
+  std::function<void(const hvd::Error&)> connection_lost;
   // The launcher asks what the engine waits for; the program's own threads may hang. Must not wait.
   std::function<StallReport()> stall_asked = {};
   // A rank of another host comes to no collective of a process set any more.
@@ -38,23 +38,23 @@ struct LineEvents {
 // time, the I/O thread mostly; must not call the line back.
 using TimelineSource = std::function<std::optional<TimelineBatch>()>;
 
-class AgentLine {
+class AgentConnection {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
   // Connects and joins.
-  AgentLine(const WorkerEnvironment& environment, Deadline deadline);
+  AgentConnection(const WorkerEnvironment& environment, Deadline deadline);
   // Closes without a goodbye: to the agent this rank is lost, unless leave() was called.
-  ~AgentLine();
-  AgentLine(const AgentLine&) = delete;
-  AgentLine& operator=(const AgentLine&) = delete;
+  ~AgentConnection();
+  AgentConnection(const AgentConnection&) = delete;
+  AgentConnection& operator=(const AgentConnection&) = delete;
 
   std::uint32_t epoch() const { return joined_.epoch; }
   const WorkerTopology& topology() const { return joined_.topology; }
 
   // From now on events go to `events`; those of before are delivered first. A rank that left
   // cleanly before our first fence opened is no event: it has not left the job that begins there.
-  void set_events(LineEvents events) HVD_EXCLUDES(events_mutex_);
+  void set_events(AgentEvents events) HVD_EXCLUDES(events_mutex_);
 
   // Waits until every rank has entered; returns rank 0's blob. The others' must be empty.
   std::string fence(std::string blob, Deadline deadline) HVD_EXCLUDES(mutex_);
@@ -134,8 +134,8 @@ class AgentLine {
   std::map<std::uint32_t, std::optional<FenceOutcome>> fences_ HVD_GUARDED_BY(mutex_);
 
   Mutex events_mutex_;
-  LineEvents events_ HVD_GUARDED_BY(events_mutex_);
-  std::vector<std::function<void(const LineEvents&)>> undelivered_ HVD_GUARDED_BY(events_mutex_);
+  AgentEvents events_ HVD_GUARDED_BY(events_mutex_);
+  std::vector<std::function<void(const AgentEvents&)>> undelivered_ HVD_GUARDED_BY(events_mutex_);
 
   Mutex timeline_mutex_;  // before mutex_
   TimelineSource timeline_ HVD_GUARDED_BY(timeline_mutex_);

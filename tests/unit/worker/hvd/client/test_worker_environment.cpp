@@ -3,7 +3,7 @@
 #include <hvd/hvd.h>
 
 #include "tests/catch.h"
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 
 using namespace hvdrun;
 using std::chrono::milliseconds;

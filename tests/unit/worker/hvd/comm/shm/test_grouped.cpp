@@ -36,15 +36,15 @@ void check_cut(const Case& c, Communicator& communicator, std::uint64_t seed) {
     std::vector<char> from(bytes, kFill);
     std::vector<char> other(c.in_place ? 0 : bytes, kFill);
     std::vector<char>& to = c.in_place ? from : other;
-    std::vector<BufferPart> segments;
-    segments.reserve(counts.size());
+    std::vector<BufferPart> parts;
+    parts.reserve(counts.size());
     for (std::size_t i = 0; i < counts.size(); ++i) {
       std::copy_n(input, counts[i] * width, from.data() + begins[i]);
       input += counts[i] * width;
-      segments.push_back({from.data() + begins[i], to.data() + begins[i], counts[i]});
+      parts.push_back({from.data() + begins[i], to.data() + begins[i], counts[i]});
     }
-    communicator.allreduce_segments(segments, c.reduction,
-                                    {.timeout = std::chrono::milliseconds(60'000)});
+    communicator.grouped_allreduce(parts, c.reduction,
+                                   {.timeout = std::chrono::milliseconds(60'000)});
     for (std::size_t i = 0; i < counts.size(); ++i) {
       char* const part = to.data() + begins[i];
       output = std::copy_n(part, counts[i] * width, output);
@@ -79,19 +79,19 @@ void check_random(Ranks& ranks, std::uint64_t seed, std::size_t rounds) {
 
 }  // namespace
 
-TEST_CASE("many buffers are reduced as if they were one", "[comm][segments]") {
+TEST_CASE("many buffers are reduced as if they were one", "[comm][grouped]") {
   const int size = GENERATE(2, 3, 5);
-  const auto seed = test::soak_seed("segments");
+  const auto seed = test::soak_seed("grouped");
   CAPTURE(size, seed);
   RankThreads ranks(size);
   check_random(ranks, seed, test::soak_count(kThorough ? 1'000 : 200));
 }
 
-TEST_CASE("many buffers are reduced across hosts as if they were one", "[hosts][segments]") {
+TEST_CASE("many buffers are reduced across hosts as if they were one", "[hosts][grouped]") {
   // One rank on every host, some with one, none with one.
   const Counts counts = GENERATE(Counts{1, 1, 1}, Counts{2, 1}, Counts{1, 2, 1}, Counts{2, 2});
   const bool encrypt = counts.size() == 2 && counts[1] == 1;
-  const auto seed = test::soak_seed("segments across hosts");
+  const auto seed = test::soak_seed("grouped across hosts");
   CAPTURE(counts, seed);
   HostThreads ranks(counts, encrypt);
   check_random(ranks, seed, test::soak_count(kThorough ? 500 : 100));

@@ -1,4 +1,4 @@
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/worker_environment.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "worker/hvd/client/line_errors.h"
+#include "worker/hvd/client/agent_errors.h"
 
 #include "common/base/error.h"
 

@@ -1,10 +1,10 @@
-// What an engine runs operations on GPU memory with: an NCCL communicator of the engine's ranks,
+// The engine's way to run operations on GPU memory: an NCCL communicator of the engine's ranks,
 // made by the first of them.
 //
 // NCCL compares nothing: ranks that call different things, or in different orders, hang. So the
-// ranks meet on the CPU before each operation, by the engine's communicator, and say there what
-// they mean, as they do in the first meeting of any other operation. Then each queues it on its GPU
-// and goes on. No host waits for a GPU.
+// ranks meet on the CPU before each operation, by the engine's communicator. There they say what
+// they mean, as in the first meeting of any other operation. Then each queues it on its GPU and
+// goes on. No host waits for a GPU.
 //
 // One rank alone needs no NCCL, and what leaves its buffers as they are is not even queued.
 #pragma once
@@ -24,36 +24,36 @@ namespace hvdrun {
 
 struct GpuSplit;
 
-class DeviceLane {
+class GpuExecutor {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
   // `host`: where the ranks meet; it must outlive this. `names`: as for EngineOptions::rank_names.
   // `connect_timeout`: for making the NCCL communicator. `leave_timeout`: as
   // EngineOptions::gpu_leave_timeout. `id`: as EngineOptions::gpu_id.
-  DeviceLane(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
-             Milliseconds connect_timeout, Milliseconds leave_timeout,
-             std::optional<nccl::UniqueId> id = {});
-  DeviceLane(const DeviceLane&) = delete;
-  DeviceLane& operator=(const DeviceLane&) = delete;
+  GpuExecutor(std::shared_ptr<RankGpu> gpu, Communicator& host, std::vector<int> names,
+              Milliseconds connect_timeout, Milliseconds leave_timeout,
+              std::optional<nccl::UniqueId> id = {});
+  GpuExecutor(const GpuExecutor&) = delete;
+  GpuExecutor& operator=(const GpuExecutor&) = delete;
   // close()
-  ~DeviceLane();
+  ~GpuExecutor();
 
   // Any thread.
   // The operation comes after what is on its caller's stream now.
   void mark(DeviceUse& use) const;
-  // What comes later on the caller's stream runs after the operation, which has been run here.
-  // Throws the communicator's error.
+  // Later work on the caller's stream runs after the operation, which has been run here. Throws the
+  // communicator's error.
   void order(const DeviceUse& use) const;
-  // Whether the GPU has ended it; true for one that has failed since.
+  // True: the GPU has ended it, or one that has failed since.
   bool has_ended(const DeviceUse& use) const;
 
   // On the thread that is in the engine's communicator; all ranks together. One operation, or
-  // allreduces as one. Throws Differs when the ranks mean different things (CallOptions::name).
-  // After an error that only this rank may have had the engine's communicator is broken, on all.
-  // `span`: as in GpuCall.
-  void run(const std::vector<const Operation*>& operations, const CallOptions& options,
-           std::shared_ptr<GpuSpan> span = {});
+  // allreduces as one. Throws Differs when the ranks mean different things
+  // (CallOptions::fingerprint). After an error that only this rank may have had the engine's
+  // communicator is broken, on all. `span`: as in GpuCall.
+  void perform(const std::vector<const Operation*>& operations, const CallOptions& options,
+               std::shared_ptr<GpuSpan> span = {});
   // For a rank that has joined: puts the operation's buffers, of which only `input` has a content,
   // into memory of the GPU. What it returns gives the memory back, after it has waited for the GPU.
   std::shared_ptr<void> lend(Operation& operation, const std::vector<std::byte>& input,

@@ -13,8 +13,8 @@
 #include "worker/hvd/api/init_progress.h"
 #include "worker/hvd/api/process_sets.h"
 #include "worker/hvd/api/select_gpu.h"
-#include "worker/hvd/client/agent_line.h"
-#include "worker/hvd/client/environment.h"
+#include "worker/hvd/client/agent_connection.h"
+#include "worker/hvd/client/worker_environment.h"
 #include "worker/hvd/comm/shm/shared_memory.h"
 #include "worker/hvd/engine/core_share.h"
 #include "worker/hvd/engine/engine.h"
@@ -31,14 +31,14 @@ struct JobPlace {
   int cross_size = 1;
 };
 
-class Job {
+class WorkerJob {
  public:
   // Joins the launcher's job, or makes a job of one rank.
-  Job(const EnvironmentLookup& lookup, const hvd::InitOptions& options);
+  WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options);
   // Finishes what was submitted and says goodbye.
-  ~Job();
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  ~WorkerJob();
+  WorkerJob(const WorkerJob&) = delete;
+  WorkerJob& operator=(const WorkerJob&) = delete;
 
   const JobPlace& place() const { return place_; }
   // Among those that this process sees; -1: the CPU.
@@ -52,26 +52,27 @@ class Job {
   void stop_timeline();
   // Null without a launcher.
   Timeline* timeline() noexcept { return timeline_.get(); }
-  // See AgentLine. The object must be used no more.
+  // See AgentConnection. The object must be used no more.
   void abandon_in_child() noexcept;
 
  private:
-  void join(const WorkerEnvironment& environment, AgentLine::Deadline deadline,
-            const EnvironmentLookup& lookup);
+  void enter(const WorkerEnvironment& environment, AgentConnection::Deadline deadline,
+             const EnvironmentLookup& lookup);
   void stay_alone(const EnvironmentLookup& lookup);
   void take_gpu(GpuChoice choice, const EnvironmentLookup& lookup);
   // `set`: the id of the process set.
   EngineOptions engine_options(const CoreShare& share, int set);
   void record_timeline(const EnvironmentLookup& lookup, std::uint32_t generation);
   StallReport stall_report();
-  std::unique_ptr<Communicator> connect(AgentLine& line, std::uint32_t generation,
-                                        const CoreShare& share, AgentLine::Deadline deadline,
+  std::unique_ptr<Communicator> connect(AgentConnection& agent, std::uint32_t generation,
+                                        const CoreShare& share, AgentConnection::Deadline deadline,
                                         InitProgress& progress);
 
   JobPlace place_;
   bool may_start_timeline_ = false;
-  std::unique_ptr<Timeline> timeline_;  // likewise; outlives the line, which takes its events
-  std::unique_ptr<AgentLine> line_;     // none without a launcher
+  // Null without a launcher; outlives the connection, which takes its events.
+  std::unique_ptr<Timeline> timeline_;
+  std::unique_ptr<AgentConnection> agent_;  // none without a launcher
   std::shared_ptr<SharedMemory> memory_;
   std::chrono::milliseconds init_timeout_;
   std::chrono::milliseconds collective_timeout_;
@@ -80,7 +81,7 @@ class Job {
   std::shared_ptr<RankGpu> gpu_;          // null: the CPU; outlives the engines
   std::string no_gpu_;                    // then: why
   std::unique_ptr<SetConnector> connector_;
-  std::unique_ptr<ProcessSets> sets_;  // destroyed before the line
+  std::unique_ptr<ProcessSets> sets_;  // destroyed before the connection
 };
 
 }  // namespace hvdrun
