@@ -2,10 +2,9 @@
 // linked without its own main function.
 #if __has_include(<catch2/catch_session.hpp>)
 #include <catch2/catch_session.hpp>
-
-#include "tests/catch.h"
 #else
 #define CATCH_CONFIG_RUNNER
+#include <catch2/catch.hpp>
 #endif
 
 int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }

@@ -102,7 +102,7 @@ enum class MessageType : std::uint16_t {
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 4;
 
 enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4, status = 5 };
 
