@@ -18,7 +18,8 @@ struct AgentImage {
 // Throws HostError when the file cannot be read.
 AgentImage read_agent_image(const std::string& path);
 
-// For the login shell of the user there, whichever it is: one command of sh, without a secret.
+// The text of start_agent.sh for the login shell of the user there, whichever it is: one command of
+// sh, without a secret.
 std::string remote_script(const AgentImage& image);
 
 class RemoteStart {

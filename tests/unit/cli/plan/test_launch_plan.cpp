@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 #include "common/base/launch_record.h"
 #include "tests/unit/cli/text_file.h"

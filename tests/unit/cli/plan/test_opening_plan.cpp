@@ -1,6 +1,7 @@
 // What opens the other hosts: srun, ssh or a command of the user's.
 #include <catch2/catch.hpp>
 
+#include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 
 namespace hvdrun {

@@ -243,7 +243,7 @@ TEST_CASE_METHOD(FormatFixture, "whatever comes, phases on a lane are inside eac
   const char* const source = std::getenv("HVD_TEST_SOURCE");  // NOLINT(concurrency-mt-unsafe)
   REQUIRE(source != nullptr);
   const std::string command = "/usr/bin/python3 " + std::string(source) +
-                              "/tests/integration/check_timeline.py " + (folder / "t.json") +
+                              "/tests/integration/programs/check_timeline.py " + (folder / "t.json") +
                               " >/dev/null";
   CHECK(std::system(command.c_str()) == 0);  // NOLINT(concurrency-mt-unsafe)
 }
