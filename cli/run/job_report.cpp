@@ -40,7 +40,7 @@ std::string how(const JobEnded& verdict) {
   return "failed";
 }
 
-// Of one kind there may be several groups, as a message has its limits.
+// There may be several groups of one kind, as a message has its limits.
 std::vector<Victims> joined(const std::vector<Victims>& groups) {
   std::vector<Victims> all;
   for (const Victims& group : groups) {

@@ -18,7 +18,7 @@ namespace {
 using Send = RemoteStart::Send;
 using Stage = RemoteStart::Stage;
 
-// What is to be sent, in order, when the shell's words come in pieces of `size`.
+// The things to be sent, in order, when the shell's words come in pieces of `size`.
 std::vector<Send> talk(RemoteStart& remote, std::string_view words, std::size_t size) {
   std::vector<Send> sent;
   for (std::size_t begin = 0; begin < words.size(); begin += size) {

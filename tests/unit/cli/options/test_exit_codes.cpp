@@ -19,8 +19,8 @@
 namespace hvdrun {
 namespace {
 
-// Who else lists the exit codes is compared with the table of common/base/exit_code.h: a code that
-// is missing there, or one of nobody's, fails.
+// Every other list of the exit codes is compared with the table of common/base/exit_code.h. A code
+// that is missing there, or one of nobody's, fails.
 using Codes = std::map<int, std::string>;
 
 Codes codes_in_code() {
