@@ -31,7 +31,7 @@ struct FormatFixture {
   std::string ask(const std::string& question) const {
     return ask_json({json()}, "(lambda events: " + question + ")(texts[0])");
   }
-  // Of those that are no metadata: name, begin, duration, rank and lane.
+  // The events that are no metadata: name, begin, duration, rank and lane.
   std::string shown() const {
     return ask(
         "'; '.join(f\"{e['name']} {e['ts']:g} {e.get('dur', -1):g} {e['pid']}/{e['tid'] % 1024}\" "
@@ -243,8 +243,8 @@ TEST_CASE_METHOD(FormatFixture, "whatever comes, phases on a lane are inside eac
   const char* const source = std::getenv("HVD_TEST_SOURCE");  // NOLINT(concurrency-mt-unsafe)
   REQUIRE(source != nullptr);
   const std::string command = "/usr/bin/python3 " + std::string(source) +
-                              "/tests/integration/programs/check_timeline.py " + (folder / "t.json") +
-                              " >/dev/null";
+                              "/tests/integration/programs/check_timeline.py " +
+                              (folder / "t.json") + " >/dev/null";
   CHECK(std::system(command.c_str()) == 0);  // NOLINT(concurrency-mt-unsafe)
 }
 
