@@ -10,7 +10,7 @@
 #include "cli/hosts/this_machine.h"
 #include "cli/openers/client_process.h"
 #include "cli/options/build_info.h"
-#include "cli/options/exit_codes.h"
+#include "cli/options/explain.h"
 #include "cli/options/option_documents.h"
 #include "cli/options/option_help.h"
 #include "cli/options/options.h"

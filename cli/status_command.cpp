@@ -44,9 +44,9 @@ std::vector<std::string> running_jobs() {
   return jobs;
 }
 
-class StatusLine {
+class StatusConnection {
  public:
-  explicit StatusLine(const std::string& job)
+  explicit StatusConnection(const std::string& job)
       : job_(job), fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     std::string name = status_socket_prefix(::geteuid()) + job;
     name.front() = '\0';
@@ -108,7 +108,7 @@ class StatusLine {
 int run_ps() {
   std::string text;
   for (const std::string& job : running_jobs()) {
-    const auto status = StatusLine(job).ask(false);
+    const auto status = StatusConnection(job).ask(false);
     if (!status) continue;  // it has ended meanwhile
     char row[128];
     if (text.empty()) {
@@ -138,7 +138,7 @@ int run_status(const std::string& job) {
   if (found.size() > 1)
     throw UsageError(std::to_string(found.size()) +
                      " jobs are meant by that; name one of those that hvdrun ps lists");
-  const auto status = StatusLine(found.front()).ask(true);
+  const auto status = StatusConnection(found.front()).ask(true);
   if (!status) {
     std::fprintf(stderr, "hvdrun: job %s did not answer\n", found.front().substr(0, 8).c_str());
     return exit_code::kTryAgain;

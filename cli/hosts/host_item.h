@@ -11,7 +11,7 @@
 
 namespace hvdrun {
 
-// How ssh gets to a host, as far as the list of hosts says it.
+// The way that ssh gets to a host, as far as the list of hosts says it.
 struct HostLogin {
   std::string user;        // empty: not given
   std::uint16_t port = 0;  // 0: not given
@@ -28,7 +28,7 @@ struct HostItem {
   std::optional<std::uint32_t> slots;
 };
 
-// What is wrong, in one line that names the item and says what to write; empty: nothing. What it
+// A fault in words, one line that names the item and says what to write; empty: nothing. What it
 // lets through is safe to stand in a command: letters, digits and ".-_:%", users also "+@".
 std::string parse_host_item(std::string_view text, HostItem& item);
 

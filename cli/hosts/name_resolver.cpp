@@ -66,7 +66,7 @@ Answer look_up(const Question& question) {
 
 }  // namespace
 
-// What the threads have; it lives as long as the last of them.
+// The threads' own state; it lives as long as the last of them.
 struct NameResolver::Shared {
   Mutex mutex;
   std::deque<Question> questions HVD_GUARDED_BY(mutex);

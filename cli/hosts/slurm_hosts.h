@@ -11,8 +11,9 @@
 
 namespace hvdrun {
 
-// What salloc and sbatch have been asked for at once; mostly one. A job of several (salloc -N1 :
-// -N4) has variables for each, and in a batch script those of the first besides, without a number.
+// A part of the job that salloc and sbatch have been asked for at once; mostly one. A job of
+// several (salloc -N1 : -N4) has variables for each, and in a batch script those of the first
+// besides, without a number.
 struct SlurmComponent {
   std::string suffix;  // of its variables: "_HET_GROUP_1"; empty: it is the only one
   std::string nodes;   // SLURM_JOB_NODELIST: "tux[0-2],gpu7"

@@ -1,4 +1,4 @@
-// Which names are this machine's.
+// Names that are this machine's.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,11 @@ namespace hvdrun {
 
 enum class KnownName { here, elsewhere, to_look_up };
 
-// What can be said without a look-up.
+// The names of this machine that need no look-up.
 class OwnNames {
  public:
   explicit OwnNames(std::string hostname);
-  // Of localhost, the host name and addresses, which are this machine's or not. Case does not
+  // Knows localhost, the host name and addresses, which are this machine's or not. Case does not
   // matter.
   KnownName find(const std::string& name) const;
 
@@ -29,7 +29,7 @@ class OwnNames {
 std::vector<bool> look_up_own_names(const std::vector<std::string>& names,
                                     std::chrono::milliseconds limit);
 
-// Of the effective user; empty: the user has none.
+// The name of the effective user; empty: the user has none.
 std::string own_user_name();
 
 }  // namespace hvdrun

@@ -71,7 +71,7 @@ void ClientHost::read_stderr() {
   });
 }
 
-// What is still in there when the client has ended.
+// Reads the rest that is in there when the client has ended.
 void ClientHost::drain_stderr() {
   char buffer[1024];
   boost::system::error_code ec;
@@ -96,8 +96,8 @@ void ClientHost::watch_client() {
   });
 }
 
-// What is under way while another begins: the agent is written whole before the shell asks for the
-// job, so there is never more than one.
+// No write is under way while another begins: the agent is written whole before the shell asks for
+// the job, so there is never more than one.
 void ClientHost::write(std::string_view bytes) {
   if (!stdin_.is_open()) return;
   asio::async_write(stdin_, asio::buffer(bytes.data(), bytes.size()),
@@ -122,7 +122,7 @@ void ClientHost::close_lease() {
   if (!shell_runs()) call_off();
 }
 
-// What the client has left behind may hold its pipes.
+// A process that the client has left behind may hold its pipes.
 void ClientHost::release() {
   boost::system::error_code ignored;
   for (asio::posix::stream_descriptor* const end : {&stdin_, &stdout_, &stderr_})

@@ -31,7 +31,7 @@ class ClientHost : public RemoteHost {
              Callbacks callbacks);
 
   void write(std::string_view bytes) override;
-  // What it means that the client has ended so.
+  // The meaning of it that the client has ended so.
   virtual End end_of(const ExitStatus& status) const = 0;
   // It has no session yet, and is not to have one.
   virtual void call_off();

@@ -33,7 +33,7 @@ std::error_code start_client(const ClientCommand& command, Process& client, Clie
 // purpose, as the master of a ControlPersist has, which the user wants to outlive the job.
 void signal_client_tree(const Process& client, int signal);
 
-// What start_client() would find.
+// A program of that name is there, as start_client() would find it.
 bool is_program(const std::string& name);
 
 }  // namespace hvdrun

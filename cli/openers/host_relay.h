@@ -1,5 +1,5 @@
-// The driver's side of a relay: an agent that reaches none of this machine's addresses asks for one
-// on its stdout, and its connections to the coordinator and the viewer go through ssh.
+// The driver's side of a relay. An agent that reaches none of this machine's addresses asks for one
+// on its stdout. Its connections to the coordinator and the viewer go through ssh then.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class HostRelay {
 
   HostRelay(boost::asio::io_context& io, RelayPorts ports, Callbacks callbacks);
 
-  // What the guard and its agent write to stdout. Before the agent has asked nothing matters.
+  // Takes the guard's and its agent's stdout. Before the agent has asked nothing matters.
   void feed(std::string_view bytes);
   // The end of it.
   void end();

@@ -1,7 +1,7 @@
-// Whether and when a host that could not be opened is tried again. An sshd that hangs up at once
-// has many callers: a few tries soon, each later than the one before. A host that is not there yet
-// (it is still booting, its name is not known yet) is tried until the start timeout, where the user
-// has said how long that is. All else is final. Sans-I/O.
+// The decision whether and when a host that could not be opened is tried again. An sshd that hangs
+// up at once has many callers: a few tries soon, each later than the one before. A host may not be
+// there yet: it is still booting, its name is not known yet. It is tried until the start timeout,
+// where the user has said how long that is. All else is final. Sans-I/O.
 #pragma once
 
 #include <chrono>

@@ -59,7 +59,8 @@ class RemoteHost {
   virtual pid_t client() const { return -1; }
   // For the user: "connecting".
   virtual const char* stage() const { return describe(remote_.stage()); }
-  // Why it does not come up, or goes, as far as what carries it has said so; empty: nothing.
+  // The reason why it does not come up, or goes, as far as what carries it has said so; empty:
+  // nothing.
   virtual std::string cause() const { return {}; }
 
   // The guard runs there.
@@ -73,9 +74,9 @@ class RemoteHost {
   void on_stdout(std::string_view bytes);
   void on_stdout_end();
   void on_stderr(std::string_view bytes);
-  // Of each line on stderr. False: the user need not see it.
+  // Hears each line on stderr. False: the user need not see it.
   virtual bool hear(const std::string& /*line*/) { return true; }
-  // What was said last before the guard ran, one line; empty: nothing.
+  // The last words before the guard ran, one line; empty: nothing.
   std::string last_words() const;
 
   const Callbacks callbacks_;

@@ -1,6 +1,6 @@
-// What is said through a shell on another host until hvd-agent runs there: whether it has this very
+// The dialogue with a shell on another host until hvd-agent runs there: whether it has this very
 // agent, the agent itself, then the job. The agent stays in the user's cache there, under the name
-// of its hash; where there is none it is in /tmp until it runs. Sans-I/O.
+// of its hash. Where there is no cache it is in /tmp until it runs. Sans-I/O.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,18 @@ struct AgentImage {
 // Throws HostError when the file cannot be read.
 AgentImage read_agent_image(const std::string& path);
 
-// For the login shell of the user there, whichever it is: one command of sh, without a secret.
+// The text of start_agent.sh for the login shell of the user there, whichever it is: one command of
+// sh, without a secret.
 std::string remote_script(const AgentImage& image);
 
 class RemoteStart {
  public:
   enum class Stage { connect, deploy, start, failed };
-  // What goes to the shell's stdin now.
+  // Bytes that go to the shell's stdin now.
   enum class Send { nothing, agent, job };
 
-  // What the shell wrote to stdout; lines that are not ours (a greeting) do not matter. To be
-  // called again with nothing until it asks for nothing.
+  // Takes the shell's stdout; lines that are not ours (a greeting) do not matter. To be called
+  // again with nothing until it asks for nothing.
   Send feed(std::string_view bytes);
   Stage stage() const { return stage_; }
 

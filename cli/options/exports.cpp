@@ -19,7 +19,7 @@ bool any_matches(const Environment& env, const std::string& pattern) {
   });
 }
 
-// What stands behind the closing quote may only be a comment. Returns what is wrong.
+// Only a comment may stand behind the closing quote. Returns what is wrong.
 std::string parse_quoted(std::string_view text, std::string& value) {
   const char quote = text.front();
   std::size_t i = 1;

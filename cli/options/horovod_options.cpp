@@ -1,7 +1,7 @@
-// What horovodrun, mpirun, srun and torchrun take besides: settings of Horovod's engine, which
-// become the variables that horovodrun sets; words that ask for what is so anyway, are done or told
-// (mpirun_words.h); and options that something else replaces. Each row has its expectation in
-// tests/unit/cli/options/test_habits.cpp.
+// Options of horovodrun, mpirun, srun and torchrun that hvdrun takes besides its own. Settings of
+// Horovod's engine become the variables that horovodrun sets. Words that ask for what is so anyway
+// are done or told (mpirun_words.h). Others are replaced by something else. Each row has its
+// expectation in tests/unit/cli/options/test_habits.cpp.
 #include <array>
 
 #include "cli/options/mpirun_words.h"
@@ -250,7 +250,6 @@ constexpr auto kHorovodOptions = std::to_array<OptionRow>({
      refuse, false, kElastic},
 });
 // clang-format on
-
 }  // namespace
 
 std::span<const OptionRow> horovod_options() { return kHorovodOptions; }

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kWholeHost =
     "hvdrun counts the ranks of a whole host: write -N NUMBER, or ppr:NUMBER:node";
 
-// What a host is made of: a rank in one of them or another is the same rank of the same host.
+// Parts of a host: a rank in one of them or another is the same rank of the same host.
 constexpr auto kParts = std::to_array<std::string_view>(
     {"hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package", "board"});
 

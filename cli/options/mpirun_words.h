@@ -1,14 +1,14 @@
-// Words of mpirun, srun and torchrun that say how many ranks a host gets, in which order they are
-// numbered, and what they are bound to. hvdrun fills the hosts one after the other and binds
-// nothing: what comes to the same is taken without a word, a number for each host is done, another
-// order is refused, and a wish that is not met is told in a line. All throw UsageError.
+// Words of mpirun, srun and torchrun that say how many ranks a host gets, how they are numbered,
+// and what they are bound to. hvdrun fills the hosts one after the other and binds nothing. A word
+// that comes to the same is taken silently, a number for each host is done. Another order is
+// refused, and a wish that is not met is told in a line. All throw UsageError.
 #pragma once
 
 #include "cli/options/option_table.h"
 
 namespace hvdrun {
 
-// What to write instead of an order in which the hosts take turns.
+// The words to write instead of an order in which the hosts take turns.
 inline constexpr const char* kHostsInTurn =
     "the ranks of a host follow each other, so ranks cannot be dealt out to the hosts in turn; for "
     "the same number on each host write -N NUMBER, for others -H gpu1:4,gpu2:2";
@@ -24,7 +24,7 @@ void take_bindings_report(Options& options, const OptionUse& use);
 // A setting of Open MPI: those of its transports mean nothing here.
 void take_mca(Options& options, const OptionUse& use);
 
-// Of a whole list of words for mpirun: that they are hvdrun's own.
+// Refuses a whole list of words for mpirun: they are hvdrun's own.
 [[noreturn]] void refuse_mpi_args(Options& options, const OptionUse& use);
 
 }  // namespace hvdrun

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/options/build_info.h"
-#include "cli/options/exit_codes.h"
 #include "cli/options/option_table.h"
+#include "common/base/exit_code.h"
 
 namespace hvdrun {
 namespace {
@@ -74,8 +74,8 @@ std::string man_page() {
   text +=
       ".SH EXIT STATUS\nThe exit code of the first rank that failed, 128 and the number of the "
       "signal that ended it, or one of hvdrun's own:\n";
-  for (const ExitCodeRow& row : exit_code_table())
-    text += ".TP\n" + std::to_string(row.code) + "\n" + roff(row.meaning) + "\n";
+  for (const exit_code::Row& row : exit_code::kTable)
+    text += ".TP\n" + std::to_string(row.number) + "\n" + roff(row.meaning) + "\n";
   return text +
          ".SH EXAMPLES\n"
          ".nf\n"

@@ -1,4 +1,4 @@
-// What was meant by a word that is no option: one that is misspelled, or cut short.
+// The option that was meant by a word that is no option: one that is misspelled, or cut short.
 #pragma once
 
 #include <string>

@@ -137,10 +137,10 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        o.ssh.program = to_words(use);
        const bool one = o.ssh.program.size() == 1;
        const std::string word = one ? o.ssh.program.front() : "";
-       o.ssh.transport = word == "auto"      ? SshTransport::automatic
-                         : word == "libssh2" ? SshTransport::libssh2
-                         : word == "srun"    ? SshTransport::srun
-                                             : SshTransport::client;
+       o.ssh.carrier = word == "auto"      ? HostCarrier::automatic
+                         : word == "libssh2" ? HostCarrier::libssh2
+                         : word == "srun"    ? HostCarrier::srun
+                                             : HostCarrier::client;
        if (word == "auto" || word == "libssh2" || word == "openssh") o.ssh.program = {"ssh"};
      }},
     {"ssh-args", "--ssh-args", "WORDS", Page::topic, Topic::network,

@@ -9,9 +9,8 @@
 #include <sstream>
 #include <string_view>
 
-#include <string.h>
-
 #include "common/base/printable.h"
+#include "common/process/signal_words.h"
 
 namespace hvdrun {
 namespace {
@@ -48,11 +47,9 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {
 
 // TERM or SIGTERM; 0: no such signal.
 int parse_signal(std::string_view text) {
-  if (text.starts_with("SIG")) text.remove_prefix(3);
-  for (int signal = 1; signal < NSIG; ++signal) {
-    const char* const name = ::sigabbrev_np(signal);
-    if (name != nullptr && text == name) return signal;
-  }
+  const std::string name = (text.starts_with("SIG") ? "" : "SIG") + std::string(text);
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (signal_name(signal) == name) return signal;
   return 0;
 }
 

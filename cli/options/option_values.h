@@ -49,10 +49,10 @@ void take_env_compat(Options& options, const OptionUse& use);
 // -x, and srun's --export=ALL.
 void take_export(Options& options, const OptionUse& use);
 
-// Of --tag-output: on, off or a template.
+// The value of --tag-output: on, off or a template.
 std::string to_tag(const OptionUse& use);
-// Whether a word behind --tag-output is its value: on, off or a template. A bare --tag-output, as
-// Open MPI has it, is followed by an option or the program.
+// True where a word behind --tag-output is its value: on, off or a template. A bare --tag-output,
+// as Open MPI has it, is followed by an option or the program.
 bool looks_like_tag(std::string_view word);
 
 }  // namespace hvdrun

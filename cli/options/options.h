@@ -1,5 +1,5 @@
-// What the user asks for: the command line, HVDRUN_* variables and a configuration file, merged.
-// The options themselves are rows of cli/options/option_table.cpp.
+// The user's wishes: the command line, HVDRUN_* variables and a configuration file, merged. The
+// options themselves are rows of cli/options/option_table.cpp.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace hvdrun {
 enum class ControlTransport { unix_socket, tcp };
 enum class ColorMode { automatic, always, never };
 
-// Who gets hvdrun's own stdin.
+// The ranks that get hvdrun's own stdin.
 struct StdinTo {
   enum class Who { none, one, all } who = Who::none;
   std::uint32_t rank = 0;  // with `one`

@@ -19,15 +19,15 @@ bool takes_user(const SshOptions& options) { return has_place(options, kUserWord
 bool takes_port(const SshOptions& options) { return has_place(options, kPortWord); }
 
 const char* carrier_of(const SshOptions& options) {
-  return options.transport == SshTransport::srun ? "srun" : "ssh";
+  return options.carrier == HostCarrier::srun ? "srun" : "ssh";
 }
 
 std::string ssh_options_fault(const SshOptions& options) {
-  if (options.transport == SshTransport::libssh2 && !options.arguments.empty())
+  if (options.carrier == HostCarrier::libssh2 && !options.arguments.empty())
     return "--ssh-args are the ssh client's: write --ssh openssh, or ~/.ssh/config for libssh2";
   const bool any_but_port =
       !options.identity_file.empty() || !options.arguments.empty() || options.accept_new_host_keys;
-  if (options.transport == SshTransport::srun && (options.port || any_but_port))
+  if (options.carrier == HostCarrier::srun && (options.port || any_but_port))
     return "--ssh srun takes no other options for ssh: srun has no port, key or login of its own";
   if (is_template(options) && ((options.port && !takes_port(options)) || any_but_port))
     return "--ssh with {host} takes no other options for ssh: write them into its command";

@@ -1,4 +1,4 @@
-// How the other hosts are opened: the options of --ssh and its like. Sans-I/O.
+// The options that say how the other hosts are opened: those of --ssh and its like. Sans-I/O.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ inline constexpr std::string_view kUserWord = "{user}";
 inline constexpr std::string_view kPortWord = "{port}";
 inline constexpr std::string_view kCommandWord = "{command}";
 
-// What opens the other hosts. Automatic: srun within a Slurm allocation (cli/plan/opening_plan.h),
-// else libssh2 or the client, for each host.
-enum class SshTransport { automatic, libssh2, client, srun };
+// The program or library that opens the other hosts. Automatic: srun within a Slurm allocation
+// (cli/plan/opening_plan.h), else libssh2 or the client, for each host.
+enum class HostCarrier { automatic, libssh2, client, srun };
 
 struct SshOptions {
-  SshTransport transport = SshTransport::automatic;
+  HostCarrier carrier = HostCarrier::automatic;
   std::vector<std::string> program{"ssh"};  // and what stands before its options, or a template
   std::optional<std::uint16_t> port;
   std::string user;                        // of the list of hosts
@@ -33,14 +33,14 @@ struct SshOptions {
   bool waits_for_hosts = false;  // that are not there yet, until the start timeout
 };
 
-// Whether the program is no ssh client but a template with {host}, as in "kubectl exec -i {host}
+// True where the program is no ssh client but a template with {host}, as in "kubectl exec -i {host}
 // --".
 bool is_template(const SshOptions& options);
 
-// What is wrong with these options together, and what to write instead; empty: nothing.
+// A fault of these options together, and what to write instead; empty: nothing.
 std::string ssh_options_fault(const SshOptions& options);
 
-// Whether a template has a place for the user, or the port, of a host.
+// True where a template has a place for the user, or the port, of a host.
 bool takes_user(const SshOptions& options);
 bool takes_port(const SshOptions& options);
 

@@ -1,6 +1,6 @@
-// How long ranks may wait for each other: Horovod's settings of the stall check, and libhvd's, as
-// the ranks find them in their environment: however they were given there, they are hvdrun's own
-// too.
+// The limits of how long ranks wait for each other: Horovod's settings of the stall check, and
+// libhvd's. They are taken as the ranks find them in their environment. However they were given
+// there, they are hvdrun's own too.
 #pragma once
 
 #include <chrono>

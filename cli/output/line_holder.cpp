@@ -12,8 +12,7 @@ namespace {
 // Pieces up to this size are put together, so that a line which comes byte by byte costs no message
 // for each of them.
 constexpr std::size_t kSmallPiece = 16U << 10;
-// Of a long line there comes so much at once, a block of stdio at least; of a row of dots there
-// does not.
+// A long line comes in pieces of so much, a block of stdio at least; a row of dots does not.
 constexpr std::size_t kBlock = 4U << 10;
 
 std::size_t memory_of(const Output& piece) { return sizeof(Output) + piece.bytes.capacity(); }
@@ -110,8 +109,8 @@ void LineHolder::release(Lines::iterator line) {
   for (const Output& piece : pieces) show_(piece);
 }
 
-// The longest go first, and an eighth more than has to, so that the next piece of any of them does
-// not look for the longest again.
+// The longest go first, and an eighth more than has to. So the next piece of any of them does not
+// look for the longest again.
 void LineHolder::make_room(HeldBytes& held) {
   std::vector<std::pair<LineHolder*, Lines::iterator>> longest;
   for (LineHolder* const holder : held.holders)

@@ -1,9 +1,9 @@
-// Keeps the lines of many ranks whole on one console. What a rank has written of a line that is not
-// complete waits here while others go on, and is shown with the rest of it. In parts is shown a
-// line over kMaxLine, one that has not ended for the rank's patience (a prompt, a row of dots), and
-// the longest ones where all unfinished lines together would be more than hvdrun may hold. A long
-// line has the patience once more when more of it comes at its end: then it was the console that
-// was slow. Whole lines pass through as they came, in one block. Sans-I/O.
+// Keeps the lines of many ranks whole on one console. The part of a line that has come waits here
+// while others go on, and is shown with the rest. Three kinds are shown in parts. One is longer
+// than kMaxLine. One has not ended for the rank's patience (a prompt, a row of dots). The third are
+// the longest where all unfinished lines together would be more than hvdrun may hold. A long line
+// has the patience once more when more of it comes at its end: then it was the console that was
+// slow. Whole lines pass through as they came, in one block. Sans-I/O.
 #pragma once
 
 #include <chrono>
@@ -54,8 +54,8 @@ class LineHolder {
   void add(Output message, bool is_open, TimePoint now);
   // The stream has ended: what is held of it is shown.
   void end(std::uint32_t rank, OutputStream stream);
-  // Whose line's time is over, the first of them: what else has come from this rank goes before it
-  // is shown in parts.
+  // The rank whose line's time is over, the first of them. All else that has come from this rank
+  // goes before it is shown in parts.
   std::optional<std::uint32_t> due(TimePoint now) const;
   // Shows what is held of one line whose time is over, or of any when `all`. False: there is none.
   bool show_due(TimePoint now, bool all);

@@ -7,9 +7,9 @@
 namespace hvdrun {
 namespace {
 
-// What a line costs besides its bytes.
+// The cost of a line besides its bytes.
 constexpr std::size_t kOverhead = 128;
-// How far behind others' lines a line's like is looked for.
+// A line's like is looked for so far behind others' lines.
 constexpr std::size_t kDepth = 16;
 
 }  // namespace

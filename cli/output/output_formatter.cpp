@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-// What is left of a progress bar goes before another line takes its place.
+// The rest of a progress bar goes before another line takes its place.
 constexpr std::string_view kClearLine = "\x1b[K";
 
 }  // namespace

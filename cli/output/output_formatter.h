@@ -19,8 +19,8 @@ class OutputFormatter {
  public:
   explicit OutputFormatter(OutputTag tag) : tag_(std::move(tag)) {}
 
-  // What to write for this piece of output: the piece itself where nothing has to be put in. Valid
-  // until the next call, and as long as the piece.
+  // The text to write for this piece of output: the piece itself where nothing has to be put in.
+  // Valid until the next call, and as long as the piece.
   const std::string& format(const Output& message, WallTime now);
   // For whole lines that these ranks (sorted) have all written.
   const std::string& format_folded(const std::vector<std::uint32_t>& ranks, OutputStream stream,
@@ -45,10 +45,10 @@ class OutputFormatter {
   OutputTag tag_;
   std::string text_;
   std::vector<std::uint32_t> one_ = {0};
-  // Who wrote the unfinished line at the end of what was written. Another's line then begins on a
-  // new one, and the rest of the unfinished line gets its tag again.
+  // The source of the unfinished line at the end of what was written. Another's line then begins on
+  // a new one, and the rest of the unfinished line gets its tag again.
   std::optional<Source> unfinished_;
-  // Whose \r was the last byte: a \n that follows belongs to the same line end.
+  // The source whose \r was the last byte: a \n that follows belongs to the same line end.
   std::optional<Source> after_cr_;
   bool ends_with_cr_ = false;  // a progress bar stands in the line that comes next
 };

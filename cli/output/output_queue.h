@@ -1,6 +1,6 @@
-// What waits to be shown on one console: a lane for every rank, served in turn, so that a rank that
-// floods delays the others by one message. How much may wait is bounded by the ranks' credit.
-// Sans-I/O.
+// Output that waits to be shown on one console: a lane for every rank, served in turn, so that a
+// rank that floods delays the others by one message. How much may wait is bounded by the ranks'
+// credit. Sans-I/O.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What stands in front of a line: the tag. "on" is [{rank}]<{stream}>: and "off" nothing; anything
-// else is a template with the names
+// The tag in front of a line. "on" is [{rank}]<{stream}>: and "off" nothing; anything else is a
+// template with the names
 //
 //   {rank} {local_rank} {host} {stream}   {stream} is stdout or stderr
 //   {time}                                local time, 2026-11-21 04:41:41.123

@@ -11,11 +11,11 @@
 namespace hvdrun {
 namespace {
 
-// What may be on its way to the console before the next item is taken.
+// So much may be on its way to the console before the next item is taken.
 constexpr std::size_t kConsoleRoom = 64U << 10;
-// Of hvdrun's own lines: as much as a rank may be ahead.
+// Room for hvdrun's own lines: as much as a rank may be ahead.
 constexpr std::size_t kOwnRoom = limits::kOutputCredit;
-// Who reads stdin may ask for it. The agent has waited as long before.
+// A rank that reads stdin may ask for it. The agent has waited as long before.
 constexpr std::chrono::milliseconds kQuestionPause{50};
 
 std::string left_out(std::uint64_t count) {
@@ -54,12 +54,6 @@ OutputView::OutputView(boost::asio::io_context& io, int fd, const OutputOptions&
   if (options.fold) fold_.emplace(table->size());
 }
 
-void OutputView::show(Output message) { push({OutputItem::Kind::output, std::move(message)}); }
-
-void OutputView::end(std::uint32_t rank, OutputStream stream) {
-  push({OutputItem::Kind::closed, {rank, stream, false, {}}});
-}
-
 void OutputView::say(std::string_view lines, OwnLines::Kind kind) {
   push_own(own_lines_.offer(lines, kind));
   pump();
@@ -88,7 +82,7 @@ void OutputView::pump() {
   while (console_.waiting() < kConsoleRoom) {
     const bool all = finished_ && queue_.empty();
     if (!holder_.empty()) {
-      // What waits behind others may be the rest of the line.
+      // An item that waits behind others may be the rest of the line.
       const auto now = std::chrono::steady_clock::now();
       const auto rank = holder_.due(now);
       if (auto item = rank ? queue_.pop_of(*rank) : std::nullopt) {

@@ -15,7 +15,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "cli/options/options.h"
-#include "cli/output/console.h"
+#include "cli/output/fd_writer.h"
 #include "cli/output/line_holder.h"
 #include "cli/output/output_fold.h"
 #include "cli/output/output_formatter.h"
@@ -30,32 +30,31 @@ class OutputView {
     // So much of the rank's output is on its way; it gets credit for as much again.
     std::function<void(std::uint32_t rank, std::uint32_t bytes)> on_taken;
     std::function<void()> on_idle;
-    std::function<void(int error)> on_broken;  // as Console's
+    std::function<void(int error)> on_broken;  // as FdWriter's
   };
 
   OutputView(boost::asio::io_context& io, int fd, const OutputOptions& options,
              const std::shared_ptr<const RankTable>& table, const std::shared_ptr<HeldBytes>& held,
              Events events);
 
-  void show(Output message);
-  void end(std::uint32_t rank, OutputStream stream);
+  // Output of a rank, or the end of one of its streams.
+  void push(OutputItem item);
   // Whole lines of hvdrun's own, after all output that has come before them.
   void say(std::string_view lines, OwnLines::Kind kind);
-  // The very last ones: as Console's end_with.
+  // The very last ones: as FdWriter's end_with.
   void end_with(std::string_view lines) { console_.end_with(lines); }
 
   // No more output will come, so nothing needs to wait for its like.
   void finish();
   // Somebody wants to leave: from now on a console that takes nothing for a second is given up.
   // What waits for it is dropped then, and all that comes.
-  void hurry() { console_.hurry(Console::kPatience); }
+  void hurry() { console_.hurry(FdWriter::kPatience); }
 
   bool idle() const;
   bool is_held_back() const { return console_.waiting() > 0; }
   bool is_terminal() const { return console_.is_terminal(); }
 
  private:
-  void push(OutputItem item);
   void pump();
   void take(OutputItem item);
   void show_piece(const Output& piece);
@@ -63,7 +62,7 @@ class OutputView {
   void show_folded(bool all);
   void arm_timer();
 
-  Console console_;
+  FdWriter console_;
   OutputFormatter formatter_;
   OutputQueue queue_;
   OwnLines own_lines_;

@@ -1,4 +1,4 @@
-// What hvdrun prints itself where it starts no job: help, plans, lists.
+// The text that hvdrun prints itself where it starts no job: help, plans, lists.
 #pragma once
 
 #include <string_view>

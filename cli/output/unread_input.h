@@ -1,4 +1,4 @@
-// Whether somebody has given hvdrun an input that no rank gets.
+// An input that somebody has given hvdrun and no rank gets.
 #pragma once
 
 namespace hvdrun {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <utility>
 
-#include "cli/output/unread_input.h"
 #include "common/base/fault_text.h"
 #include "common/base/limits.h"
 #include "common/net/unix_stream.h"
@@ -33,30 +32,11 @@ Viewer::Viewer(asio::io_context& io, std::string job_id, const OutputOptions& op
   };
   out_ = open(true);
   err_ = SharedFd::same_file(STDOUT_FILENO, STDERR_FILENO) ? out_ : open(false);
-  open_input(options.stdin_to);
+  input_ = std::make_unique<RankInput>(
+      io_, options.stdin_to, table_, [this](const Input& input) { send(input.rank, input); },
+      [this](const std::string& text) { say(text); });
   if (files_ && !files_->moved_to().empty())
     say("the files of an earlier run are in " + files_->moved_to() + " now");
-}
-
-void Viewer::open_input(const StdinTo& to) {
-  std::vector<std::uint32_t> ranks;
-  if (to.who == StdinTo::Who::one) ranks = {to.rank};
-  if (to.who == StdinTo::Who::all)
-    for (const RankPlace& place : table_->places()) ranks.push_back(place.rank);
-  hints_at_input_ = !to.given;
-  hint_at_input();
-  if (ranks.empty()) return;
-  input_.emplace(
-      io_, STDIN_FILENO, ranks, [this](const Input& input) { send(input.rank, input); },
-      [this](const std::string& trouble) { say(trouble + "; the ranks read the end of it"); });
-}
-
-// At once, for a job that may take days; and at its end, for what has come into a pipe since.
-void Viewer::hint_at_input() {
-  if (!hints_at_input_ || !has_unread_input(STDIN_FILENO)) return;
-  hints_at_input_ = false;
-  say("stdin has input, and no rank gets it: --stdin 0 gives it to rank 0, --stdin all to every "
-      "rank; --stdin none says that this is meant");
 }
 
 bool Viewer::is_connected(std::uint32_t host) const {
@@ -66,12 +46,10 @@ bool Viewer::is_connected(std::uint32_t host) const {
 
 void Viewer::forget(std::uint32_t host) {
   hosts_.erase(host);
-  if (input_)
-    for (const RankPlace& place : table_->places())
-      if (place.host == host) input_->closed(place.rank);
+  input_->forget(host);
   if (!hosts_.empty()) return;
   listener_.reset();
-  hint_at_input();
+  input_->hint();
   out_->finish();
   err_->finish();
   notify();
@@ -145,13 +123,16 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
   TimelineBatch timeline_batch;
   TimelineControl timeline_control;
   if (is(output)) {
-    show(std::move(output));
+    if (on_output) on_output(output);
+    if (files_) keep(output);
+    view_of(output.stream).push({OutputItem::Kind::output, std::move(output)});
   } else if (is(closed)) {
-    (closed.stream == OutputStream::out ? out_ : err_)->end(closed.rank, closed.stream);
-  } else if (input_ && is(input_credit)) {
+    view_of(closed.stream)
+        .push({OutputItem::Kind::closed, {closed.rank, closed.stream, false, {}}});
+  } else if (input_->is_used() && is(input_credit)) {
     input_->credit(input_credit);
-  } else if (input_ && is(input_closed)) {
-    input_->closed(input_closed.rank);
+  } else if (input_->is_used() && is(input_closed)) {
+    input_->closed(input_closed);
   } else if (is(timeline_batch)) {
     if (on_timeline_batch) on_timeline_batch(timeline_batch);
   } else if (is(timeline_control)) {
@@ -162,13 +143,6 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
     hosts_[host]->close();
     forget(host);
   }
-}
-
-void Viewer::show(Output message) {
-  if (on_output) on_output(message);
-  if (files_) keep(message);
-  OutputView& view = message.stream == OutputStream::out ? *out_ : *err_;
-  view.show(std::move(message));
 }
 
 void Viewer::keep(const Output& message) {

@@ -14,9 +14,9 @@
 #include <boost/asio/io_context.hpp>
 
 #include "cli/options/options.h"
-#include "cli/output/input_source.h"
 #include "cli/output/output_files.h"
 #include "cli/output/output_view.h"
+#include "cli/output/rank_input.h"
 #include "common/base/unique_fd.h"
 #include "common/net/tls_listener.h"
 #include "common/wire/frame_channel.h"
@@ -79,12 +79,10 @@ class Viewer {
   // `host`: the one that this connection must be for; none when its hello tells.
   void greet(const Channel& channel, std::optional<std::uint32_t> host);
   void on_frame(std::uint32_t host, const Frame& frame);
-  void show(Output message);
+  OutputView& view_of(OutputStream stream) { return stream == OutputStream::out ? *out_ : *err_; }
   void keep(const Output& message);
   template <class M>
   void send(std::uint32_t rank, const M& message);
-  void open_input(const StdinTo& to);
-  void hint_at_input();
   void on_taken(std::uint32_t rank, std::uint32_t bytes);
   void broken(bool out, int error);
   void notify();
@@ -100,8 +98,7 @@ class Viewer {
   // One view for both when they are the same terminal or file: two would tear each other's lines.
   std::shared_ptr<OutputView> out_;
   std::shared_ptr<OutputView> err_;
-  std::optional<InputSource> input_;  // with --stdin
-  bool hints_at_input_ = false;       // if somebody has given some, which no rank gets
+  std::unique_ptr<RankInput> input_;
   std::optional<TlsListener> listener_;
   std::map<std::uint32_t, Channel> hosts_;  // expected; no channel before its hello
 };

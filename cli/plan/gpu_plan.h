@@ -1,4 +1,4 @@
-// What --gpus does to a plan.
+// The effect of --gpus on a plan.
 #pragma once
 
 #include <cstdint>

@@ -66,8 +66,8 @@ std::vector<HostEntry> read_hosts(const Options& options, LaunchPlan& plan) {
   return std::move(*hosts);
 }
 
-// Who is to be another user, or to come in by another port, is not this process's machine, whatever
-// its name says: a container with an sshd of its own, another account.
+// A host for another user, or with another port, is not this process's machine, whatever its name
+// says: a container with an sshd of its own, another account.
 bool must_be_ssh(const HostLogin& login, const Options& options, const Surroundings& here) {
   if (login.port != 0 && login.port != options.ssh.port.value_or(kSshPort)) return true;
   return !login.user.empty() && !(here.user && login.user == here.user());

@@ -189,7 +189,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   apply_exports(options.exports, here.env, spec.env, plan.warnings);
   begin_record(options, spec.env);
   plan.timeline = timeline_options(spec.env);
-  if (plan.ssh.transport == SshTransport::srun) leave_devices_to_slurm(spec.env, here.env);
+  if (plan.ssh.carrier == HostCarrier::srun) leave_devices_to_slurm(spec.env, here.env);
   plan_gpus(options.gpus, plan);
   spec.env_compat = options.env_compat;
   spec.allow_mpi = options.allow_mpi;

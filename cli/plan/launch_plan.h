@@ -1,4 +1,5 @@
-// What will be started where: the options, checked whole before anything starts.
+// The plan of a launch, what will be started where: the options, checked whole before anything
+// starts.
 #pragma once
 
 #include <functional>
@@ -9,7 +10,7 @@
 #include "cli/options/options.h"
 #include "cli/text/user_errors.h"
 #include "cli/timeline/timeline_sink.h"
-#include "coordinator/job.h"
+#include "coordinator/job_spec.h"
 
 namespace hvdrun {
 
@@ -45,8 +46,8 @@ struct Surroundings {
 // GPUs (/dev/nvidia0, ...), or usable cores when there is none.
 std::uint32_t count_slots();
 
-// Whether a rank is started on another machine, or (`remote` false) on this one. Hosts that get no
-// rank do not count.
+// True where a rank is started on another machine, or (`remote` false) on this one. Hosts that get
+// no rank do not count.
 bool starts_ranks(const LaunchPlan& plan, bool remote);
 
 // Throws UsageError or HostError. Reads the files that options name; the job id is random.

@@ -34,7 +34,7 @@ void plan_template(const Options& options, const Surroundings& here, LaunchPlan&
   }
 }
 
-// Why srun cannot open the other hosts; empty: it can.
+// The reason why srun cannot open the other hosts; empty: it can.
 std::string not_by_srun(const Options& options, const Surroundings& here, const LaunchPlan& plan) {
   const auto variable = [&here](const char* name) {
     const char* const value = find_variable(here.env, name);
@@ -64,7 +64,7 @@ std::string not_by_srun(const Options& options, const Surroundings& here, const 
   return {};
 }
 
-// Of a job of several components srun reaches the nodes of one only, which must be named.
+// In a job of several components srun reaches the nodes of one only, which must be named.
 void name_components(const Surroundings& here, LaunchPlan& plan) {
   std::string problem;
   const auto components = slurm_components(here.env, problem);
@@ -82,7 +82,7 @@ bool has_options_of_ssh(const SshOptions& ssh) {
 }
 
 void plan_srun(const Options& options, const Surroundings& here, LaunchPlan& plan) {
-  const bool asked = plan.ssh.transport == SshTransport::srun;
+  const bool asked = plan.ssh.carrier == HostCarrier::srun;
   std::string why_not = not_by_srun(options, here, plan);
   if (asked && !why_not.empty()) throw UsageError(why_not);
   if (!asked && find_variable(here.env, "SLURM_JOB_ID") == nullptr) return;
@@ -93,7 +93,7 @@ void plan_srun(const Options& options, const Surroundings& here, LaunchPlan& pla
     plan.notes.push_back("the other hosts are not opened by srun: " + why_not);
     return;
   }
-  plan.ssh.transport = SshTransport::srun;
+  plan.ssh.carrier = HostCarrier::srun;
   plan.ssh.program = {"srun"};
   name_components(here, plan);
 }
@@ -107,7 +107,7 @@ void plan_opening(const Options& options, const Surroundings& here, LaunchPlan& 
     throw UsageError(fault);
   if (std::find(plan.remote.begin(), plan.remote.end(), true) == plan.remote.end()) return;
   if (is_template(plan.ssh)) plan_template(options, here, plan);
-  if (plan.ssh.transport == SshTransport::srun || plan.ssh.transport == SshTransport::automatic)
+  if (plan.ssh.carrier == HostCarrier::srun || plan.ssh.carrier == HostCarrier::automatic)
     plan_srun(options, here, plan);
 }
 

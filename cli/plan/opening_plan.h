@@ -1,6 +1,7 @@
-// What opens the hosts that are other machines, as far as that is decided for all of them at once:
-// srun within a Slurm allocation, or ssh, or a command of the user's; and whether what the list of
-// hosts says of logins fits it.
+// The choice of what opens the hosts that are other machines, as far as it is made for all at once:
+// srun within a Slurm allocation, or ssh, or a command of the user's. Besides, the check that the
+// list of hosts says of logins what fits it. A host's own choice of ssh is
+// cli/openers/ssh/ssh_choice.h.
 #pragma once
 
 #include "cli/plan/launch_plan.h"

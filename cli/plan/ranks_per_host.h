@@ -18,8 +18,8 @@ void count_uncounted(const Options& options, std::vector<HostEntry>& hosts);
 void limit_ranks_per_host(const Options& options, const std::string& given,
                           std::vector<HostSlots>& hosts, const LaunchPlan& plan);
 
-// What to say when `np` ranks have no place on hosts that have `places` together; empty: nothing of
-// -N.
+// The words for it when `np` ranks have no place on hosts that have `places` together; empty:
+// nothing of -N.
 std::string too_many_for_hosts(const Options& options, std::uint64_t np, std::uint64_t places);
 
 }  // namespace hvdrun

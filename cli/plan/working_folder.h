@@ -1,4 +1,4 @@
-// Which folder the ranks start in, as the user names it: on another host the same name may lead
+// The folder that the ranks start in, as the user names it: on another host the same name may lead
 // elsewhere, over a link of that host's own.
 #pragma once
 
@@ -15,8 +15,8 @@ std::string working_folder(const char* pwd);
 // Where this process is, without symbolic links. Empty: it was removed.
 std::string plain_working_folder();
 
-// Of the ranks: `asked` (--chdir, empty: `here`), from `here` on. Throws UsageError where `here` is
-// needed and empty.
+// The ranks' folder: `asked` (--chdir, empty: `here`), from `here` on. Throws UsageError where
+// `here` is needed and empty.
 std::string folder_of_ranks(const std::string& here, const std::string& asked);
 
 // PWD names the folder that the ranks start in, or is not there: not another's, if it was there at

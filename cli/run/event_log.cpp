@@ -102,11 +102,11 @@ void EventLog::start(boost::asio::io_context& io, std::function<void()> on_progr
   lines_ = std::make_unique<OwnLines>(limits::kMaxEventsWaiting, [this](std::uint64_t count) {
     return line("left_out", field("lines", count));
   });
-  console_ = std::make_unique<Console>(
+  writer_ = std::make_unique<FdWriter>(
       io, file_.get(),
       [this, on_progress = std::move(on_progress)] {
         count_written();
-        if (console_->is_broken()) fail("nobody reads it");
+        if (writer_->is_broken()) fail("nobody reads it");
         on_progress();
       },
       [this](int error) { fail(std::system_category().message(error)); });
@@ -114,7 +114,7 @@ void EventLog::start(boost::asio::io_context& io, std::function<void()> on_progr
 }
 
 void EventLog::hurry(std::chrono::milliseconds patience) {
-  if (console_) console_->hurry(patience);
+  if (writer_) writer_->hurry(patience);
 }
 
 void EventLog::fail(const std::string& why) {
@@ -127,16 +127,16 @@ std::string EventLog::line(const std::string& event, const std::string& fields) 
 }
 
 void EventLog::write(const std::string& event, const std::string& fields, OwnLines::Kind kind) {
-  if (!console_ || ended_) return;
-  console_->write(lines_->offer(line(event, fields), kind));
+  if (!writer_ || ended_) return;
+  writer_->write(lines_->offer(line(event, fields), kind));
   // One write for a line: whoever follows the file never sees half of one.
-  console_->flush();
+  writer_->flush();
   count_written();
 }
 
 void EventLog::count_written() {
-  const std::uint64_t before = std::exchange(counted_, console_->written());
-  console_->write(lines_->gone(counted_ - before));
+  const std::uint64_t before = std::exchange(counted_, writer_->written());
+  writer_->write(lines_->gone(counted_ - before));
 }
 
 void EventLog::job_started(std::uint32_t size, const std::vector<std::string>& hosts,
@@ -185,7 +185,7 @@ void EventLog::job_ended(const JobEnded& verdict) {
       verdict.cause == EndCause::rank_failed || verdict.cause == EndCause::early_exit;
   if (names_rank) fields += field("rank", verdict.rank) + field("pid", verdict.pid);
   if (!verdict.host.empty()) fields += field("host", verdict.host);
-  // Whose number it is: a program may exit with one that is also ours.
+  // The owner of the number: a program may exit with one that is also ours.
   const bool is_programs =
       verdict.cause == EndCause::rank_failed && verdict.kind == ExitKind::exited;
   fields += std::string(",\"exit_code_of\":\"") +

@@ -13,7 +13,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "cli/output/console.h"
+#include "cli/output/fd_writer.h"
 #include "cli/output/own_lines.h"
 #include "common/base/unique_fd.h"
 #include "common/host/topology.h"
@@ -33,8 +33,8 @@ class EventLog {
   void start(boost::asio::io_context& io, std::function<void()> on_progress);
 
   // Nothing waits for the reader of a pipe.
-  bool is_written() const { return !console_ || console_->waiting() == 0; }
-  // As Console's.
+  bool is_written() const { return !writer_ || writer_->waiting() == 0; }
+  // As FdWriter's.
   void hurry(std::chrono::milliseconds patience);
 
   void job_started(std::uint32_t size, const std::vector<std::string>& hosts,
@@ -43,7 +43,7 @@ class EventLog {
   // `hosts` are the names, by index.
   void stall(const StallWarning& warning, const std::vector<HostSlots>& hosts);
   void job_ended(const JobEnded& verdict);
-  // Why nothing more is written, once; empty otherwise.
+  // The reason why nothing more is written, once; empty otherwise.
   std::string take_fault() { return std::exchange(fault_, {}); }
 
  private:
@@ -56,7 +56,7 @@ class EventLog {
   UniqueFd file_;
   std::string job_id_;
   std::unique_ptr<OwnLines> lines_;
-  std::unique_ptr<Console> console_;
+  std::unique_ptr<FdWriter> writer_;
   std::uint64_t counted_ = 0;  // of the bytes that the console has written
   bool ended_ = false;
   bool failed_ = false;

@@ -1,5 +1,6 @@
-// What guard and agent of a host on this machine say on stderr, which is a pipe to hvdrun: were it
-// hvdrun's own, their lines would tear those of the ranks, and a guard could wait for the reader.
+// The words that guard and agent of a host on this machine say on stderr, which is a pipe to
+// hvdrun. Were it hvdrun's own, their lines would tear those of the ranks, and a guard could wait
+// for the reader.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ class GuardWords {
   GuardWords(boost::asio::io_context& io, UniqueFd pipe,
              std::function<void(const std::string&)> line);
 
-  // What the guard has left there; it has ended.
+  // Reads the rest that the guard has left there; it has ended.
   void drain();
 
  private:

@@ -40,8 +40,8 @@ HostOpener::HostOpener(boost::asio::io_context& io, SshOptions options,
 
 const char* HostOpener::stage(const Host& host) const {
   if (!host.tries.empty()) return host.tries.back()->stage();
-  return options_.transport == SshTransport::srun ? "waiting for its turn"
-                                                  : "reading its ssh configuration";
+  return options_.carrier == HostCarrier::srun ? "waiting for its turn"
+                                               : "reading its ssh configuration";
 }
 
 void HostOpener::add(std::uint32_t host, const std::string& name, const HostLogin& login,
@@ -73,17 +73,17 @@ void HostOpener::open_next() {
 }
 
 void HostOpener::open(Host& host) {
-  if (options_.transport == SshTransport::srun) return open_by_srun(host);
+  if (options_.carrier == HostCarrier::srun) return open_by_srun(host);
   const std::string why = client_reason();
-  // How long one try of it may take is known from its configuration, which a program in place of
-  // ssh may not have.
+  // The time that one try of it may take is known from its configuration, which a program in place
+  // of ssh may not have.
   const bool is_asked = why.empty() || (options_.waits_for_hosts &&
                                         options_.program == std::vector<std::string>{"ssh"});
   is_asked ? ask(host) : open_by_client(host, why);
 }
 
 const char* HostOpener::client_reason() const {
-  if (options_.transport == SshTransport::client) return "--ssh names it";
+  if (options_.carrier == HostCarrier::client) return "--ssh names it";
   return options_.arguments.empty() ? "" : "--ssh-args are its options";
 }
 
@@ -117,9 +117,9 @@ void HostOpener::choose(Host& host, const std::optional<std::string>& config) {
 }
 
 void HostOpener::open_with(Host& host, const SshConfig& config) {
-  TransportChoice choice = choose_transport(config, surroundings());
+  SshChoice choice = choose_ssh(config, surroundings());
   if (choice.not_libssh2.empty()) return open_by_libssh2(host, std::move(choice.target));
-  if (options_.transport == SshTransport::automatic && !no_client_)
+  if (options_.carrier == HostCarrier::automatic && !no_client_)
     return open_by_client(host, choice.not_libssh2);
   RemoteHost::End end;
   end.why = "libssh2 cannot open it: " + choice.not_libssh2;
@@ -188,7 +188,7 @@ void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
     if (const auto again = host.retry.failed({end.worth_another_try, end.not_there_yet}))
       return try_later(host, end, *again);
   const bool again = end.worth_another_client && !ending_ && !no_client_ &&
-                     options_.transport == SshTransport::automatic;
+                     options_.carrier == HostCarrier::automatic;
   if (again)
     return open_by_client(host,
                           "libssh2 failed while " + std::string(stage(host)) + ": " + end.why);
@@ -233,7 +233,7 @@ void HostOpener::refuse(Host& host, const std::string& at, const RemoteHost::End
   refusal.host = host.name;
   refusal.why = at + ": " + end.why;
   refusal.lines.push_back("host " + host.name + " (" + at + "): " + end.why);
-  const std::string by_hand = options_.transport == SshTransport::srun
+  const std::string by_hand = options_.carrier == HostCarrier::srun
                                   ? srun_by_hand(host.name, host.options.component)
                                   : ssh_by_hand(host.options, host.name);
   std::string advice = end.advice.empty() ? "to see it by hand: " + by_hand : end.advice;
@@ -278,7 +278,7 @@ void HostOpener::report() {
     std::size_t count = 0;
     bool any_absent = false;
     for (const auto& [index, host] : hosts_) {
-      // Of one that is not there yet it was said.
+      // One that is not there yet has been named.
       any_absent |= host->state != Host::State::ended && host->absence;
       if (host->state == Host::State::ended || host->absence || callbacks_.is_connected(index))
         continue;

@@ -42,7 +42,7 @@ class HostOpener {
     std::function<void(std::uint32_t host)> gone;
     // Its agent reaches no address of this machine: its connections go through what opened it.
     std::function<void(std::uint32_t host)> relayed;
-    // What carried this host is gone. A reason when the job was on its way to it, and it is lost.
+    // The carrier of this host is gone. A reason when the job was on its way to it, and it is lost.
     std::function<void(std::uint32_t host, const std::optional<std::string>& why)> ended;
     // Every host was tried, and some cannot be used.
     std::function<void(const std::vector<Refusal>&)> failed;
@@ -67,7 +67,7 @@ class HostOpener {
   void leave(std::chrono::milliseconds limit);
   // Processes on this machine that were started for hosts and are not reaped yet.
   std::vector<pid_t> clients() const;
-  // Why it is gone, as far as what carries it has said so; empty: nothing.
+  // The reason why it is gone, as far as what carries it has said so; empty: nothing.
   std::string cause(std::uint32_t host) const;
   // Those that nothing can be started on, or not yet: lines for the user.
   std::vector<std::string> not_opened();
@@ -106,7 +106,7 @@ class HostOpener {
 
   void open_next();
   void open(Host& host);
-  // Why the client is to open every host; empty: it is not.
+  // The reason why the client is to open every host; empty: it is not.
   const char* client_reason() const;
   void ask(Host& host);
   void choose(Host& host, const std::optional<std::string>& config);

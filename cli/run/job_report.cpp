@@ -5,10 +5,9 @@
 #include <signal.h>
 #include <string_view>
 
-#include <string.h>
-
 #include "common/base/exit_code.h"
 #include "common/base/rank_ranges.h"
+#include "common/process/signal_words.h"
 
 namespace hvdrun {
 namespace {
@@ -31,7 +30,7 @@ std::string how(const JobEnded& verdict) {
     case ExitKind::exited:
       return "exited with code " + std::to_string(verdict.value);
     case ExitKind::signaled:
-      return "was killed by " + signal_name(verdict.value) +
+      return "was killed by " + signal_text(verdict.value) +
              (verdict.out_of_memory ? ": the machine ran out of memory (OOM killer)" : "");
     case ExitKind::not_started:
       return "could not start: " + verdict.text;
@@ -41,7 +40,7 @@ std::string how(const JobEnded& verdict) {
   return "failed";
 }
 
-// Of one kind there may be several groups, as a message has its limits.
+// There may be several groups of one kind, as a message has its limits.
 std::vector<Victims> joined(const std::vector<Victims>& groups) {
   std::vector<Victims> all;
   for (const Victims& group : groups) {
@@ -67,7 +66,7 @@ std::string victims_line(const std::vector<Victims>& groups) {
         text += " exited with code " + std::to_string(group.value);
         break;
       case ExitKind::signaled:
-        text += " ended by " + signal_name(group.value);
+        text += " ended by " + signal_text(group.value);
         break;
       case ExitKind::not_started:
         text += " could not start";
@@ -80,22 +79,7 @@ std::string victims_line(const std::vector<Victims>& groups) {
   return text;
 }
 
-// Codes that mean something of ours when they do not come from the program.
-bool is_ours(std::uint32_t code) {
-  return code == exit_code::kUsage || code == exit_code::kHost || code == exit_code::kInternal ||
-         code == exit_code::kTryAgain || code == exit_code::kOutput || code == exit_code::kStall ||
-         code == exit_code::kEarlyExit || code == exit_code::kStalled ||
-         code == exit_code::kTimeout || code == exit_code::kNotExecutable ||
-         code == exit_code::kNotFound;
-}
-
 }  // namespace
-
-std::string signal_name(std::uint32_t signal) {
-  const char* const name = ::sigabbrev_np(static_cast<int>(signal));
-  return "signal " + std::to_string(signal) +
-         (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
-}
 
 std::string describe_cause(const JobEnded& verdict) {
   const std::string after = " after " + seconds(verdict.after_ms);
@@ -108,7 +92,7 @@ std::string describe_cause(const JobEnded& verdict) {
     case EndCause::host_lost:
       return "host " + verdict.host + " was lost" + after + ": " + verdict.text;
     case EndCause::aborted:
-      return "ended by " + signal_name(verdict.value) + after;
+      return "ended by " + signal_text(verdict.value) + after;
     case EndCause::start_timeout:
       return "these hosts did not come up in time: " + verdict.text +
              "; --start-timeout gives them longer";
@@ -161,7 +145,7 @@ std::vector<std::string> describe_failure(const JobEnded& verdict,
       verdict.cause == EndCause::early_exit;
   if (has_reason && !verdict.text.empty()) lines.push_back("  because " + verdict.text);
   if (verdict.cause == EndCause::rank_failed && verdict.kind == ExitKind::exited &&
-      is_ours(verdict.value))
+      exit_code::is_own(static_cast<int>(verdict.value)))
     lines.push_back("  (that " + std::to_string(verdict.value) +
                     " is the program's own code, not one of hvdrun)");
   if (!last_lines.empty()) {

@@ -22,7 +22,4 @@ std::vector<std::string> describe_failure(const JobEnded& verdict,
 // Those with ranks that nobody could report the end of.
 std::set<std::uint32_t> lost_hosts(const JobEnded& verdict, const RankTable& ranks);
 
-// "signal 9 (SIGKILL)".
-std::string signal_name(std::uint32_t signal);
-
 }  // namespace hvdrun

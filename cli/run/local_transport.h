@@ -28,9 +28,9 @@ std::string agent_program();
 // The guard is a fork of this process, which therefore must have one thread and no io_context yet;
 // with `program` it is that program. On a fault: the system's error.
 //
-// Whoever is above guard and agent ends the ranks when both are killed: this process, as a
-// sub-reaper, or, with `keeper`, another between it and the guard, which ends as the guard does and
-// stands for it in `host`.
+// Whoever is above guard and agent ends the ranks when both are killed. That is this process, as a
+// sub-reaper. With `keeper` it is another between this one and the guard: it ends as the guard does
+// and stands for it in `host`.
 std::error_code open_local_host(const std::string& program, bool keeper, Bootstrap bootstrap,
                                 LocalConnections connections, OpenHost& host);
 

@@ -29,7 +29,7 @@ using asio::ip::tcp;
 constexpr int kDialShare = 10;
 constexpr std::chrono::milliseconds kShortestDial{1'000};
 
-// Who listens, and the addresses at which agents find it.
+// A socket that listens, and the addresses at which agents find it.
 struct Listener {
   UniqueFd socket;
   std::vector<std::string> addresses;
@@ -125,8 +125,8 @@ OpenedJob open_job(const LaunchPlan& plan) {
     opened.hosts.back().remote = plan.remote[index];
     any_remote = any_remote || plan.remote[index];
   }
-  // Of what is not to end with the job: children that the shell had before it became hvdrun, and
-  // what a client leaves behind, as the master of a ControlPersist.
+  // Some processes are not to end with the job: children that the shell had before it became
+  // hvdrun, and what a client leaves behind, as the master of a ControlPersist.
   opened.reaps_all = !any_remote && !has_children();
   if (opened.reaps_all) become_subreaper();
   ServerOptions options;
@@ -153,9 +153,9 @@ OpenedJob open_job(const LaunchPlan& plan) {
   // One agent's ranks need no other to carry their requests.
   if (plan.spec.env_compat.horovod && !any_remote && opened.hosts.size() == 1)
     options.horovod = open_horovod_listener(options.spec.horovod_port);
-  auto driver_line = make_socket_pair();
-  opened.coordinator_end = std::move(driver_line.first);
-  options.driver = std::move(driver_line.second);
+  auto driver_ends = make_socket_pair();
+  opened.coordinator_end = std::move(driver_ends.first);
+  options.driver = std::move(driver_ends.second);
   std::vector<LocalConnections> connections(opened.hosts.size());
   for (std::size_t i = 0; i < opened.hosts.size(); ++i) {
     if (opened.hosts[i].remote || plan.control == ControlTransport::tcp) continue;

@@ -1,6 +1,6 @@
 // The processes of a job that the driver forks: the coordinator and, on this machine, the guards,
-// with the driver's ends of their lines. They must be forked before there is an io_context. For
-// other hosts all is prepared.
+// with the driver's ends of their connections. They must be forked before there is an io_context.
+// For other hosts all is prepared.
 #pragma once
 
 #include <cstdint>

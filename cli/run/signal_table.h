@@ -1,4 +1,4 @@
-// What hvdrun does with a signal that it gets (README, "Signals"). A signal that was ignored when
+// The effect on hvdrun of a signal that it gets (README, "Signals"). A signal that was ignored when
 // hvdrun was started (nohup, a background job) stays ignored.
 #pragma once
 

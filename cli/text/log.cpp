@@ -69,6 +69,7 @@ HeldLog::~HeldLog() {
 
 void HeldLog::pass_to(Say say) {
   say_ = std::move(say);
+  if (!say_) return;
   for (const std::string& line : std::exchange(lines_, {})) say_(line);
 }
 

@@ -10,7 +10,7 @@
 
 namespace hvdrun {
 
-// Whether levels below warn are shown. Nothing else is done before the first line is written.
+// Levels below warn are shown, or not. Nothing else is done before the first line is written.
 void set_verbose_log(bool verbose);
 bool is_logged(LogLevel level);
 // Written at once, and so perhaps not before a reader reads; not while there is a HeldLog.
@@ -27,6 +27,7 @@ class HeldLog {
   HeldLog(const HeldLog&) = delete;
   HeldLog& operator=(const HeldLog&) = delete;
 
+  // An empty one: there is no viewer any more.
   void pass_to(Say say);
 
  private:

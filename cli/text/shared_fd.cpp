@@ -72,7 +72,7 @@ SharedFd::SharedFd(boost::asio::io_context& io, int fd, Use use)
 bool SharedFd::same_file(int a, int b) {
   struct stat first {};
   struct stat second {};
-  // What stands for a closed descriptor cannot be written.
+  // The stand-in of a closed descriptor cannot be written.
   for (const int fd : {a, b})
     if ((::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) return false;
   return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&

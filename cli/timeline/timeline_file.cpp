@@ -16,7 +16,7 @@ constexpr std::uint64_t kPage = 4096;
 
 std::system_error last_error() { return {errno, std::system_category()}; }
 
-// Whether the file was one of ours, or has nothing in it.
+// True where the file was one of ours, or has nothing in it.
 bool is_timeline(int file) {
   char begin[kEmptyTimeline.size()];
   const ssize_t got = ::pread(file, begin, sizeof begin, 0);

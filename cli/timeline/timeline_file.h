@@ -1,5 +1,5 @@
-// A JSON array in a file, to which elements are appended so that the file is the array of those
-// written so far at every moment.
+// A JSON array in a file, to which elements are appended. The file is the array of those written so
+// far at every moment.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ inline constexpr std::string_view kEmptyTimeline = "[\n]\n";
 inline constexpr std::string_view kTimelineEnd = "\n]\n";
 
 // The writes that append the events to a file whose last element ends at `end`. The kernel copies a
-// write page by page, and between two pages a SIGKILL cuts it off, so no piece reaches into another
+// write page by page, and between two pages a SIGKILL cuts it off. So no piece reaches into another
 // page, unless one event does. Then the end of the array is gone for as long as that takes, a
 // microsecond; viewers read such a file all the same.
 std::vector<TimelinePiece> cut_timeline(std::uint64_t end, bool is_first,

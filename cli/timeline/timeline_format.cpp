@@ -265,7 +265,7 @@ void TimelineFormat::end(Writer& to, const std::string& tensor, TimelinePhase ph
     bool found = false;
     while (!found) {
       found = is_it(open.back());
-      // What was begun inside it ends with it.
+      // A phase that was begun inside it ends with it.
       write(to, tensor, lane->number, open.back(), now, true);
       open.pop_back();
     }

@@ -37,8 +37,8 @@ class TimelineFormat {
   static constexpr std::uint32_t kTensorLanes = 512;
   static constexpr std::uint32_t kSharedLanes = 256;
   static constexpr std::uint32_t kGpuLanes = 254;
-  // Of each rank in the numbers of threads, which are unique in the file; the last one of them has
-  // what belongs to no tensor.
+  // Each rank's share of the numbers of threads, which are unique in the file; the last one of them
+  // has what belongs to no tensor.
   static constexpr std::uint32_t kLanes = 1024;
 
   // `host_of`: the name of a rank's host.
@@ -47,8 +47,8 @@ class TimelineFormat {
 
   // False: the events make no sense; nothing of the batch is added.
   [[nodiscard]] bool add(const TimelineBatch& batch, TraceEvents& out);
-  // What still lasts is written as unfinished, to this moment of hvdrun's clock. Nothing may
-  // follow.
+  // A phase that still lasts is written as unfinished, to this moment of hvdrun's clock. Nothing
+  // may follow.
   void finish(std::uint64_t now_ns, TraceEvents& out);
 
  private:
@@ -92,7 +92,7 @@ class TimelineFormat {
                         std::uint64_t time);
   static GpuLane* gpu_lane_of(Writer& to, const std::string& tensor);
   static void note(Writer& to, std::string_view name, std::uint64_t now, std::string_view rest);
-  // What was begun before a gap may have ended in it.
+  // A phase that was begun before a gap may have ended in it.
   static void forget_open(Rank& rank);
   static Lane* lane_of(Writer& to, const std::string& tensor);
   static void leave_if_idle(Rank& rank, const std::string& tensor);

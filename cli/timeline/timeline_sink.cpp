@@ -103,7 +103,8 @@ void TimelineSink::start(const TimelineControl& control) {
            ", which only a job of --timeline-filename DYNAMIC may do");
     return;
   }
-  // Of ranks that never stop there are not more and more; and a file may be written again.
+  // The recordings of ranks that never stop do not become more and more; and a file may be written
+  // again.
   for (auto old = recordings_.begin(); old != recordings_.end();) {
     const auto next = std::next(old);
     const bool again = old->first == control.session || old->second.path == control.path;

@@ -26,10 +26,11 @@ struct TimelineOptions {
 
 // HVD_TIMELINE or HOROVOD_TIMELINE of the ranks: the options set them.
 TimelineOptions timeline_options(const Environment& env);
-// Whether NAME=VALUE is one that hvdrun and libhvd read for the timeline.
+// True where NAME=VALUE is one that hvdrun and libhvd read for the timeline.
 bool is_timeline_variable(std::string_view entry);
-// Of an hvdrun that is itself a rank's: the outer one is writing to that file. One that keeps a
-// record of what it has set (common/base/launch_record.h) has written them down there.
+// Drops the settings in an hvdrun that is itself a rank's: the outer one is writing to that file.
+// One that keeps a record of what it has set (common/base/launch_record.h) has written them down
+// there.
 void drop_outer_timeline(Environment& env);
 
 class TimelineSink {
@@ -72,7 +73,7 @@ class TimelineSink {
   Say say_;
   Recordings recordings_;      // by session; 0: that of --timeline-filename
   std::uint32_t session_ = 0;  // the last that rank 0 has started
-  // What has overtaken rank 0's start, which comes over another connection.
+  // Messages that have overtaken rank 0's start, which comes over another connection.
   std::vector<std::variant<TimelineBatch, TimelineControl>> early_;
   std::size_t early_bytes_ = 0;
   std::map<std::uint32_t, std::uint64_t> early_dropped_;  // events, by rank

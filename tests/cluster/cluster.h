@@ -35,7 +35,7 @@ class Cluster {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  // Why there can be none here; empty: there can.
+  // The reason why there can be none here; empty: there can.
   static std::string missing();
 
   // The words that run a program on a host, in front of its own.
@@ -47,7 +47,8 @@ class Cluster {
   void act(const std::string& verb, const std::string& host) const;
   // All that runs on the host and is no zombie, as seen from outside, its sshd included.
   std::vector<ProcessInfo> processes(const std::string& host) const;
-  // Of these, what belongs to a job: programs of ours, the ssh client, and who has the marker.
+  // The ones of these that belong to a job: programs of ours, the ssh client, and who has the
+  // marker.
   std::vector<ProcessInfo> processes_of_job(const std::string& host,
                                             const std::string& marker) const;
   const std::string& folder() const { return folder_; }

@@ -21,7 +21,7 @@ std::vector<std::string> command(const Cluster& cluster, const std::string& mark
   return cluster.on("node1", std::move(words));
 }
 
-// What hvdrun itself said last of all that is no greeting of a rank.
+// The last words of hvdrun itself that are no greeting of a rank.
 std::string verdict_in(const std::string& said) {
   std::string verdict;
   for (std::size_t begin = 0; begin < said.size();) {

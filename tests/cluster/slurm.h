@@ -12,13 +12,14 @@ namespace hvdrun::test {
 
 class Slurm {
  public:
-  // Of a cluster with so many hosts. Throws std::runtime_error with what the daemons said when they
-  // do not come up. They end with the cluster, whose hosts have process numbers of their own.
+  // A Slurm of so many hosts of a cluster. Throws std::runtime_error with what the daemons said
+  // when they do not come up. They end with the cluster, whose hosts have process numbers of their
+  // own.
   Slurm(const Cluster& cluster, int hosts);
   Slurm(const Slurm&) = delete;
   Slurm& operator=(const Slurm&) = delete;
 
-  // Why there can be none here; empty: there can.
+  // The reason why there can be none here; empty: there can.
   static std::string missing();
 
   // The words that run one of Slurm's commands, salloc with a program say, in front of its own.

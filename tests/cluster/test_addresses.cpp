@@ -1,4 +1,5 @@
-// How the agents of other hosts find the driver: addresses, interfaces, ports, and no way at all.
+// The ways by which the agents of other hosts find the driver: addresses, interfaces, ports, and no
+// way at all.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -63,7 +64,7 @@ TEST_CASE("interfaces may be named differently on each host", "[cluster][address
   CHECK(has(plain.out, "[0]<stdout>:0 10.77.0.1 eth0 =eth0 10.77.0.1\n"));
   CHECK(has(plain.out, "[1]<stdout>:1 10.77.0.2 ib7 =ib7 10.77.0.1\n"));
   CHECK(has(plain.err, "node2: its address is 10.77.0.2, on interface ib7\n"));
-  // What the user has set stays.
+  // A variable that the user has set stays.
   CHECK(has(with({"-x", "GLOO_SOCKET_IFNAME=x,y", "-x", "NCCL_SOCKET_IFNAME=z"}).out,
             "[1]<stdout>:1 10.77.0.2 x,y z 10.77.0.1\n"));
   CHECK(with({"--network-interfaces", "eth0,net9"}).exit_code == 0);
@@ -132,7 +133,7 @@ TEST_CASE("ports come from the range that is given", "[cluster][addresses]") {
                             "iptables -A INPUT -i eth0 -p tcp --syn --dport 6000:6002 -j ACCEPT "
                             "&& iptables -A INPUT -i eth0 -p tcp --syn -j DROP"})
           .exit_code == 0);
-  // What no other host connects to needs none of it.
+  // A job that no other host connects to needs none of it.
   const RunResult result =
       with("6000-6002",
            "[ $HVD_RANK = 1 ] || echo $MASTER_PORT $((HOROVOD_GLOO_RENDEZVOUS_PORT > 6003))");
@@ -192,8 +193,8 @@ TEST_CASE("a host that cannot call back is served through ssh", "[cluster][addre
                            "head -c 5000000 /dev/zero | tr '\\0' x"})});
     CHECK(flood.exit_code == 0);
     CHECK(std::count(flood.out.begin(), flood.out.end(), 'x') == 5'000'000);
-    // What reached its sshd through a tunnel has a loopback address there, which nobody else
-    // reaches.
+    // A connection that reached its sshd through a tunnel has a loopback address there, which
+    // nobody else reaches.
     const TempFolder folder;
     const std::string tunnel = folder.path() + "/tunnel";
     std::ofstream(tunnel) << "#!/bin/sh\nexec ssh -o BatchMode=yes \"$1\" "

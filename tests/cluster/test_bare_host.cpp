@@ -96,7 +96,7 @@ TEST_CASE("a host needs busybox and sshd, no more", "[cluster][bare]") {
   CHECK(std::filesystem::exists(root + "/root/.cache/hvdrun"));
   // No process of it is left there.
   CHECK(cluster.run_on("node2", {"pgrep", "hvd-"}).exit_code == 1);
-  // What has no program of that name says so before anything starts.
+  // A host that has no program of that name says so before anything starts.
   const RunResult missing = cluster.hvdrun_on(
       "node1", {"-H", "node2:2022:2", "--env-compat", "torch", "--chdir", "/", "python3", "-V"});
   CAPTURE(missing.err);

@@ -142,9 +142,9 @@ TEST_CASE("a host that is cut off with output of ranks that have ended",
           "[cluster][failure][long]") {
   if (left_out(true)) return;
   const Cluster cluster(2);
-  // It waits for the console, which nobody reads: lines that have ended, since of others it holds a
-  // MiB. More than hvdrun and its stdout take (up to 390,000 bytes), less than with the 64 KiB of
-  // the rank's own pipe, so that the rank ends.
+  // The rank waits for the console, which nobody reads. Its lines have ended, since of others
+  // hvdrun holds a MiB. They are more than hvdrun and its stdout take (up to 390,000 bytes). They
+  // are less than with the 64 KiB of the rank's own pipe, so that the rank ends.
   HostJob ending(
       cluster,
       {"-np", "2", "-H", "node1:1,node2:1", "--lease", "4", "sh", "-c",

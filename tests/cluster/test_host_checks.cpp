@@ -1,4 +1,4 @@
-// How hosts are written, which of them are this machine, and what they lack, all told before
+// Hosts as they are written, those that are this machine, and what others lack, all told before
 // anything starts.
 #include <filesystem>
 #include <sys/stat.h>

@@ -34,7 +34,7 @@ void write_file(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-// Of the user on node1.
+// The home of the user on node1.
 struct Home {
   explicit Home(const Cluster& cluster)
       : ssh(cluster.home("node1") + "/.ssh/"), known(content_of(ssh + "known_hosts")) {}
@@ -269,7 +269,7 @@ TEST_CASE("a host of libssh2 or of a template ends with its connection", "[clust
 TEST_CASE("an sshd that turns some of many away is tried again", "[cluster][libssh2]") {
   NEEDS_HOSTS();
   const Cluster cluster(2);
-  // Of more than a few at once that have not logged in it turns away some; whole, as Debian's does.
+  // It turns away some of more than a few at once that have not logged in; whole, as Debian's does.
   const bool whole = soak_count(100) >= 100;
   const std::size_t names = whole ? 64 : 24;
   start_sshd(cluster, "node2", 2022,

@@ -36,7 +36,7 @@ std::size_t count_named(const std::vector<ProcessInfo>& processes, const std::st
                     [&](const ProcessInfo& info) { return info.name == name; }));
 }
 
-// What is within the allocation of the fixture: words in front of a program's.
+// The place within the allocation of the fixture: words in front of a program's.
 std::vector<std::string> within(const Slurm& slurm) {
   std::vector<std::string> words = slurm.words({});
   words.insert(words.end(), slurm.allocation().begin(), slurm.allocation().end());
@@ -89,8 +89,8 @@ TEST_CASE("within a Slurm allocation, srun opens its hosts", "[cluster][slurm]")
                                                               "4 1 1 node3"});
   CHECK(contains(several.err, "node3: opened by srun, as a job step"));
 
-  // What salloc or an outer step may have set for their own tasks is not for ours; and a rank is in
-  // no step as far as it can see.
+  // Settings that salloc or an outer step may have made for their own tasks are not for ours; and a
+  // rank is in no step as far as it can see.
   const RunResult odd = hvdrun_within(
       cluster, slurm,
       {"SLURM_LABELIO=1", "SLURM_NTASKS=6", "SLURM_STDINMODE=none", "SLURM_CPUS_PER_TASK=8",
@@ -238,7 +238,7 @@ TEST_CASE("whatever ends a job step ends the job, and nothing is left", "[cluste
     CHECK(slurm.steps("node2").size() <= lost);
   }
   {
-    // Who interrupts twice does not wait, and has no time to let srun end by itself.
+    // A user who interrupts twice does not wait, and has no time to let srun end by itself.
     HostJob job(cluster,
                 {"--grace", "20", "-np", "2", "-H", "node1:1,node2:1", "sh", "-c",
                  "trap '' TERM; echo ready; while :; do sleep 1000.25; done"},

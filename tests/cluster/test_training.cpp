@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 using Words = std::vector<std::string>;
 
-// Why there can be none here; empty: there can.
+// The reason why there can be none here; empty: there can.
 std::string no_training() {
   if (::access(build_path("train").c_str(), X_OK) != 0)
     return "this build has no lab models (LibTorch, labs)";

@@ -37,7 +37,7 @@ class StrangeHosts {
     shell("halffull",
           "export XDG_CACHE_HOME=" + full + " TMPDIR=" + home + "; exec /bin/sh \"$@\"");
     shell("slow", "sleep 10; exec /bin/sh \"$@\"");
-    // Of a user that may have so many processes, since root has no limit.
+    // An sshd of a user that may have so many processes, since root has no limit.
     ::chmod(cluster.folder().c_str(), 0711);
     for (const char* const limit : {"1", "3"}) {
       const std::string name = std::string("crowded") + limit;

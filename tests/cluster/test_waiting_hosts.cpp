@@ -94,7 +94,7 @@ TEST_CASE("with --start-timeout a host that is not there yet is waited for", "[c
   CHECK_FALSE(is_said(hasty.err, "tried"));
   CHECK_FALSE(is_said(hasty.err, "in time"));
 
-  // Who lets nobody in will not do so later.
+  // An sshd that lets nobody in will not do so later.
   const RunResult refused = run({.args = hosts.hvdrun({"--start-timeout", "600", "-np", "3", "-H",
                                                        "late:1,late-client:1,stranger:1", "true"}),
                                  .limit = 50s});

@@ -75,6 +75,8 @@ OF_TORCH = tuple(
     for name in ("torch", "callbacks", "elastic", "loss_scaler", "sync_batch_norm", "tensor_handle")
 )
 TORCH = re.compile(r"^(torch|ATen|c10)/")
+# The build makes these in its own folder.
+GENERATED = {"hvdrun_config.h", "cli/start_agent_script.h"}
 # CUDA and NCCL are loaded at run time: our own declarations of them are what the code includes.
 TOOLKIT = re.compile(r"^(cuda|cuda_[a-z0-9_]+|nccl)\.h$")
 COMPARES_TOOLKIT = "worker/hvd/gpu/api_check.cpp"
@@ -174,7 +176,7 @@ def check_include(root, path, name, quoted, base):
         if own is not None and own not in MAY_TORCH and TORCH.match(name):
             return f"{own} builds without LibTorch and may not include <{name}>"
         return None
-    if name == "hvdrun_config.h":
+    if name in GENERATED:
         return None
     if name.startswith("hvd/"):
         return f"public headers are included as <{name}>"

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <boost/asio/write.hpp>
-#include <string.h>
 
 #include "common/base/descriptor_limit.h"
 #include "common/base/fault_text.h"
@@ -18,6 +17,7 @@
 #include "common/base/printable.h"
 #include "common/host/usable_cores.h"
 #include "common/process/process_tree.h"
+#include "common/process/signal_words.h"
 #include "worker/agent/ranks/master_port.h"
 #include "worker/agent/ranks/oom_count.h"
 #include "worker/agent/ranks/peer_loss.h"
@@ -36,9 +36,7 @@ auto now() { return std::chrono::steady_clock::now(); }
 
 std::string describe(const ExitStatus& status) {
   if (!status.signaled) return "its process exited with code " + std::to_string(status.value);
-  const char* const name = ::sigabbrev_np(status.value);
-  return "its process was killed by signal " + std::to_string(status.value) +
-         (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
+  return "its process was killed by " + signal_text(static_cast<std::uint32_t>(status.value));
 }
 
 }  // namespace

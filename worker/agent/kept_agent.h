@@ -1,5 +1,5 @@
 // The agents that are kept in a user's cache folder, under their hashes
-// (cli/openers/remote_start.h): who runs as one says so, and those that nobody has used for long
+// (cli/openers/start_agent.sh): who runs as one says so, and those that nobody has used for long
 // go. Hosts may share the folder, and jobs begin and end at any moment.
 #pragma once
 

@@ -6,7 +6,7 @@
 namespace hvdrun {
 namespace {
 
-// Which allocation, and how Slurm is reached.
+// Variables that say which allocation it is, and how Slurm is reached.
 constexpr auto kKept = std::to_array<std::string_view>({
     "SLURM_CLUSTERS",
     "SLURM_CONF",

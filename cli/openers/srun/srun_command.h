@@ -12,9 +12,9 @@
 
 namespace hvdrun {
 
-// To run `script` on `node` as a job step of one task, which may use all that the allocation has
-// there, besides whatever other steps are running. `component`: of the job, where it has several
-// (salloc -N1 : -N4); srun looks for a node in the first one only.
+// The words that run `script` on `node` as a job step of one task. It may use all that the
+// allocation has there, besides whatever other steps are running. `component`: of the job, where it
+// has several (salloc -N1 : -N4); srun looks for a node in the first one only.
 std::vector<std::string> srun_command(const std::string& node,
                                       std::optional<std::uint32_t> component,
                                       const std::string& script);
@@ -23,10 +23,10 @@ std::vector<std::string> srun_command(const std::string& node,
 // outer step set many: for their own tasks, not for this step.
 Environment srun_environment(const Environment& env);
 
-// What the user can type to see what srun does.
+// A command that the user can type to see what srun does.
 std::string srun_by_hand(const std::string& node, std::optional<std::uint32_t> component);
 
-// What slurmstepd says of why it ends a step, if that is what this line of stderr tells: "STEP 7.1
+// The reason that slurmstepd gives for the end of a step, if this line of stderr has one: "STEP 7.1
 // ON tux2 CANCELLED AT 2026-01-31T12:00:00 DUE TO TIME LIMIT". Else empty.
 std::string step_end_in(std::string_view line);
 

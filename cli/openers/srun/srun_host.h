@@ -36,7 +36,7 @@ class SrunHost : public ClientHost {
   void call_off() override;
 
  private:
-  // Of what was said since the guard runs.
+  // A reason said since the guard runs.
   std::string step_end_;
   std::string error_;
 };

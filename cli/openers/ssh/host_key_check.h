@@ -1,4 +1,4 @@
-// Whether the key that a server shows is the host's, and the record of new hosts.
+// The check that the key which a server shows is the host's, and the record of new hosts.
 #pragma once
 
 #include <string>

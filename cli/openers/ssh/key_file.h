@@ -1,4 +1,4 @@
-// What a file with a private ssh key says of itself without its passphrase. Sans-I/O.
+// Facts that a file with a private ssh key tells of itself without its passphrase. Sans-I/O.
 #pragma once
 
 #include <optional>

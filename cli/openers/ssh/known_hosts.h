@@ -10,7 +10,7 @@
 
 namespace hvdrun {
 
-// What a host is called in these files.
+// A host's name in these files.
 struct KnownHostName {
   std::string name;
   std::string without_port;  // also good when `name` has a port and is not there; or empty
@@ -31,7 +31,7 @@ class KnownHosts {
   Verdict check(const KnownHostName& host, std::string_view key, std::string& where) const;
   // The types of the keys of this host, those of no use left out.
   std::vector<std::string> types(const KnownHostName& host) const;
-  // Whether a certificate could vouch for this host.
+  // True where a certificate could vouch for this host.
   bool has_authority(const KnownHostName& host) const;
 
  private:

@@ -364,7 +364,7 @@ void Libssh2Host::send(std::string bytes, std::function<void()> done) {
   sending_ = std::move(bytes);
   on_sent_ = std::move(done);
   write(sending_);
-  // Who calls may have been called from within proceed().
+  // The caller may have been called from within proceed().
   boost::asio::post(io_, [this] { proceed(); });
 }
 
@@ -374,7 +374,7 @@ void Libssh2Host::close_lease() {
     if (step_ != Step::close) fail("it was called off");
     return;
   }
-  // Who calls may have been called from within proceed().
+  // The caller may have been called from within proceed().
   boost::asio::post(io_, [this] { proceed(); });
 }
 

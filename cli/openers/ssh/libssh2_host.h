@@ -89,7 +89,7 @@ class Libssh2Host : public RemoteHost {
   bool waiting_to_read_ = false;
   bool waiting_to_write_ = false;
 
-  // Of libssh2: what has a packet half written must be called again before anything else is.
+  // A call of libssh2 that has a packet half written must be called again before anything else is.
   enum class HalfDone { nothing, writing, reading_out, reading_err } half_done_ = HalfDone::nothing;
   std::vector<std::string_view> to_write_;
   std::string sending_;

@@ -31,7 +31,7 @@ class Libssh2Login {
   int step(LIBSSH2_SESSION* session);
   // Logged in, or given up; nobody is called any more. To be destroyed only when the loop has run.
   void stop();
-  // What step() waits for is the agent, not the server.
+  // It is the agent, not the server, that step() waits for.
   bool asks_agent() const { return asking_; }
 
  private:

@@ -13,7 +13,7 @@
 
 namespace hvdrun {
 
-// What is said to an agent and what it answers, without the count in front. Sans-I/O.
+// Requests to an agent and its answers, without the count in front. Sans-I/O.
 std::string agent_list_request();
 std::string agent_sign_request(std::string_view key, std::string_view data);
 // The public keys; nothing: this is no answer to that.

@@ -11,7 +11,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// What libssh2 1.10 knows and is still good, in our order.
+// Words that libssh2 1.10 knows and that are still good, in our order.
 const Words& known_kex() {
   static const Words words{"curve25519-sha256",
                            "curve25519-sha256@libssh.org",
@@ -206,8 +206,8 @@ std::optional<std::chrono::milliseconds> ssh_connect_timeout(const SshConfig& co
   return std::chrono::seconds(*seconds);
 }
 
-TransportChoice choose_transport(const SshConfig& config, const SshSurroundings& here) {
-  TransportChoice choice;
+SshChoice choose_ssh(const SshConfig& config, const SshSurroundings& here) {
+  SshChoice choice;
   choice.not_libssh2 = read_connection(config, choice.target);
   if (choice.not_libssh2.empty()) choice.not_libssh2 = read_host_keys(config, here, choice.target);
   if (choice.not_libssh2.empty()) choice.not_libssh2 = read_identities(config, here, choice.target);

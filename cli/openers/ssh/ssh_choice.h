@@ -1,5 +1,6 @@
-// How a host is opened: by libssh2, or by the OpenSSH client where its configuration asks for what
-// libssh2 1.10 cannot do. Sans-I/O.
+// The choice of ssh for one host: libssh2, or the OpenSSH client where the host's configuration
+// asks for what libssh2 1.10 cannot do. Whether ssh opens the host at all is decided by
+// cli/plan/opening_plan.h. Sans-I/O.
 #pragma once
 
 #include <chrono>
@@ -42,7 +43,7 @@ struct Libssh2Target {
   std::string host_keys;
 };
 
-// What it depends on besides the configuration.
+// Facts that the choice depends on besides the configuration.
 struct SshSurroundings {
   std::string user;
   std::string home;
@@ -54,7 +55,7 @@ struct SshSurroundings {
   std::function<std::optional<std::string>(const std::string& path)> read_key;
 };
 
-struct TransportChoice {
+struct SshChoice {
   std::string not_libssh2;  // the reason why the client must do it; empty: libssh2 can
   Libssh2Target target;
 };
@@ -62,9 +63,10 @@ struct TransportChoice {
 // ConnectTimeout; nothing: the configuration has none.
 std::optional<std::chrono::milliseconds> ssh_connect_timeout(const SshConfig& config);
 
-TransportChoice choose_transport(const SshConfig& config, const SshSurroundings& here);
+SshChoice choose_ssh(const SshConfig& config, const SshSurroundings& here);
 
-// What holds where there is no ssh program that could be asked. `host`: as on the command line.
+// The configuration that holds where there is no ssh program that could be asked. `host`: as on the
+// command line.
 SshConfig default_ssh_config(const std::string& host, const SshOptions& options,
                              const SshSurroundings& here);
 

@@ -23,7 +23,7 @@ std::vector<std::string> ssh_command(const SshOptions& options, const std::strin
 // To have the client say (-G) how it would connect.
 std::vector<std::string> ssh_query_command(const SshOptions& options, const std::string& host);
 
-// What the user can type to see what ssh does.
+// A command that the user can type to see what ssh does.
 std::string ssh_by_hand(const SshOptions& options, const std::string& host);
 
 }  // namespace hvdrun

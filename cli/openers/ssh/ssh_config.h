@@ -1,4 +1,4 @@
-// What `ssh -G HOST` says that a connection to a host would be made with. Sans-I/O.
+// The settings that a connection to a host would be made with, as `ssh -G HOST` says. Sans-I/O.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ class SshConfig {
   // The first value of a keyword (in lower case); empty when there is none.
   std::string_view value(std::string_view keyword) const;
   bool is_on(std::string_view keyword) const;  // "yes" or "true"
-  // Whether it has a value other than "none", "no" and "false".
+  // True where it has a value other than "none", "no" and "false".
   bool is_set(std::string_view keyword) const;
   std::vector<std::string> values(std::string_view keyword) const;
   // The first value cut at blanks, or at commas.

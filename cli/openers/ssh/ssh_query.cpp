@@ -48,7 +48,7 @@ std::error_code SshQuery::start(const std::vector<std::string>& argv, Handler ha
     if (ec) return;
     good_ = false;
     signal_client_tree(client_, SIGKILL);
-    // What it has started may still hold the pipe.
+    // A process that it has started may still hold the pipe.
     boost::system::error_code ignored;
     out_.close(ignored);
   });

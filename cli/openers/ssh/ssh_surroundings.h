@@ -1,4 +1,4 @@
-// What of this machine and this user decides how hosts are opened.
+// Facts of this machine and this user that decide how hosts are opened.
 #pragma once
 
 #include "cli/openers/ssh/ssh_choice.h"

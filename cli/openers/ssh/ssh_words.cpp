@@ -11,7 +11,7 @@ bool has(const std::string& words, std::string_view part) {
   return words.find(part) != std::string::npos;
 }
 
-// What connect() and getaddrinfo() say, in the client's own words around them.
+// Words of connect() and getaddrinfo(), in the client's own words around them.
 constexpr auto kAbsent = std::to_array<std::string_view>({
     ": Connection refused", ": No route to host", ": Network is unreachable", ": Network is down",
     ": Host is down", ": Connection timed out", ": Connection reset by peer",

@@ -1,4 +1,4 @@
-// What the words of the ssh client mean, on its stderr. It speaks English whatever the locale is.
+// The meaning of the ssh client's words on its stderr. It speaks English whatever the locale is.
 // Sans-I/O.
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace hvdrun {
 
-// What the client says of a host whose key is in no known_hosts file; another key than the known
-// one is something else.
+// The client's words for a host whose key is in no known_hosts file; another key than the known one
+// is something else.
 bool is_unknown_host_key(const std::string& words);
 
-// What the client says when the server ends the connection before anything else is said.
+// The client's words when the server ends the connection before anything else is said.
 bool server_hung_up(const std::string& words);
 
 // All that a client says until it ends, line by line.

@@ -20,7 +20,7 @@ inline std::string file_text(const std::string& path) {
   return text.str();
 }
 
-// What Python makes of JSON texts: an expression over `texts`, the list of what they contain.
+// Python's answer about JSON texts: an expression over `texts`, the list of what they contain.
 // Throws when one of them is not JSON.
 inline std::string ask_json(const std::vector<std::string>& texts, const std::string& question) {
   const TemporaryFolder folder;

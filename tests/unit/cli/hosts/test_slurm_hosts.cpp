@@ -150,7 +150,7 @@ TEST_CASE("without -H an allocation's hosts are taken", "[slurm]") {
   CHECK_THROWS_WITH(plan({"--ssh", "srun", "-H", "tux1:1"}, several),
                     Catch::Contains("there is no SLURM_JOB_NODELIST_HET_GROUP_1"));
   CHECK(plan({"--ssh", "srun"}, two_with_id()).logins[1].component == std::nullopt);
-  // What the user names, and one host that is this one, are as without Slurm.
+  // Hosts that the user names, and one host that is this one, are as without Slurm.
   CHECK(plan({"-H", "localhost:2"}, two).spec.hosts().size() == 1);
   CHECK(plan({"--transport", "local", "-np", "9"}, two).spec.hosts().size() == 1);
   CHECK(plan({"-np", "9"}, {"SLURM_JOB_NODELIST=tux0", "SLURM_TASKS_PER_NODE=1"}).spec.np() == 9);

@@ -16,7 +16,7 @@ TEST_CASE("names that need no look-up", "[this machine]") {
   }
   for (const HostAddress& own_one : host_addresses())
     CHECK(own.find(own_one.address) == KnownName::here);
-  // Of the blocks for documentation.
+  // Addresses of the blocks for documentation.
   for (const char* name : {"192.0.2.1", "2001:db8::1", "fe80::dead:beef:1%eth0", "0.0.0.0"})
     CHECK(own.find(name) == KnownName::elsewhere);
   for (const char* name : {"node70", "node7.lab", "localhost.lab", "127.0.0.1.lab", "1270"})

@@ -1,4 +1,4 @@
-// Which hosts are tried again, when, and what is said of it.
+// Hosts that are tried again: which, when, and what is said of it.
 #include <chrono>
 #include <optional>
 #include <string>

@@ -11,7 +11,7 @@ namespace {
 
 using BadWords = std::vector<std::string>;
 
-// What hvdrun would print; empty: it was accepted.
+// The message that hvdrun would print; empty: it was accepted.
 std::string message_for(const BadWords& args, const Environment& env = {}) {
   Surroundings surroundings;
   surroundings.cwd = "/tmp";

@@ -1,34 +1,101 @@
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <signal.h>
+#include <iterator>
+#include <map>
+#include <set>
 #include <sstream>
+#include <string>
 
-#include "cli/options/exit_codes.h"
-#include "cli/text/user_errors.h"
 #include "tests/catch.h"
+#include "cli/options/explain.h"
+#include "cli/options/option_documents.h"
+#include "cli/run/job_report.h"
+#include "cli/text/user_errors.h"
+#include "common/base/exit_code.h"
 
 namespace hvdrun {
 namespace {
 
-std::string read_exit_codes_doc() {
+// Every other list of the exit codes is compared with the table of common/base/exit_code.h. A code
+// that is missing there, or one of nobody's, fails.
+using Codes = std::map<int, std::string>;
+
+Codes codes_in_code() {
+  Codes codes;
+  for (const exit_code::Row& row : exit_code::kTable) codes[row.number] = row.meaning;
+  CHECK(codes.size() == std::size(exit_code::kTable));
+  return codes;
+}
+
+std::string read_source(const std::string& name) {
   const char* const source = std::getenv("HVD_TEST_SOURCE");  // NOLINT(concurrency-mt-unsafe)
   REQUIRE(source != nullptr);
   std::ostringstream text;
-  text << std::ifstream(std::string(source) + "/docs/exit-codes.md").rdbuf();
+  text << std::ifstream(std::string(source) + "/" + name).rdbuf();
   return text.str();
 }
 
-TEST_CASE("the document has every exit code with its meaning, and no other", "[exit codes]") {
-  const std::string doc = read_exit_codes_doc();
-  std::size_t rows = 0;
-  for (auto at = doc.find("\n| "); at != std::string::npos; at = doc.find("\n| ", at + 1)) ++rows;
-  for (const ExitCodeRow& row : exit_code_table()) {
-    CAPTURE(row.code);
-    CHECK(doc.find("\n| " + std::to_string(row.code) + " | " + row.meaning + " |\n") !=
-          std::string::npos);
+// The rows "| CODES | MEANING |" below the heading whose first cell is this; CODES has numbers with
+// commas between, or words, which are left out.
+Codes codes_in_table(const std::string& text, const std::string& heading) {
+  Codes codes;
+  const auto found = text.find("\n| " + heading + " | meaning |\n|---|---|\n");
+  REQUIRE(found != std::string::npos);
+  std::istringstream lines(text.substr(found + 1));
+  std::string line;
+  std::getline(lines, line);
+  std::getline(lines, line);
+  while (std::getline(lines, line) && line.starts_with("| ")) {
+    const auto bar = line.find(" | ");
+    const std::string cell = line.substr(2, bar - 2);
+    if (cell.find_first_not_of("0123456789, ") != std::string::npos) continue;
+    std::istringstream numbers(cell);
+    for (std::string number; std::getline(numbers, number, ',');)
+      codes[std::stoi(number)] = line.substr(bar + 3, line.size() - bar - 5);
   }
-  // Besides them: the heading, a rank's own code, and signals.
-  CHECK(rows == exit_code_table().size() + 3);
+  return codes;
+}
+
+std::set<int> numbers_of(const Codes& codes) {
+  std::set<int> numbers;
+  for (const auto& [number, meaning] : codes) numbers.insert(number);
+  return numbers;
+}
+
+TEST_CASE("every list of exit codes is that of the table", "[exit codes]") {
+  CHECK(codes_in_table(read_source("docs/exit-codes.md"), "code") == codes_in_code());
+  CHECK(numbers_of(codes_in_table(read_source("README.md"), "exit code")) ==
+        numbers_of(codes_in_code()));
+  Codes in_man_page;
+  std::string man = option_document("man");
+  man.erase(std::remove(man.begin(), man.end(), '\\'), man.end());
+  std::istringstream lines(man.substr(man.find("\n.SH EXIT STATUS\n") + 1));
+  std::string line;
+  std::getline(lines, line);
+  for (std::string number; std::getline(lines, line) && !line.starts_with(".SH ");) {
+    if (line != ".TP") continue;
+    std::getline(lines, number);
+    std::getline(lines, in_man_page[std::stoi(number)]);
+  }
+  CHECK(in_man_page == codes_in_code());
+}
+
+TEST_CASE("a rank may have every code of hvdrun's own but that of success", "[exit codes]") {
+  for (int code = 0; code < 256; ++code) {
+    CAPTURE(code);
+    JobEnded verdict;
+    verdict.cause = EndCause::rank_failed;
+    verdict.kind = ExitKind::exited;
+    verdict.value = static_cast<std::uint32_t>(code);
+    const bool is_said = describe_failure(verdict, {}).size() > 1;
+    CHECK(is_said == (code != 0 && codes_in_code().contains(code)));
+    const std::string text = explain_exit_code({std::to_string(code)});
+    CHECK((text.find("Or a rank itself exited with it") != std::string::npos) == is_said);
+    if (codes_in_code().contains(code))
+      CHECK(text.find(codes_in_code().at(code)) != std::string::npos);
+  }
 }
 
 TEST_CASE("explain tells every code", "[exit codes]") {

@@ -13,9 +13,9 @@ namespace {
 struct Habit {
   const char* row;   // of the table
   const char* line;  // before the program; ~ is a blank within a word
-  // What it changes, whole: variables, "N=2", "oversubscribe". Nothing: it asks for what is so
-  // anyway. Or a part of what the user is told, behind "warned: " or "refused: "; "noted: " is for
-  // --verbose alone.
+  // The change that it makes, whole: variables, "N=2", "oversubscribe". Nothing: it asks for what
+  // is so anyway. Or a part of what the user is told, behind "warned: " or "refused: "; "noted: "
+  // is for --verbose alone.
   const char* effect;
 };
 

@@ -15,7 +15,7 @@ constexpr auto kOut = OutputStream::out;
 constexpr auto kErr = OutputStream::err;
 
 struct HolderFixture {
-  // What a console does: it knows whose line is the last one, and whether that goes on.
+  // The part of a console: it knows whose line is the last one, and whether that goes on.
   void show(const Output& piece) {
     shown.push_back({piece.rank, piece.bytes});
     const bool ended = piece.bytes.ends_with('\n') || piece.bytes.ends_with('\r');
@@ -174,7 +174,7 @@ TEST_CASE_METHOD(HolderFixture, "a long line that goes on when its time is over 
   CHECK(take() == "0:" + std::string(70'000, 'a') + "|0:" + std::string(70'000, 'a') + "|0:a\n");
 }
 
-// What `rank` writes as its line number `number`: its bytes tell where they belong.
+// The text that `rank` writes as its line number `number`: its bytes tell where they belong.
 std::string line_of(std::uint32_t rank, std::uint32_t number, std::size_t length) {
   return std::to_string(rank) + "." + std::to_string(number) + ":" +
          std::string(length, static_cast<char>('a' + rank % 26)) + (number % 5 == 4 ? "\r" : "\n");

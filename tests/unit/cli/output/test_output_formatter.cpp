@@ -95,7 +95,7 @@ TEST_CASE("colour is around the tag alone, and stderr is told from stdout", "[ou
   CHECK(out == "\x1b[36m[0]<stdout>:\x1b[0mhi\n");
   CHECK(err == "\x1b[7;36m[0]<stderr>:\x1b[0mhi\n");
   CHECK(other.substr(0, 5) != out.substr(0, 5));
-  // What a progress bar has left in the line goes.
+  // The rest that a progress bar has left in the line goes.
   CHECK(show(formatter, 0, "10%\r").ends_with("10%\r"));
   CHECK(show(formatter, 1, "hi\n").starts_with("\x1b[K\x1b["));
 }

@@ -1,4 +1,6 @@
-// How programs of Horovod see the hosts, and what their store costs the coordinator.
+// The hosts as programs of Horovod see them, and what their store costs the coordinator.
+
+#include "tests/catch.h"
 #include "cli/plan/horovod_hosts.h"
 #include "cli/plan/launch_plan.h"
 #include "coordinator/horovod/horovod_hub.h"
@@ -105,8 +107,8 @@ struct HorovodJob {
   std::uint64_t through = 0;  // bytes that the coordinator has sent and got
 };
 
-// What the members of one scope do, in the order of Gloo's. Returns the bytes that they would read
-// and write at a store that each of them reaches itself.
+// Does what the members of one scope do, in the order of Gloo's. Returns the bytes that they would
+// read and write at a store that each of them reaches itself.
 std::uint64_t meet(HorovodJob& job, std::uint32_t slots, const std::string& round) {
   const auto hosts = static_cast<std::uint32_t>(job.mirrors.size());
   const std::uint32_t size = hosts * slots;

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "tests/catch.h"
 #include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 #include "common/base/launch_record.h"
@@ -330,7 +331,7 @@ TEST_CASE("hosts that are not this machine are opened by ssh", "[plan]") {
                                  "--",
                                  "gpu1",
                                  "run it"});
-  // What the user's configuration says of it counts where nothing is said here.
+  // The user's configuration of it counts where nothing is said here.
   for (const auto& words : {ssh_command(mixed.ssh, "gpu1", std::nullopt, "run it"),
                             ssh_query_command(mixed.ssh, "gpu1")})
     for (const std::string& word : words) CHECK_FALSE(word.starts_with("ConnectTimeout"));

@@ -1,5 +1,6 @@
-// What opens the other hosts: srun, ssh or a command of the user's.
+// The openers of the other hosts: srun, ssh or a command of the user's.
 
+#include "tests/catch.h"
 #include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 #include "tests/catch.h"
@@ -22,8 +23,8 @@ struct Here {
     args.emplace_back("true");
     return make_plan(parse_options(args), here);
   }
-  SshTransport opened_by(std::vector<std::string> args) const {
-    return plan(std::move(args)).ssh.transport;
+  HostCarrier opened_by(std::vector<std::string> args) const {
+    return plan(std::move(args)).ssh.carrier;
   }
 };
 
@@ -49,41 +50,41 @@ std::string command_line(const LaunchPlan& plan, std::size_t host) {
 TEST_CASE("hosts of a Slurm allocation are opened by srun", "[opening]") {
   const Here slurm = in_allocation();
   const LaunchPlan plan = slurm.plan({});
-  CHECK(plan.ssh.transport == SshTransport::srun);
+  CHECK(plan.ssh.carrier == HostCarrier::srun);
   CHECK(plan.ssh.program == std::vector<std::string>{"srun"});
   // This machine is not.
   CHECK(plan.remote == std::vector<bool>{false, true, true});
-  CHECK(slurm.opened_by({"-H", "tux2:1,tux1:1"}) == SshTransport::srun);
-  CHECK(slurm.opened_by({"--ssh", "auto"}) == SshTransport::srun);
-  CHECK(slurm.opened_by({"--ssh", "srun"}) == SshTransport::srun);
+  CHECK(slurm.opened_by({"-H", "tux2:1,tux1:1"}) == HostCarrier::srun);
+  CHECK(slurm.opened_by({"--ssh", "auto"}) == HostCarrier::srun);
+  CHECK(slurm.opened_by({"--ssh", "srun"}) == HostCarrier::srun);
 }
 
 TEST_CASE("what srun cannot open, or the user wants otherwise, is opened by ssh", "[opening]") {
   const Here slurm = in_allocation();
-  CHECK(slurm.opened_by({"--ssh", "libssh2"}) == SshTransport::libssh2);
-  CHECK(slurm.opened_by({"--ssh", "openssh"}) == SshTransport::client);
-  CHECK(slurm.opened_by({"--ssh", "reach {host} --"}) == SshTransport::client);
-  CHECK(slurm.opened_by({"--ssh-port", "77"}) == SshTransport::automatic);
-  CHECK(slurm.opened_by({"-i", "key"}) == SshTransport::automatic);
-  CHECK(slurm.opened_by({"--ssh-args", "-4"}) == SshTransport::automatic);
-  CHECK(slurm.opened_by({"--accept-new-host-keys"}) == SshTransport::automatic);
-  CHECK(slurm.opened_by({"-H", "you@tux1:1"}) == SshTransport::automatic);
-  CHECK(slurm.opened_by({"-H", "tux1:77:1"}) == SshTransport::automatic);
+  CHECK(slurm.opened_by({"--ssh", "libssh2"}) == HostCarrier::libssh2);
+  CHECK(slurm.opened_by({"--ssh", "openssh"}) == HostCarrier::client);
+  CHECK(slurm.opened_by({"--ssh", "reach {host} --"}) == HostCarrier::client);
+  CHECK(slurm.opened_by({"--ssh-port", "77"}) == HostCarrier::automatic);
+  CHECK(slurm.opened_by({"-i", "key"}) == HostCarrier::automatic);
+  CHECK(slurm.opened_by({"--ssh-args", "-4"}) == HostCarrier::automatic);
+  CHECK(slurm.opened_by({"--accept-new-host-keys"}) == HostCarrier::automatic);
+  CHECK(slurm.opened_by({"-H", "you@tux1:1"}) == HostCarrier::automatic);
+  CHECK(slurm.opened_by({"-H", "tux1:77:1"}) == HostCarrier::automatic);
   const LaunchPlan outside = slurm.plan({"-H", "tux1:1,gpu1:1"});
-  CHECK(outside.ssh.transport == SshTransport::automatic);
+  CHECK(outside.ssh.carrier == HostCarrier::automatic);
   CHECK_THAT(notes_of(outside), Catch::Contains("-H gpu1: not in this Slurm allocation"));
   Here without = slurm;
   without.has_srun = false;
   const LaunchPlan by_ssh = without.plan({});
-  CHECK(by_ssh.ssh.transport == SshTransport::automatic);
+  CHECK(by_ssh.ssh.carrier == HostCarrier::automatic);
   CHECK_THAT(notes_of(by_ssh), Catch::Contains("there is no srun in PATH"));
   // Named, it is called; that it is not there is then told for each host.
-  CHECK(without.opened_by({"--ssh", "srun"}) == SshTransport::srun);
+  CHECK(without.opened_by({"--ssh", "srun"}) == HostCarrier::srun);
   // No allocation, or nothing to open.
   const LaunchPlan plain = Here{}.plan({"-H", "tux1:1"});
-  CHECK(plain.ssh.transport == SshTransport::automatic);
+  CHECK(plain.ssh.carrier == HostCarrier::automatic);
   CHECK(notes_of(plain).find("srun") == std::string::npos);
-  CHECK(slurm.opened_by({"-H", "localhost:2"}) == SshTransport::automatic);
+  CHECK(slurm.opened_by({"-H", "localhost:2"}) == HostCarrier::automatic);
   CHECK_NOTHROW(Here{}.plan({"--ssh", "srun", "-np", "2"}));
 }
 

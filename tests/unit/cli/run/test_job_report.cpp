@@ -159,7 +159,7 @@ TEST_CASE("a status has a line for every rank", "[report]") {
         "MiB, last line: epoch 1");
   CHECK(lines[2] == "      kernel stack: futex_wait < do_futex");
   CHECK(lines[3] == "  rank 1 on h: exited");
-  // What is not shown is not told.
+  // A stack that is not shown is not told.
   status.ranks[0].probe.stack = kHiddenStack;
   CHECK(describe_status(status, {}).size() == 4);
 }

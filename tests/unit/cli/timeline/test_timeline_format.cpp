@@ -30,7 +30,7 @@ struct FormatFixture {
   std::string ask(const std::string& question) const {
     return ask_json({json()}, "(lambda events: " + question + ")(texts[0])");
   }
-  // Of those that are no metadata: name, begin, duration, rank and lane.
+  // The events that are no metadata: name, begin, duration, rank and lane.
   std::string shown() const {
     return ask(
         "'; '.join(f\"{e['name']} {e['ts']:g} {e.get('dur', -1):g} {e['pid']}/{e['tid'] % 1024}\" "

@@ -30,7 +30,7 @@ struct Machine {
   std::string agent;
   bool has_ticket = false;
 
-  TransportChoice choose(const std::string& more) const {
+  SshChoice choose(const std::string& more) const {
     SshSurroundings here;
     here.user = "me";
     here.home = "/home/me";
@@ -42,7 +42,7 @@ struct Machine {
     };
     here.read_key = here.read_file;
     // The first of several lines with one keyword counts, as in ssh's own files.
-    return choose_transport(SshConfig(more + kUsual), here);
+    return choose_ssh(SshConfig(more + kUsual), here);
   }
 
   static constexpr const char* kUsual =
@@ -59,9 +59,9 @@ struct Machine {
       "sendenv LANG\nforwardagent no\nforwardx11 no\npermitlocalcommand no\n";
 };
 
-TEST_CASE("what ssh -G says is what libssh2 is told", "[transport]") {
+TEST_CASE("what ssh -G says is what libssh2 is told", "[ssh choice]") {
   const Machine machine;
-  const TransportChoice choice = machine.choose("");
+  const SshChoice choice = machine.choose("");
   CHECK(choice.not_libssh2.empty());
   const Libssh2Target& target = choice.target;
   CHECK(target.user == "me");
@@ -87,7 +87,7 @@ TEST_CASE("what ssh -G says is what libssh2 is told", "[transport]") {
   CHECK(other.accept_new);
 }
 
-TEST_CASE("what libssh2 cannot do sends a host to the client", "[transport]") {
+TEST_CASE("what libssh2 cannot do sends a host to the client", "[ssh choice]") {
   const Machine machine;
   for (const char* const line : {"proxyjump gate",
                                  "proxycommand nc %h %p",
@@ -126,7 +126,7 @@ TEST_CASE("what libssh2 cannot do sends a host to the client", "[transport]") {
   CHECK(kerberos.choose("gssapiauthentication no\n").not_libssh2.empty());
 }
 
-TEST_CASE("a key decides who can log in", "[transport]") {
+TEST_CASE("a key decides who can log in", "[ssh choice]") {
   Machine machine;
   machine.files["/home/me/.ssh/id_rsa"] = key_file("ssh-rsa");
   CHECK(machine.choose("").target.key_files.size() == 1);
@@ -149,7 +149,7 @@ TEST_CASE("a key decides who can log in", "[transport]") {
   CHECK(machine.choose("").not_libssh2.find("certificate") != std::string::npos);
 }
 
-TEST_CASE("types of host keys that are known come first", "[transport]") {
+TEST_CASE("types of host keys that are known come first", "[ssh choice]") {
   Machine machine;
   std::string& known = machine.files["/home/me/.ssh/known_hosts"];
   known = "gpu1.lab ecdsa-sha2-nistp256 " + to_base64(key_blob("ecdsa-sha2-nistp256")) + "\n";
@@ -161,7 +161,7 @@ TEST_CASE("types of host keys that are known come first", "[transport]") {
   CHECK_FALSE(machine.choose("").not_libssh2.empty());
 }
 
-TEST_CASE("without an ssh program the usual files hold", "[transport]") {
+TEST_CASE("without an ssh program the usual files hold", "[ssh choice]") {
   SshSurroundings here;
   here.user = "me";
   here.home = "/home/me";
@@ -171,7 +171,7 @@ TEST_CASE("without an ssh program the usual files hold", "[transport]") {
   options.user = "you";
   options.port = 77;
   options.accept_new_host_keys = true;
-  const auto target = choose_transport(default_ssh_config("gpu1", options, here), here).target;
+  const auto target = choose_ssh(default_ssh_config("gpu1", options, here), here).target;
   CHECK(target.user == "you");
   CHECK(target.host == "gpu1");
   CHECK(target.port == 77);
@@ -183,12 +183,12 @@ TEST_CASE("without an ssh program the usual files hold", "[transport]") {
 }
 
 TEST_CASE("ConnectTimeout and ConnectionAttempts count in the ssh that is built in",
-          "[transport]") {
+          "[ssh choice]") {
   const Machine machine;
   const Libssh2Target usual = machine.choose("connecttimeout none\nconnectionattempts 1\n").target;
   CHECK_FALSE(usual.connect_timeout);
   CHECK(usual.attempts == 1);
-  const TransportChoice choice = machine.choose("connecttimeout 7\nconnectionattempts 4\n");
+  const SshChoice choice = machine.choose("connecttimeout 7\nconnectionattempts 4\n");
   CHECK(choice.not_libssh2.empty());
   CHECK(choice.target.connect_timeout == std::chrono::seconds(7));
   CHECK(choice.target.attempts == 4);
@@ -203,7 +203,7 @@ TEST_CASE("ConnectTimeout and ConnectionAttempts count in the ssh that is built 
   }
 }
 
-TEST_CASE("words of --ssh with {host} are a template", "[transport]") {
+TEST_CASE("words of --ssh with {host} are a template", "[ssh choice]") {
   const auto argv = [](std::vector<std::string> program) {
     SshOptions options;
     options.program = std::move(program);
@@ -220,7 +220,7 @@ TEST_CASE("words of --ssh with {host} are a template", "[transport]") {
   options.port = 1;
   CHECK_FALSE(ssh_options_fault(options).empty());
   SshOptions forced;
-  forced.transport = SshTransport::libssh2;
+  forced.carrier = HostCarrier::libssh2;
   CHECK(ssh_options_fault(forced).empty());
   forced.arguments = {"-4"};
   CHECK_FALSE(ssh_options_fault(forced).empty());

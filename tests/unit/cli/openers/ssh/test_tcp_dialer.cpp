@@ -21,7 +21,7 @@ struct DialerFixture {
     tcp::acceptor probe(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
     free_port = probe.local_endpoint();
   }
-  // What became of it, once it is known.
+  // The outcome, once it is known.
   boost::system::error_code dial(NameResolver::Endpoints endpoints, std::chrono::milliseconds limit,
                                  int attempts) {
     std::optional<boost::system::error_code> result;

@@ -1,4 +1,4 @@
-#include "cli/output/console.h"
+#include "cli/output/fd_writer.h"
 
 #include <cerrno>
 #include <limits>
@@ -14,8 +14,8 @@ constexpr std::size_t kBytesPerTurn = 256U << 10;
 
 }  // namespace
 
-Console::Console(boost::asio::io_context& io, int fd, std::function<void()> on_progress,
-                 std::function<void(int)> on_broken)
+FdWriter::FdWriter(boost::asio::io_context& io, int fd, std::function<void()> on_progress,
+                   std::function<void(int)> on_broken)
     : io_(io),
       fd_(io, fd, SharedFd::Use::write),
       on_progress_(std::move(on_progress)),
@@ -24,9 +24,9 @@ Console::Console(boost::asio::io_context& io, int fd, std::function<void()> on_p
       // Started with the descriptor closed: nobody wants the output.
       broken_(!fd_.is_open()) {}
 
-void Console::write(std::string_view text) {
+void FdWriter::write(std::string_view text) {
   if (text.empty()) return;
-  // What is written goes before the buffer grows: it is never longer than twice what waits.
+  // Bytes that are written go before the buffer grows: it is never longer than twice what waits.
   if (done_ > buffer_.size() / 2) {
     buffer_.erase(0, done_);
     done_ = 0;
@@ -35,7 +35,7 @@ void Console::write(std::string_view text) {
   schedule();
 }
 
-void Console::abandon() {
+void FdWriter::abandon() {
   broken_ = true;
   buffer_.clear();
   done_ = 0;
@@ -43,30 +43,30 @@ void Console::abandon() {
   boost::asio::post(io_, [this] { on_progress_(); });
 }
 
-void Console::schedule() {
+void FdWriter::schedule() {
   if (std::exchange(scheduled_, true)) return;
   boost::asio::post(io_, [this] { pump(); });
 }
 
-void Console::flush() {
+void FdWriter::flush() {
   write_some(std::numeric_limits<std::size_t>::max());
   if (waiting() > 0) schedule();
 }
 
-void Console::end_with(std::string_view text) {
+void FdWriter::end_with(std::string_view text) {
   if (broken_) return;
   buffer_ = (mid_line_ ? "\n" : "") + std::string(text);
   done_ = 0;
   flush();
 }
 
-void Console::hurry(std::chrono::milliseconds patience) {
+void FdWriter::hurry(std::chrono::milliseconds patience) {
   if (patience >= patience_) return;
   patience_ = patience;
   watch_progress();
 }
 
-void Console::watch_progress() {
+void FdWriter::watch_progress() {
   patience_timer_.expires_after(patience_);
   patience_timer_.async_wait([this, before = written_](const auto& ec) {
     if (ec) return;
@@ -75,7 +75,7 @@ void Console::watch_progress() {
   });
 }
 
-void Console::write_some(std::size_t limit) {
+void FdWriter::write_some(std::size_t limit) {
   for (std::size_t total = 0; done_ < buffer_.size() && total < limit;) {
     const ssize_t sent = fd_.write(std::string_view(buffer_).substr(done_));
     if (sent < 0 && errno == EAGAIN) break;
@@ -96,7 +96,7 @@ void Console::write_some(std::size_t limit) {
   }
 }
 
-void Console::pump() {
+void FdWriter::pump() {
   write_some(kBytesPerTurn);
   scheduled_ = false;
   on_progress_();

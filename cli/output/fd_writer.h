@@ -16,15 +16,15 @@
 
 namespace hvdrun {
 
-class Console {
+class FdWriter {
  public:
   // For hurry(), after a signal.
   static constexpr std::chrono::milliseconds kPatience{1'000};
 
   // `on_progress` is called when some of the text has been handed to the kernel (or dropped), not
   // from write(); `on_broken` once when nobody can read any more (EPIPE): later text is dropped.
-  Console(boost::asio::io_context& io, int fd, std::function<void()> on_progress,
-          std::function<void(int error)> on_broken);
+  FdWriter(boost::asio::io_context& io, int fd, std::function<void()> on_progress,
+           std::function<void(int error)> on_broken);
 
   void write(std::string_view text);
   // Hands on now what the kernel takes at once; no callback but `on_broken` is called from here.
