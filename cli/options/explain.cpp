@@ -43,7 +43,7 @@ std::string explain_exit_code(const std::vector<std::string>& arguments) {
   if (ec != std::errc() || end != word.data() + word.size() || code < 0 || code > 255)
     throw UsageError("explain " + quoted_word(word) + ": an exit code from 0 to 255 is needed");
   std::string text = word + ": ";
-  if (const exit_code::Row* const row = exit_code::find(code))
+  if (const exit_code::Row* const row = exit_code::find_row(code))
     return text + row->meaning + ".\n" + row->advice + "\n" +
            (row->is_own ? "Or a rank itself exited with it; hvdrun's last line tells.\n" : "");
   const int signal = code - exit_code::kSignalBase;

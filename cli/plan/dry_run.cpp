@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kAtStart = "(at start)";
 
-// Whether a rank's value is known only once the job runs: nobody has given another one, and the
-// table says so.
+// A rank's value is known only once the job runs: nobody has given another one, and the table says
+// so.
 bool known_at_start_only(std::string_view name, const Environment& given, bool several_hosts) {
   const RankVariable* const row = find_rank_variable(name);
   if (row == nullptr || row->value == nullptr) return name == kLaunchRecord;

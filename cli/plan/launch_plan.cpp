@@ -92,9 +92,9 @@ void tell_columns(std::uint32_t of_terminal, LaunchPlan& plan) {
   if (columns > 0) set_variable(env, kName, std::to_string(columns));
 }
 
-// What this job's own settings are, besides those of each rank: an hvdrun that a rank starts has
-// another network, another timeline, and options of its own. What the user says by a variable of
-// that name is the user's.
+// Records this job's own settings, besides those of each rank: an hvdrun that a rank starts has
+// another network, another timeline, and options of its own. A variable of that name that the user
+// has set is the user's.
 void begin_record(const Options& options, Environment& env) {
   std::string record;
   for (const std::string& entry : env) {
@@ -193,7 +193,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   plan_gpus(options.gpus, plan);
   spec.env_compat = options.env_compat;
   spec.allow_mpi = options.allow_mpi;
-  // What is on this machine is looked at here (preflight), before any host is opened.
+  // Programs on this machine are looked at here (preflight), before any host is opened.
   spec.check_hosts = plan.remote;
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);

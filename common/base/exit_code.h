@@ -43,14 +43,14 @@ inline constexpr Row kTable[] = {
 };
 
 // The row of a number; nullptr: hvdrun gives it no meaning.
-constexpr const Row* find(int number) {
+constexpr const Row* find_row(int number) {
   for (const Row& row : kTable)
     if (row.number == number) return &row;
   return nullptr;
 }
 
 constexpr bool is_own(int number) {
-  const Row* const row = find(number);
+  const Row* const row = find_row(number);
   return row != nullptr && row->is_own;
 }
 

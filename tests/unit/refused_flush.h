@@ -11,7 +11,7 @@ class RefusedFlush {
   RefusedFlush(const RefusedFlush&) = delete;
   RefusedFlush& operator=(const RefusedFlush&) = delete;
 
-  // How often it was asked for.
+  // The number of times that it was asked for.
   int asked() const;
 };
 

@@ -14,8 +14,8 @@ enum TrainExitCode : int {
   exit_diverged = 90,       // the loss or the weights are no numbers any more
 };
 // These mean nothing else in hvdrun.
-static_assert(exit_code::find(exit_no_input) == nullptr);
-static_assert(exit_code::find(exit_cannot_create) == nullptr);
-static_assert(exit_code::find(exit_diverged) == nullptr);
+static_assert(exit_code::find_row(exit_no_input) == nullptr);
+static_assert(exit_code::find_row(exit_cannot_create) == nullptr);
+static_assert(exit_code::find_row(exit_diverged) == nullptr);
 
 }  // namespace hvdrun

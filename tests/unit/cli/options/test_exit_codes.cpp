@@ -8,12 +8,12 @@
 #include <sstream>
 #include <string>
 
-#include "tests/catch.h"
 #include "cli/options/explain.h"
 #include "cli/options/option_documents.h"
 #include "cli/run/job_report.h"
 #include "cli/text/user_errors.h"
 #include "common/base/exit_code.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "tests/catch.h"
 #include "cli/options/option_documents.h"
 #include "cli/options/option_table.h"
 #include "common/base/exit_code.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

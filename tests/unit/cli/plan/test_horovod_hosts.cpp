@@ -1,6 +1,5 @@
 // The hosts as programs of Horovod see them, and what their store costs the coordinator.
 
-#include "tests/catch.h"
 #include "cli/plan/horovod_hosts.h"
 #include "cli/plan/launch_plan.h"
 #include "coordinator/horovod/horovod_hub.h"

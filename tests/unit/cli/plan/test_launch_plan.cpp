@@ -1,6 +1,5 @@
 #include <set>
 
-#include "tests/catch.h"
 #include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 #include "common/base/launch_record.h"

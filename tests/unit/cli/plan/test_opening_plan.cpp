@@ -1,6 +1,5 @@
 // The openers of the other hosts: srun, ssh or a command of the user's.
 
-#include "tests/catch.h"
 #include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 #include "tests/catch.h"

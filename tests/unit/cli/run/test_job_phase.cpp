@@ -1,8 +1,8 @@
 #include <signal.h>
 
-#include "tests/catch.h"
 #include "cli/run/job_phase.h"
 #include "common/base/exit_code.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {

@@ -2,9 +2,9 @@
 #include <unistd.h>
 #include <vector>
 
-#include "tests/catch.h"
 #include "cli/text/log.h"
 #include "common/base/unique_fd.h"
+#include "tests/catch.h"
 
 namespace hvdrun {
 namespace {
