@@ -20,7 +20,7 @@ inline std::set<std::string> set_of_lines(const std::string& text) {
   return lines;
 }
 
-// From OpenSSH 9.8 on a session is a program of its own, and sshd lets nobody in for a while who
+// A session is a program of its own from OpenSSH 9.8 on. That sshd also shuts out for a while who
 // has often ended before the login.
 bool has_sshd_session();
 
