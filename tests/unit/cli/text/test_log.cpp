@@ -46,6 +46,11 @@ TEST_CASE("a log that no viewer takes is written in the end", "[log]") {
           log_line(LogLevel::warn, "late");
         }) == "hvdrun: late\n");
   CHECK(said.empty());
+  CHECK(on_stderr([] {
+          HeldLog log;
+          log_line(LogLevel::warn, "early");
+          log.pass_to(nullptr);
+        }) == "hvdrun: early\n");
   CHECK(on_stderr([] { log_line(LogLevel::error, "no job"); }) == "hvdrun: no job\n");
 }
 
