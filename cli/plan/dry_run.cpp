@@ -28,8 +28,8 @@ bool known_at_start_only(std::string_view name, const Environment& given, bool s
 // The environment of a host's agent, as far as it tells of Slurm's devices there.
 Environment surroundings_of(std::uint32_t host, const LaunchPlan& plan, const Environment& own) {
   if (!plan.remote[host]) return own;
-  return plan.ssh.transport == SshTransport::srun ? slurm_devices_elsewhere(own, kAtStart)
-                                                  : Environment{};
+  return plan.ssh.carrier == HostCarrier::srun ? slurm_devices_elsewhere(own, kAtStart)
+                                               : Environment{};
 }
 
 // The environment of a rank beyond hvdrun's own, in the order of the ranks' environment.

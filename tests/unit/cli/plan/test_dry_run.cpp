@@ -57,7 +57,7 @@ TEST_CASE("the plan has the devices that ranks find within a Slurm job", "[dry r
                      text.find("\"CUDA_VISIBLE_DEVICES\":\"" + value, second) != std::string::npos);
   };
   CHECK(shows_devices("") == std::pair(false, false));
-  plan.ssh.transport = SshTransport::srun;
+  plan.ssh.carrier = HostCarrier::srun;
   CHECK(shows_devices("(at start)") == std::pair(false, true));
   plan.spec.host_env = {{}, {"CUDA_VISIBLE_DEVICES=5"}};  // --gpus
   CHECK(shows_devices("5") == std::pair(false, true));
