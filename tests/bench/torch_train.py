@@ -14,7 +14,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration" / "programs"))
 import lab_nets
 
 # net by width, channels of an image, its side unless given, and the recipe's weight decay

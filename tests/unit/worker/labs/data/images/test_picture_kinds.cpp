@@ -33,7 +33,7 @@ TEST_CASE("pictures of every kind have the colours that Pillow gives them", "[im
   }
   const test::TemporaryFolder folder;
   REQUIRE(runs("/usr/bin/python3 -W ignore '" + std::string(source) +
-               "/tests/unit/data/pictures.py' '" + folder.path() + "'"));
+               "/tests/unit/worker/labs/data/pictures.py' '" + folder.path() + "'"));
   std::size_t pictures = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     const std::string path = entry.path();
