@@ -274,7 +274,7 @@ TEST_CASE("an sshd that turns some of many away is tried again", "[cluster][libs
   const std::size_t names = whole ? 64 : 24;
   start_sshd(cluster, "node2", 2022,
              "HostKey " + cluster.home("node2") + "/../key\nMaxStartups " +
-                 (whole ? "10:30:100" : "2:80:20") + "\n");
+                 (whole ? "10:30:100" : "3:50:30") + "\n");
   const Home home(cluster);
   std::string config;
   std::string hosts;
