@@ -45,7 +45,20 @@ bool send_and_see_taken(pid_t pid, int signal) {
       [&] { return contents(status).find("ShdPnd:\t0000000000000000") != std::string::npos; });
 }
 
-constexpr std::size_t kStuffed = 60'000;  // bytes; the pages of a full pipe need not all be full
+// Bytes that a full pipe holds at least; its pages need not all be full.
+constexpr std::size_t kStuffed = 30'000;
+
+// Nobody reads the job's output, and its pipe takes no more of it.
+bool wait_until_stuffed(const Background& job) {
+  std::size_t before = 0;
+  auto since = Clock::now();
+  return wait_until([&] {
+    const std::size_t now = job.unread();
+    if (now != before) since = Clock::now();
+    before = now;
+    return now >= kStuffed && Clock::now() - since > 300ms;
+  });
+}
 
 // A pipe of its own with no room left in it.
 class StuffedFifo {
@@ -90,7 +103,7 @@ TEST_CASE("a pipe that nobody reads stops nothing, and own lines are bounded", "
   Background job(
       {.args = {build_path("hvdrun"), "--events", events, "--stall-check-warning-time-seconds", "1",
                 "-np", "3", "sh", "-c", program, "sh", std::string(100'000, 'a')}});
-  REQUIRE(wait_until([&] { return job.unread() >= kStuffed; }));
+  REQUIRE(wait_until_stuffed(job));
   REQUIRE(wait_for_text(events, "\"event\":\"stall\""));
   // Each answer has the program's arguments, 100 kB.
   constexpr int kAsked = 8;
@@ -128,7 +141,7 @@ TEST_CASE("the coordinator's warnings wait for a reader, the job's end does not"
                            "--stall-check-warning-time-seconds", "1",
                            "--stall-check-shutdown-time-seconds", "2", "-np", "2", "sh", "-c",
                            "[ $HVD_RANK = 1 ] || yes flood & exec " + probe + " absent"}});
-  REQUIRE(wait_until([&] { return job.unread() >= kStuffed; }));
+  REQUIRE(wait_until_stuffed(job));
   REQUIRE(wait_for_text(events, "\"state\":\"exited\""));
   CHECK(job.wait(20s) == 80);
   const std::string& all = job.output();
@@ -148,7 +161,7 @@ TEST_CASE("one signal is enough where nobody reads the output or the events", "[
                            "trap 'touch " + folder.path() +
                                "/$HVD_RANK' USR1; (trap '' USR1; exec yes flood) & "
                                "while :; do wait; done"}});
-  REQUIRE(wait_until([&] { return job.unread() >= kStuffed; }));
+  REQUIRE(wait_until_stuffed(job));
   REQUIRE(send_and_see_taken(job.pid(), SIGUSR1));
   for (const char* rank : {"0", "1"})
     REQUIRE(wait_until([&] { return access((folder.path() + "/" + rank).c_str(), F_OK) == 0; }));
