@@ -45,6 +45,27 @@ TEST_CASE("a host that is not there yet is tried again only when it is waited fo
   CHECK_FALSE(patient.failed(kWrongKey));
 }
 
+TEST_CASE("a server that turns a client away has hung up, one that knows it has not", "[opening]") {
+  // As clients of OpenSSH 9 and 10 say it.
+  for (const char* words :
+       {"kex_exchange_identification: Connection closed by remote host; Connection closed by "
+        "10.0.0.2 port 22",
+        "kex_exchange_identification: read: Connection reset by peer; Connection reset by 10.0.0.2 "
+        "port 22",
+        "Connection closed by 10.0.0.2 port 22", "Connection closed by UNKNOWN port 65535"}) {
+    CAPTURE(words);
+    CHECK(server_hung_up(words));
+  }
+  for (const char* words :
+       {"root@gpu1: Permission denied (publickey).", "Connection to gpu1 closed by remote host.",
+        "Received disconnect from 10.0.0.2 port 22:2: Too many authentication failures; "
+        "Connection closed by 10.0.0.2 port 22",
+        "Host key verification failed."}) {
+    CAPTURE(words);
+    CHECK_FALSE(server_hung_up(words));
+  }
+}
+
 TEST_CASE("many hosts are not tried again at the same moment, nor much later", "[opening]") {
   OpeningRetry first(true, 16);
   OpeningRetry last(true, 31);
