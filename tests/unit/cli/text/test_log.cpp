@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -13,7 +14,7 @@ namespace {
 template <class Act>
 std::string on_stderr(Act act) {
   int ends[2];
-  REQUIRE(::pipe(ends) == 0);
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   const UniqueFd read_end(ends[0]);
   const UniqueFd saved(::dup(STDERR_FILENO));
   ::dup2(ends[1], STDERR_FILENO);

@@ -178,8 +178,9 @@ T combined(T a, T b, hvd::ReduceOp op) {
   if constexpr (std::is_same_v<T, bool>) {
     return product ? a && b : a || b;
   } else if constexpr (std::is_integral_v<T>) {
-    const auto x = static_cast<std::uint64_t>(a);
-    const auto y = static_cast<std::uint64_t>(b);
+    // Only the low bits count, so a sign may be lost.
+    const std::uint64_t x = static_cast<std::make_unsigned_t<T>>(a);
+    const std::uint64_t y = static_cast<std::make_unsigned_t<T>>(b);
     return static_cast<T>(product ? x * y : x + y);
   } else {
     return product ? a * b : a + b;
