@@ -167,15 +167,6 @@ constexpr auto make_rank_variables() {
 
 constexpr auto kRankVariables = make_rank_variables();
 
-// A variable that hvdrun sets it does not inherit: a row with a value has no rule that lets it
-// through.
-static_assert(std::none_of(kRankVariables.begin(), kRankVariables.end(),
-                           [](const RankVariable& row) {
-                             return row.value != nullptr &&
-                                    (row.rule == Rule::kept || row.rule == Rule::dropped ||
-                                     row.rule == Rule::of_plan);
-                           }));
-
 bool row_covers(const RankVariable& row, std::string_view name) {
   return row.name.ends_with('*') ? name.starts_with(row.name.substr(0, row.name.size() - 1))
                                  : name == row.name;

@@ -45,6 +45,16 @@ std::map<std::string, std::string> as_map(const Environment& env) {
   return map;
 }
 
+TEST_CASE("a variable that hvdrun sets it does not inherit", "[environment]") {
+  using Rule = RankVariable::Rule;
+  for (const RankVariable& row : rank_variables()) {
+    CAPTURE(row.name);
+    const bool is_let_through =
+        row.rule == Rule::kept || row.rule == Rule::dropped || row.rule == Rule::of_plan;
+    CHECK((row.value == nullptr || !is_let_through));
+  }
+}
+
 TEST_CASE("the contract stands in a worker's environment", "[environment]") {
   auto env = as_map(worker_environment({"PATH=/bin", "EMPTY="}, sample_place()));
   const std::string record = " " + env["HVD_LAUNCH_SET"] + " ";
