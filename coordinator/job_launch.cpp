@@ -61,6 +61,7 @@ void Job::launch(TimePoint now) {
 void Job::send_launches(bool check_first) {
   const auto& used = membership_.hosts_used();
   std::vector<std::string> addresses;
+  addresses.reserve(used.size());
   for (const std::uint32_t host : used) addresses.push_back(hosts_.address(host));
   // A name in -H may be one that only ssh knows, so it is not the name that ranks are given.
   const std::string master_addr = used.size() == 1 ? "127.0.0.1" : addresses.front();

@@ -125,7 +125,8 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
   if (is(output)) {
     if (on_output) on_output(output);
     if (files_) keep(output);
-    view_of(output.stream).push({OutputItem::Kind::output, std::move(output)});
+    OutputView& view = view_of(output.stream);
+    view.push({OutputItem::Kind::output, std::move(output)});
   } else if (is(closed)) {
     view_of(closed.stream)
         .push({OutputItem::Kind::closed, {closed.rank, closed.stream, false, {}}});
