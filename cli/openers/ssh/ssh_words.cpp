@@ -32,8 +32,8 @@ bool is_unknown_host_key(const std::string& words) {
 }
 
 bool server_hung_up(const std::string& words) {
-  // A client of OpenSSH 10 has no other words where the server has told it why, in a line before
-  // its own banner ("Not allowed at this time").
+  // A client of OpenSSH 10 has no other words where the server says why in a line before its
+  // banner.
   if (words.starts_with("Connection closed by ") && has(words, " port ")) return true;
   return has(words, "kex_exchange_identification: ") &&
          (has(words, "Connection closed by") || has(words, "Connection reset by"));
