@@ -32,8 +32,10 @@ class EventLog {
   // in here, when is_written() may have become true.
   void start(boost::asio::io_context& io, std::function<void()> on_progress);
 
-  // Nothing waits for the reader of a pipe.
-  bool is_written() const { return !writer_ || writer_->waiting() == 0; }
+  // Nothing waits for the reader of a pipe. One that was given up counts once take_fault() has it.
+  bool is_written() const {
+    return !writer_ || (writer_->waiting() == 0 && (failed_ || !writer_->is_broken()));
+  }
   // As FdWriter's.
   void hurry(std::chrono::milliseconds patience);
 
