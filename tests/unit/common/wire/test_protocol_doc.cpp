@@ -110,6 +110,11 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   CHECK(doc == code);
 }
 
+TEST_CASE("the document has the code's version", "[protocol]") {
+  CHECK(read_doc().find("\nVersion " + std::to_string(kProtocolVersion) +
+                        " (`kProtocolVersion`)") != std::string::npos);
+}
+
 // A program may have a libhvd of another build than its agent's.
 TEST_CASE("a worker's place has the document's order, without the host", "[protocol]") {
   WorkerTopology topology;
