@@ -13,7 +13,6 @@ import os
 import pathlib
 import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -84,18 +83,20 @@ def libhvd(build):
 
 def stripped_size(file):
     with tempfile.NamedTemporaryFile() as out:
-        subprocess.run(["strip", "-o", out.name, file], check=True)
+        program_run.run(["strip", "-o", out.name, str(file)], LIMIT)
         return os.stat(out.name).st_size
 
 
 def compile_collectives(build):
     """The same program for both, each with its own libhvd."""
     environment = {**os.environ, "PKG_CONFIG_PATH": f"{build}/meson-uninstalled"}
-    flags = subprocess.check_output(["pkg-config", "--cflags", "--libs", "hvd"], env=environment, text=True)
+    flags = program_run.run(["pkg-config", "--cflags", "--libs", "hvd"], LIMIT, environment)
     (build / "bench").mkdir(exist_ok=True)
-    command = ["g++", "-std=c++17", "-O3", "-I.", "tests/bench/hvd_collectives.cpp", *shlex.split(flags)]
+    root = pathlib.Path(__file__).resolve().parents[2]
+    command = ["g++", "-std=c++17", "-O3", f"-I{root}", f"{root}/tests/bench/hvd_collectives.cpp"]
+    command += shlex.split(flags)
     command += [f"-Wl,-rpath,{libhvd(build).parent}", "-o", f"{build}/bench/hvd_collectives"]
-    subprocess.run(command, check=True, cwd=pathlib.Path(__file__).resolve().parents[2])
+    program_run.run(command, LIMIT)
 
 
 def main():

@@ -71,7 +71,7 @@ def main(folder):
         return 1
     failed = False
     for name in MODELS:
-        check = compare(name, torch.load(os.path.join(folder, name)))
+        check = compare(name, torch.load(os.path.join(folder, name), weights_only=False))
         print(f'{name}: within {check.worst:.1g}' if not check.wrong else
               f'{name}: differs in {"; ".join(check.wrong[:5])}')
         failed = failed or bool(check.wrong)
