@@ -14,12 +14,15 @@ namespace hvdrun {
 
 class Fence {
  public:
-  // For a new epoch.
-  explicit Fence(std::uint32_t size = 0) : inside_(size, false) {}
+  // For a new epoch of all slots 0 to size - 1.
+  explicit Fence(std::uint32_t size = 0)
+      : inside_(size, false), members_(size, true), needed_(size) {}
+  // A fence of these slots alone, by rank: the first one's blob goes to everybody.
+  Fence(std::uint32_t size, const std::vector<std::uint32_t>& members);
 
-  // Ranks enter. The last one's release is returned, and the next fence begins. malformed: a rank
-  // out of range or already inside, a blob not from rank 0 or too large; wrong_epoch: not the
-  // current fence.
+  // Ranks, by their slots, enter. The last one's release is returned, and the next fence begins.
+  // malformed: a slot that is no member or already inside, a blob not from rank 0 or too large;
+  // wrong_epoch: not the current fence.
   std::optional<FenceRelease> enter(const FenceEnter& message, Errc& fault);
 
   // The rank waits no longer: its line ended, or it was told that the fence has failed. It may
@@ -38,6 +41,9 @@ class Fence {
   std::vector<std::uint32_t> ranks_that_are(bool inside) const;
 
   std::vector<bool> inside_;
+  std::vector<bool> members_;
+  std::uint32_t needed_ = 0;
+  std::uint32_t root_ = 0;  // the slot of rank 0
   std::uint32_t number_ = 0;
   std::uint32_t count_ = 0;
   std::string blob_;

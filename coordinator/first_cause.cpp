@@ -103,6 +103,23 @@ void FirstCause::lost(std::uint32_t rank) {
   ranks_[rank].kind = ExitKind::lost;
 }
 
+void FirstCause::restarted(std::uint32_t rank) {
+  if (ranks_[rank].unexplained) --unexplained_;
+  if (first_well_ == rank) first_well_.reset();
+  if (suspicion_ && suspicion_->rank == rank) suspicion_.reset();
+  ranks_[rank] = {};
+}
+
+void FirstCause::begin_epoch() {
+  init_opened();
+  for (Rank& rank : ranks_) {
+    if (rank.ended) continue;
+    rank.code = {};
+    rank.trouble.clear();
+    rank.missing.clear();
+  }
+}
+
 JobEnded FirstCause::blame(std::uint32_t rank, const Membership& members) const {
   const Rank& end = ranks_[rank];
   const RankRecord& record = members.ranks()[rank];

@@ -41,6 +41,12 @@ class FirstCause {
   }
   // It went with its host.
   void lost(std::uint32_t rank);
+  // A new process takes its place: the old one's end and words are forgotten.
+  void restarted(std::uint32_t rank);
+  // The ranks meet anew: what troubled them before is forgotten, and not how any has ended.
+  void begin_epoch();
+  // The verdict, were this rank's end the cause.
+  JobEnded blame(std::uint32_t rank, const Membership& members) const;
 
   // The verdict that the end of this rank, which `members` has as exited already, calls for while
   // the job is running. None: it is no
@@ -67,8 +73,6 @@ class FirstCause {
     std::string missing;       // who was, in its init, at that moment
     bool unexplained = false;  // it gave up in an init, and nobody was missing
   };
-
-  JobEnded blame(std::uint32_t rank, const Membership& members) const;
 
   std::vector<Rank> ranks_;
   std::uint32_t unexplained_ = 0;            // how many of them are

@@ -5,14 +5,24 @@
 
 namespace hvdrun {
 
-void InitGate::came(const std::vector<std::uint32_t>& ranks, TimePoint now) {
-  for (const std::uint32_t rank : ranks) meeting_.came(rank);
+void InitGate::begin_epoch(std::uint32_t size, const std::vector<std::uint32_t>& members,
+                           TimePoint now) {
+  fence_ = Fence(size, members);
+  meeting_ = InitMeeting(size, members);
+  for (std::uint32_t rank = 0; rank < members.size(); ++rank) ranks_[members[rank]] = rank;
+  known_links_.clear();
+  doubt_ = {};
   update(now);
 }
 
-void InitGate::left(std::uint32_t rank, TimePoint now) {
-  fence_.withdraw(rank);
-  meeting_.left(rank);
+void InitGate::came(const std::vector<std::uint32_t>& slots, TimePoint now) {
+  for (const std::uint32_t slot : slots) meeting_.came(slot);
+  update(now);
+}
+
+void InitGate::left(std::uint32_t slot, TimePoint now) {
+  fence_.withdraw(slot);
+  meeting_.left(slot);
   update(now);
 }
 
@@ -24,7 +34,7 @@ std::optional<FenceRelease> InitGate::enter(const FenceEnter& message, TimePoint
     known_links_.clear();
     doubt_ = {};
   } else {
-    for (const std::uint32_t rank : message.ranks) meeting_.came(rank);
+    for (const std::uint32_t slot : message.ranks) meeting_.came(slot);
   }
   update(now);
   return release;
@@ -34,10 +44,10 @@ std::optional<FenceFailed> InitGate::break_off(std::uint32_t gone, TimePoint now
   if (fence_.count() == 0) return std::nullopt;
   const std::vector<std::uint32_t> came = meeting_.gone();
   const bool was_here = std::binary_search(came.begin(), came.end(), gone);
-  FenceFailed failed{fence_.number(), "rank " + std::to_string(gone) +
+  FenceFailed failed{fence_.number(), "rank " + std::to_string(ranks_[gone]) +
                                           (was_here ? " ended in hvd::init()"
                                                     : " ended before it called hvd::init()")};
-  for (const std::uint32_t rank : fence_.waiting()) meeting_.left(rank);
+  for (const std::uint32_t slot : fence_.waiting()) meeting_.left(slot);
   fence_.withdraw_all();
   update(now);
   return failed;
@@ -46,7 +56,7 @@ std::optional<FenceFailed> InitGate::break_off(std::uint32_t gone, TimePoint now
 void InitGate::update(TimePoint now) {
   watch_is_old_ = meeting_.count() > 0 && !watch_.waiting().empty();
   if (watch_is_old_) return;
-  if (meeting_.count() > 0) return watch_.update(meeting_.here(), meeting_.absent(), now);
+  if (meeting_.count() > 0) return update_watch(now);
   watch_.update({}, {}, now);
   // Those who have given up may all be gone, and why is asked all the same.
   const bool cause = doubt_.cause;
@@ -54,9 +64,19 @@ void InitGate::update(TimePoint now) {
   doubt_.cause = cause;
 }
 
+void InitGate::update_watch(TimePoint now) {
+  watch_.update(ranks_of(meeting_.here()), ranks_of(meeting_.absent()), now);
+}
+
 InitWatch& InitGate::watch(TimePoint now) {
-  if (std::exchange(watch_is_old_, false)) watch_.update(meeting_.here(), meeting_.absent(), now);
+  if (std::exchange(watch_is_old_, false)) update_watch(now);
   return watch_;
+}
+
+std::vector<std::uint32_t> InitGate::ranks_of(std::vector<std::uint32_t> slots) const {
+  for (std::uint32_t& slot : slots) slot = ranks_[slot];
+  std::sort(slots.begin(), slots.end());
+  return slots;
 }
 
 std::optional<TimePoint> InitGate::next_deadline(bool somebody_exited) const {

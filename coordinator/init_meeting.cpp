@@ -9,8 +9,15 @@ constexpr std::chrono::milliseconds kLatecomers{500};
 
 }  // namespace
 
+InitMeeting::InitMeeting(std::uint32_t size, const std::vector<std::uint32_t>& members)
+    : places_(size, Place::absent),
+      members_(size, false),
+      needed_(static_cast<std::uint32_t>(members.size())) {
+  for (const std::uint32_t slot : members) members_[slot] = true;
+}
+
 void InitMeeting::came(std::uint32_t rank) {
-  if (rank >= places_.size() || places_[rank] == Place::here) return;
+  if (rank >= places_.size() || !members_[rank] || places_[rank] == Place::here) return;
   places_[rank] = Place::here;
   ++here_;
 }
@@ -31,7 +38,7 @@ void InitMeeting::opened() {
 bool InitMeeting::is_hopeless(std::uint32_t exited, TimePoint now) {
   if (here_ == 0) return false;
   if (!hopeless_at_) hopeless_at_ = now + kLatecomers;
-  if (here_ + exited < places_.size() && now < *hopeless_at_) return false;
+  if (here_ + exited < needed_ && now < *hopeless_at_) return false;
   hopeless_said_ = true;
   return true;
 }
@@ -39,7 +46,7 @@ bool InitMeeting::is_hopeless(std::uint32_t exited, TimePoint now) {
 std::vector<std::uint32_t> InitMeeting::ranks_at(Place place) const {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < places_.size(); ++rank)
-    if (places_[rank] == place) ranks.push_back(rank);
+    if (members_[rank] && places_[rank] == place) ranks.push_back(rank);
   return ranks;
 }
 

@@ -13,7 +13,10 @@ namespace hvdrun {
 
 class InitMeeting {
  public:
-  explicit InitMeeting(std::uint32_t size = 0) : places_(size, Place::absent) {}
+  explicit InitMeeting(std::uint32_t size = 0)
+      : places_(size, Place::absent), members_(size, true), needed_(size) {}
+  // A meeting of these slots alone.
+  InitMeeting(std::uint32_t size, const std::vector<std::uint32_t>& members);
 
   // It has opened its line, or is in the fence.
   void came(std::uint32_t rank);
@@ -46,6 +49,8 @@ class InitMeeting {
   std::vector<std::uint32_t> ranks_at(Place place) const;
 
   std::vector<Place> places_;
+  std::vector<bool> members_;
+  std::uint32_t needed_ = 0;
   std::uint32_t here_ = 0;
   std::optional<TimePoint> hopeless_at_;
   bool hopeless_said_ = false;

@@ -15,6 +15,21 @@ namespace {
 // The time after the grace for which the ranks of a host may stay unaccounted for.
 constexpr std::chrono::milliseconds kEndingSlack{5'000};
 
+// Its ranks or requests are those of the epoch that its frame names.
+bool is_of_an_epoch(MessageType type) {
+  switch (type) {
+    case MessageType::fence_enter:
+    case MessageType::store_put:
+    case MessageType::store_get:
+    case MessageType::rank_stalled:
+    case MessageType::rank_pictures:
+    case MessageType::ranks_joined:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // 0 is none.
 std::chrono::milliseconds earlier_limit(std::chrono::milliseconds a, std::chrono::milliseconds b) {
   return a.count() == 0 || b.count() == 0 ? std::max(a, b) : std::min(a, b);
@@ -36,6 +51,7 @@ Job::Job(JobSpec spec, TimePoint now)
       started_(now),
       deadline_(now + spec_.start_timeout) {
   membership_.assign(spec_.ranks);
+  if (spec_.min_np > 0) elastic_.emplace(spec_.ranks, spec_.min_np, spec_.elastic_timeout);
   for (const std::uint32_t host : membership_.hosts_used()) hosts_.need(host);
 }
 
@@ -49,7 +65,11 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
     return Errc::ok;
   }
   if (!hosts_.is_ready(host)) return Errc::unexpected_message;
-  if (frame.epoch != membership_.epoch()) return Errc::wrong_epoch;
+  if (frame.epoch != membership_.epoch()) {
+    if (!elastic_ || frame.epoch > membership_.epoch()) return Errc::wrong_epoch;
+    // It was on its way when the epoch began. Processes are the same, all else is over.
+    if (is_of_an_epoch(frame.type)) return Errc::ok;
+  }
   switch (frame.type) {
     case MessageType::launch_checked:
       return on_launch_checked(host, frame, now);
@@ -69,6 +89,10 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
       return on_rank_pictures(host, frame, now);
     case MessageType::fence_enter:
       return on_fence_enter(host, frame, now);
+    case MessageType::elastic_entered:
+      return on_elastic_entered(host, frame);
+    case MessageType::at_door:
+      return on_at_door(host, frame, now);
     case MessageType::store_put:
       return on_store_put(host, frame);
     case MessageType::store_get:
@@ -96,11 +120,23 @@ Errc Job::on_rank_exited(std::uint32_t host, const Frame& frame, TimePoint now) 
   causes_.ended(message);
   set_state(message.rank, RankState::exited);
   init_.left(message.rank, now);
+  if (goes_on()) {
+    slot_ended(message, now);
+    return Errc::ok;
+  }
   if (state_ == JobState::running && !message.after_kill)
-    if (auto verdict = causes_.judge(message.rank, membership_, now))
+    if (auto verdict = causes_.judge(message.rank, membership_, now)) {
+      if (elastic_)
+        to_driver(Log{LogLevel::warn,
+                      "the others could have gone on if all ranks had been in hvd::elastic::run"});
       fail(std::move(*verdict), now);
+    }
   fail_init_if_hopeless(now);
   fail_gathering_if_hopeless(now);
+  if (elastic_ && state_ == JobState::running && causes_.ended_well(message.rank)) {
+    elastic_->done(message.rank, now);
+    carry_out(now);
+  }
   end_if_done(now);
   return Errc::ok;
 }
@@ -110,7 +146,8 @@ void Job::set_state(std::uint32_t rank, RankState state) {
   if (!spec_.events) return;
   const RankRecord& record = membership_.ranks()[rank];
   RankEvent event;
-  event.rank = rank;
+  event.slot = rank;
+  event.rank = membership_.rank_of(rank).value_or(rank);
   event.host = record.place.host;
   event.state = name_of(state);
   event.pid = record.pid;
@@ -157,24 +194,32 @@ Errc Job::on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now) {
     return Errc::malformed;
   set_state(message.rank, RankState::left);
   init_.left(message.rank, now);
+  if (elastic_ && state_ == JobState::running && message.clean && !message.returns) {
+    elastic_->leaves(message.rank, now);
+    carry_out(now);
+  }
   // Clean leaves stay on their host: told to everybody they would cost ranks x hosts messages.
   if (!message.clean && state_ == JobState::running)
     tell_peers_lost(message.rank, "its process is gone");
   return Errc::ok;
 }
 
-void Job::tell_peers_lost(std::uint32_t rank, const std::string& reason) {
-  const std::uint32_t own_host = membership_.ranks()[rank].place.host;
+void Job::tell_peers_lost(std::uint32_t slot, const std::string& reason) {
+  const auto rank = membership_.rank_of(slot);
+  if (!rank) return;
+  const std::uint32_t own_host = membership_.ranks()[slot].place.host;
   for (std::uint32_t host = 0; host < hosts_.size(); ++host)
-    if (host != own_host && hosts_.hears(host)) to_agent(host, PeerLost{rank, false, reason});
+    if (host != own_host && hosts_.hears(host)) to_agent(host, PeerLost{*rank, false, reason});
 }
 
 // Ranks of its own host see it in their shared memory. The first rank's reason is enough: told of
 // each, a failure that all ranks meet would cost ranks x hosts messages.
 void Job::tell_peers_given_up(const RankTrouble& trouble) {
   constexpr std::size_t kMostSets = 1024;
-  if (given_up_.size() == kMostSets || !given_up_.insert(trouble.process_set).second) return;
-  const PeerGaveUp message{trouble.rank, trouble.process_set, trouble.code, trouble.text};
+  const auto rank = membership_.rank_of(trouble.rank);
+  if (!rank || given_up_.size() == kMostSets || !given_up_.insert(trouble.process_set).second)
+    return;
+  const PeerGaveUp message{*rank, trouble.process_set, trouble.code, trouble.text};
   const std::uint32_t own_host = membership_.ranks()[trouble.rank].place.host;
   for (std::uint32_t host = 0; host < hosts_.size(); ++host)
     if (host != own_host && hosts_.hears(host)) to_agent(host, message);
@@ -222,6 +267,7 @@ void Job::agent_lost(std::uint32_t host, const std::string& why, TimePoint now) 
   verdict.exit_code = exit_code::kHost;
   verdict.host = host_name(host);
   verdict.text = why;
+  if (goes_on()) return host_ended(host, verdict, now);
   fail(std::move(verdict), now);
   // Its guard ends them; nobody is left who could report it.
   for (const RankPlace& place : membership_.table().on_host(host)) {
@@ -283,6 +329,7 @@ void Job::fail(JobEnded verdict, TimePoint now) {
 void Job::end_if_done(TimePoint now) {
   if (state_ == JobState::waiting || state_ == JobState::ended) return;
   if (was_launched() && membership_.exited() < membership_.size()) return;
+  if (goes_on() && !elastic_->is_over()) return;  // the next process has not been started yet
   if (state_ == JobState::running) {
     // With nobody left to wait for, a suspicion is a verdict.
     std::optional<JobEnded> verdict;
@@ -318,6 +365,7 @@ std::optional<TimePoint> Job::next_deadline() const {
     earlier(horovod_watch_.next_deadline());
     earlier(survey_.is_open() ? survey_.next_deadline() : stall_inspector_.next_deadline());
     if (spec_.timeout.count() > 0) earlier(*launched_at_ + spec_.timeout);
+    if (elastic_) earlier(elastic_->next_deadline());
   }
   return next;
 }
@@ -359,6 +407,10 @@ void Job::tick(TimePoint now) {
     tick_init_watch(init_.watch(now), now);
     tick_init_watch(horovod_watch_, now);
     look_into_stalls(now);
+    if (elastic_) {
+      elastic_->tick(now);
+      carry_out(now);
+    }
     if (state_ == JobState::running && starts_ranks() && now >= deadline_) fail_start(now);
     if (state_ == JobState::running && spec_.timeout.count() > 0 &&
         now >= *launched_at_ + spec_.timeout) {

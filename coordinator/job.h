@@ -2,6 +2,7 @@
 //
 //   job.cpp         what agents and the driver say, deadlines, the verdict and the end
 //   job_launch.cpp  from the first host that is ready to ranks that start
+//   job_elastic.cpp ranks that are lost while the job goes on, and new epochs
 //   job_init.cpp    who waits for whom in hvd::init, and among Horovod's members
 //   job_stall.cpp   who waits for whom in an operation; the surveys of both
 //   job_status.cpp  what a job says of itself to those who ask
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "common/wire/messages.h"
+#include "coordinator/elastic/elastic_job.h"
 #include "coordinator/first_cause.h"
 #include "coordinator/host_checks.h"
 #include "coordinator/host_roster.h"
@@ -95,6 +97,8 @@ class Job {
   Errc on_rank_stalled(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_pictures(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now);
+  Errc on_elastic_entered(std::uint32_t host, const Frame& frame);
+  Errc on_at_door(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_store_put(std::uint32_t host, const Frame& frame);
   Errc on_store_get(std::uint32_t host, const Frame& frame, TimePoint now);
 
@@ -103,6 +107,15 @@ class Job {
   void launch(TimePoint now);
   // To the hosts that look first, or to the others.
   void send_launches(bool check_first);
+  // A loss does not end the job.
+  bool goes_on() const { return elastic_ && elastic_->goes_on() && state_ == JobState::running; }
+  void slot_ended(const RankExited& end, TimePoint now);
+  void host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now);
+  // Whoever waits for the slot's rank, in an operation or in hvd::init, is to wait no more.
+  void tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now);
+  void begin_epoch(Assignment dealt, TimePoint now);
+  void end_slot(std::uint32_t slot);
+  void carry_out(TimePoint now);
   // Sets the verdict and starts the kill ladder everywhere, unless a first cause is known already.
   void fail(JobEnded verdict, TimePoint now);
   void fail_start(TimePoint now);
@@ -129,7 +142,7 @@ class Job {
   void set_state(std::uint32_t rank, RankState state);
   // An agent may wait for a file system that does not answer, and say no word more.
   bool starts_ranks() const { return membership_.count(RankState::assigned) > 0; }
-  void tell_peers_lost(std::uint32_t rank, const std::string& reason);
+  void tell_peers_lost(std::uint32_t slot, const std::string& reason);
   void tell_peers_given_up(const RankTrouble& trouble);
   void send_answers(const std::vector<Store::Answer>& answers);
   void send_progress();
@@ -161,7 +174,9 @@ class Job {
   StallInspector stall_inspector_;
   RankSurvey survey_;
   FirstCause causes_;
-  std::set<std::uint32_t> given_up_;  // process sets; the hosts have been told
+  std::optional<ElasticJob> elastic_;   // none without --min-np
+  std::optional<JobEnded> first_loss_;  // since the epoch's ranks have met
+  std::set<std::uint32_t> given_up_;    // process sets; the hosts have been told
   std::vector<Action> actions_;
   JobState state_ = JobState::waiting;
   JobEnded verdict_;

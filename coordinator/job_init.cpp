@@ -23,6 +23,11 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) 
   if (release) {
     causes_.init_opened();
     to_agents(*release);
+    if (elastic_) {
+      first_loss_.reset();
+      elastic_->opened(now);
+      carry_out(now);
+    }
   }
   fail_init_if_hopeless(now);
   return Errc::ok;
@@ -30,6 +35,7 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) 
 
 void Job::fail_init_if_hopeless(TimePoint now) {
   if (init_.is_empty() || membership_.exited() == 0 || state_ == JobState::ended) return;
+  if (goes_on()) return;  // they have been told of each loss
   if (state_ == JobState::running && !init_.is_hopeless(membership_.exited(), now)) return;
   const auto& ranks = membership_.ranks();
   const auto gone = std::find_if(ranks.begin(), ranks.end(), [](const RankRecord& record) {
@@ -88,7 +94,7 @@ void Job::fail_gathering_if_hopeless(TimePoint now) {
 }
 
 void Job::describe_missing(const InitWatch& init, const SurveyedRanks& ranks) {
-  for (const std::string& line : missing_lines(init.missing(), ranks, membership_))
+  for (const std::string& line : missing_lines(init.missing(), ranks, membership_.in_ranks()))
     to_driver(Log{LogLevel::warn, line});
 }
 
@@ -97,11 +103,14 @@ void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
   const InitDoubt doubt = std::exchange(init_.doubt(), {});
   if (!doubt.any()) return;  // the fence has opened meanwhile
   std::vector<std::uint32_t> outside;
-  for (const std::uint32_t rank : init_.here())
-    if (!init_.is_inside(rank) && causes_.trouble_of(rank).empty()) outside.push_back(rank);
-  const InitHang hang = find_init_hang(init_.inside(), outside, ranks, membership_.size());
+  for (const std::uint32_t rank : init_.here()) {
+    const std::uint32_t slot = membership_.order()[rank];
+    if (!init_.is_inside(slot) && causes_.trouble_of(slot).empty()) outside.push_back(rank);
+  }
+  const Membership members = membership_.in_ranks();
+  const InitHang hang = find_init_hang(init_.inside(), outside, ranks, members.size());
   const bool knows = !hang.ranks.empty() || !hang.links.empty();
-  const std::string cause = init_hang_cause(hang, membership_);
+  const std::string cause = init_hang_cause(hang, members);
   // A rank that hangs stays, and can be asked again.
   if (!hang.links.empty()) init_.set_known_links(cause);
   InitWatch& watch = init_.watch(now);
@@ -109,7 +118,7 @@ void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
   if (doubt.warning && knows && somebody_waits) {
     to_driver(
         Log{LogLevel::warn, watch.warning(hang.waiting, init_hang_words(hang), *doubt.warning)});
-    for (const std::string& line : init_hang_lines(hang, ranks, membership_))
+    for (const std::string& line : init_hang_lines(hang, ranks, members))
       to_driver(Log{LogLevel::warn, line});
   }
   const std::string& why = knows ? cause : init_.known_links();

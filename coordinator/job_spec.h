@@ -40,7 +40,11 @@ struct JobSpec {
   std::chrono::milliseconds init_timeout{};
   std::chrono::milliseconds stall_warning{};   // of operations that wait for ranks; 0: never
   std::chrono::milliseconds stall_shutdown{};  // when that, or an init, ends the job; 0: never
-  bool events = false;                         // tell the driver every change of a rank's state
+  // Elastic: the job goes on with so many ranks at least, once its program says that it can; 0:
+  // not.
+  std::uint32_t min_np = 0;
+  std::chrono::milliseconds elastic_timeout{};  // for which it waits for so many
+  bool events = false;                          // tell the driver every change of a rank's state
 
   const std::vector<HostSlots>& hosts() const { return ranks.hosts(); }
   std::uint32_t np() const { return ranks.size(); }

@@ -25,6 +25,14 @@ Errc Job::on_rank_pictures(std::uint32_t host, const Frame& frame, TimePoint now
   for (const RankPicture& picture : message.ranks)
     if (!membership_.owns(host, picture.probe.rank) || !within_limits(picture))
       return Errc::malformed;
+  if (elastic_) {
+    // Operations name ranks of the epoch.
+    std::erase_if(message.ranks, [this](RankPicture& picture) {
+      const auto rank = membership_.rank_of(picture.probe.rank);
+      picture.probe.rank = rank.value_or(0);
+      return !rank;
+    });
+  }
   survey_.answered(host, std::move(message));
   look_into_stalls(now);
   return Errc::ok;
@@ -63,15 +71,22 @@ void Job::look_into_stalls(TimePoint now) {
 }
 
 void Job::judge_stall(const SurveyedRanks& ranks, TimePoint now) {
-  const auto [say, stall] = stall_inspector_.judge(ranks, membership_);
+  const Membership members = membership_.in_ranks();
+  const auto [say, stall] = stall_inspector_.judge(ranks, members);
   if (say == StallInspector::Say::nothing) return;  // it has come to an end meanwhile
   const bool ends = say == StallInspector::Say::shutdown;
-  to_driver(stall_warning(stall, ends, ranks, membership_));
+  to_driver(stall_warning(stall, ends && !goes_on(), ranks, members));
   if (!ends) return;
+  if (goes_on()) {
+    // They have the others wait for ever: as good as lost.
+    for (const std::uint32_t rank : stall.missing)
+      if (rank < membership_.order().size()) end_slot(membership_.order()[rank]);
+    return;
+  }
   JobEnded verdict;
   verdict.cause = EndCause::stalled;
   verdict.exit_code = exit_code::kStalled;
-  verdict.text = stall_cause(stall, membership_);
+  verdict.text = stall_cause(stall, members);
   fail(std::move(verdict), now);
 }
 

@@ -15,6 +15,7 @@ LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
   message.env_torch = spec.env_compat.torch;
   message.env_mpi_ids = spec.env_compat.mpi_ids;
   message.allow_mpi = spec.allow_mpi;
+  message.elastic = spec.min_np > 0;
   message.stall_warning_ms = static_cast<std::uint64_t>(spec.stall_warning.count());
   message.stall_shutdown_ms = static_cast<std::uint64_t>(spec.stall_shutdown.count());
   message.env_horovod = spec.env_compat.horovod;

@@ -1,15 +1,20 @@
 // The members of the job: hosts, ranks and how far each has come. An assignment of ranks has an
 // epoch; every message about ranks names the epoch it means, so that what belongs to an older
 // assignment can be told apart. Sans-I/O.
+//
+// Records stand by slot, which is the rank of the first epoch. Only an elastic job has others: then
+// order() has the slots that take part, by the rank of the moment.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/host/topology.h"
+#include "coordinator/elastic/rank_dealer.h"
 
 namespace hvdrun {
 
@@ -32,6 +37,10 @@ class Membership {
  public:
   // Begins a new epoch (the first is 1), in which the ranks are where `table` says.
   void assign(RankTable table);
+  // Begins a new epoch of the same slots; how far each has come stays.
+  void assign(Assignment dealt);
+  // The slot's process is to be started again.
+  void restart(std::uint32_t slot);
 
   std::uint32_t epoch() const { return epoch_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(ranks_.size()); }
@@ -39,6 +48,12 @@ class Membership {
   const std::vector<HostSlots>& hosts() const { return table_.hosts(); }
   const std::vector<std::uint32_t>& hosts_used() const { return table_.hosts_used(); }
   const std::vector<RankRecord>& ranks() const { return ranks_; }
+  // The slots of this epoch by rank, and the rank of a slot if it takes part.
+  const std::vector<std::uint32_t>& order() const { return dealt_.slots; }
+  const Assignment& dealt() const { return dealt_; }
+  std::optional<std::uint32_t> rank_of(std::uint32_t slot) const;
+  // The members by the rank of the moment, for who speaks of ranks as libhvd does.
+  Membership in_ranks() const;
 
   // True when the rank exists and lives on that host.
   bool owns(std::uint32_t host, std::uint32_t rank) const {
@@ -56,6 +71,7 @@ class Membership {
 
  private:
   RankTable table_;
+  Assignment dealt_;
   std::vector<RankRecord> ranks_;
   std::uint32_t epoch_ = 0;
   std::array<std::uint32_t, 5> in_state_{};  // by RankState

@@ -37,6 +37,18 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      Topic::ranks, "ranks of each host, as -N of mpirun (not srun)", take_ranks_per_host, true},
     {"gpus", "--gpus", "auto|none|HOST=0,2", Page::front, Topic::ranks,
      "which GPUs the ranks of a host see (auto: all)", take_gpus},
+    {"min-np", "--min-np --min-num-proc", "N", Page::topic, Topic::ranks,
+     "go on while N ranks are left (elastic::run)",
+     [](O& o, const Use& use) {
+       o.min_np = static_cast<std::uint32_t>(to_whole(use, 1, limits::kMaxRanks));
+     }},
+    {"elastic-timeout", "--elastic-timeout", "SECONDS", Page::topic, Topic::ranks,
+     "with --min-np: time to wait for ranks (600)",
+     [](O& o, const Use& use) {
+       o.elastic_timeout = to_duration(use);
+       if (o.elastic_timeout->count() == 0)
+         throw bad_value(use, "more than 0 seconds are needed");
+     }},
     {"oversubscribe", "--oversubscribe", nullptr, Page::topic, Topic::ranks,
      "allow more ranks than slots", [](O& o, const Use& use) { o.oversubscribe = use.on; }},
     {"allow-mpi", "--allow-mpi", nullptr, Page::topic, Topic::ranks,

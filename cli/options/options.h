@@ -59,6 +59,8 @@ struct Options {
   bool oversubscribe = false;           // more ranks than slots are fine
   std::vector<std::string> exports;     // -x NAME, NAME=VALUE or a pattern
   std::vector<std::string> env_files;   // --env-file
+  std::optional<std::uint32_t> min_np;  // --min-np: the job is elastic
+  std::optional<std::chrono::milliseconds> elastic_timeout;
   // The ranks of each host (-N), however many slots it has, and how that was given: "-N 4".
   std::optional<std::uint32_t> per_host;
   std::string per_host_where;

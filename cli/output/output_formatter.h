@@ -19,6 +19,9 @@ class OutputFormatter {
  public:
   explicit OutputFormatter(OutputTag tag) : tag_(std::move(tag)) {}
 
+  // As Viewer's.
+  void begin_epoch(const std::vector<EpochMember>& members) { tag_.begin_epoch(members); }
+
   // The text to write for this piece of output: the piece itself where nothing has to be put in.
   // Valid until the next call, and as long as the piece.
   const std::string& format(const Output& message, WallTime now);

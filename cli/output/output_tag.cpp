@@ -42,7 +42,7 @@ void check_tag(const std::string& text) {
 
 OutputTag::OutputTag(const std::string& text, bool timestamp, bool color,
                      std::shared_ptr<const RankTable> table)
-    : color_(color), table_(std::move(table)) {
+    : color_(color), table_(std::move(table)), places_(table_->places()) {
   if (timestamp) pieces_.push_back({{}, Name::asctime});
   if (text == "on") {
     parse(std::string(kStandard));
@@ -97,6 +97,12 @@ void OutputTag::parse(const std::string& text) {
   flush();
 }
 
+void OutputTag::begin_epoch(const std::vector<EpochMember>& members) {
+  for (const EpochMember& member : members)
+    if (member.slot < places_.size()) places_[member.slot] = member.place;
+  cache_.assign(cache_.size(), {});
+}
+
 const std::string& OutputTag::render(const std::vector<std::uint32_t>& ranks, OutputStream stream,
                                      WallTime now) {
   if (pieces_.empty()) return current_;
@@ -125,12 +131,12 @@ std::string OutputTag::value(Name name, const std::vector<std::uint32_t>& ranks,
   const auto each = [&](auto member) {
     std::vector<std::uint32_t> numbers;
     numbers.reserve(ranks.size());
-    for (const std::uint32_t rank : ranks) numbers.push_back((*table_)[rank].*member);
+    for (const std::uint32_t rank : ranks) numbers.push_back(places_[rank].*member);
     return sorted(std::move(numbers));
   };
   switch (name) {
     case Name::rank:
-      return to_ranges(ranks);
+      return to_ranges(each(&RankPlace::rank));
     case Name::local_rank:
       return to_ranges(each(&RankPlace::local_rank));
     case Name::host: {

@@ -35,7 +35,11 @@ class OutputTag {
   OutputTag(const std::string& text, bool timestamp, bool color,
             std::shared_ptr<const RankTable> table);
 
-  // The tag of lines of these ranks (sorted; at least one). Valid until the next call.
+  // From now on slots have other ranks; a slot that is not among these keeps the one it had.
+  void begin_epoch(const std::vector<EpochMember>& members);
+
+  // The tag of lines of these ranks, by their slots (sorted; at least one). Valid until the next
+  // call.
   const std::string& render(const std::vector<std::uint32_t>& ranks, OutputStream stream,
                             WallTime now);
   // There is none: lines are shown as they are.
@@ -59,6 +63,7 @@ class OutputTag {
   bool has_time_ = false;
   bool color_ = false;
   std::shared_ptr<const RankTable> table_;
+  std::vector<RankPlace> places_;                  // by slot, of the moment
   std::vector<std::array<std::string, 2>> cache_;  // by rank and stream; without a time only
   std::string current_;
   std::time_t second_ = -1;  // what calendar_ is for

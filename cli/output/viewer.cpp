@@ -39,6 +39,11 @@ Viewer::Viewer(asio::io_context& io, std::string job_id, const OutputOptions& op
     say("the files of an earlier run are in " + files_->moved_to() + " now");
 }
 
+void Viewer::begin_epoch(const std::vector<EpochMember>& members) {
+  out_->begin_epoch(members);
+  if (err_ != out_) err_->begin_epoch(members);
+}
+
 bool Viewer::is_connected(std::uint32_t host) const {
   const auto found = hosts_.find(host);
   return found != hosts_.end() && found->second;

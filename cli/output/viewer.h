@@ -56,6 +56,9 @@ class Viewer {
   // Files get everything all the same. False when this was said before.
   bool hurry();
 
+  // From now on slots have other ranks; a slot that is not among these keeps the one it had.
+  void begin_epoch(const std::vector<EpochMember>& members);
+
   // Called with everything that a rank wrote, before it is shown.
   std::function<void(const Output&)> on_output;
 

@@ -104,6 +104,10 @@ std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
             padded(std::to_string(place.local_rank) + "/" + std::to_string(place.local_size), 7) +
             padded(std::to_string(place.cross_rank) + "/" + std::to_string(place.cross_size), 7) +
             spec.ranks.host_name(place.rank) + "\n";
+  if (spec.min_np > 0)
+    text += "\nelastic: goes on while " + std::to_string(spec.min_np) + " of " +
+            std::to_string(spec.np()) + " are left, once all are in hvd::elastic::run; waits " +
+            std::to_string(spec.elastic_timeout.count() / 1000) + " s for lost ones\n";
   text += "\ncommand:" + shell_line(spec.argv);
   for (const ProgramPart& part : spec.programs)
     text += "\n  from rank " + std::to_string(part.first_rank) + " on:" + shell_line(part.argv);
@@ -122,7 +126,11 @@ std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
 
 std::string plan_as_json(const LaunchPlan& plan, const Environment& own) {
   const JobSpec& spec = plan.spec;
-  std::string text = "{\"np\":" + std::to_string(spec.np()) + ",\"hosts\":[";
+  std::string text = "{\"np\":" + std::to_string(spec.np());
+  if (spec.min_np > 0)
+    text += ",\"min_np\":" + std::to_string(spec.min_np) +
+            ",\"elastic_timeout_ms\":" + std::to_string(spec.elastic_timeout.count());
+  text += ",\"hosts\":[";
   for (const HostSlots& host : spec.hosts())
     text += (text.back() == '[' ? "" : ",") + ("{\"name\":" + json_quoted(host.name)) +
             ",\"slots\":" + std::to_string(host.slots) + "}";

@@ -108,6 +108,23 @@ void begin_record(const Options& options, Environment& env) {
   if (!record.empty()) set_variable(env, kLaunchRecord, record);
 }
 
+void plan_elastic(const Options& options, JobSpec& spec) {
+  if (!options.min_np) {
+    if (options.elastic_timeout)
+      throw UsageError("--elastic-timeout: the job is not elastic; --min-np N makes it so");
+    return;
+  }
+  if (*options.min_np > spec.np())
+    throw UsageError("--min-np " + std::to_string(*options.min_np) + ": there are " +
+                     std::to_string(spec.np()) + " ranks; give as many at most, or more with -np");
+  if (!options.parts.empty())
+    throw UsageError(
+        "--min-np: the programs of a job with several (':') cannot replace each "
+        "other's ranks; leave it out, or start one program");
+  spec.min_np = *options.min_np;
+  spec.elastic_timeout = options.elastic_timeout.value_or(limits::kElasticTimeout);
+}
+
 }  // namespace
 
 std::uint32_t count_slots() {
@@ -204,6 +221,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   spec.stall_warning = stall.warning;
   spec.stall_shutdown = stall.shutdown;
   spec.events = !options.events_file.empty();
+  plan_elastic(options, spec);
   spec.lease = options.lease;
   return plan;
 }

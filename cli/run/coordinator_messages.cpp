@@ -25,6 +25,12 @@ bool CoordinatorMessages::pass_on(const Frame& frame) const {
       return to(rank);
     case MessageType::stall_warning:
       return to(stall);
+    case MessageType::epoch_begun: {
+      EpochBegun message;
+      if (decode(frame.payload, message)) return false;
+      epoch(frame.epoch, message);
+      return true;
+    }
     case MessageType::job_ended:
       return to(ended);
     default:

@@ -1,6 +1,7 @@
 // The coordinator's messages to the driver.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "common/wire/frame.h"
@@ -14,6 +15,7 @@ struct CoordinatorMessages {
   std::function<void(const JobStatus&)> status;
   std::function<void(const RankEvent&)> rank;
   std::function<void(const StallWarning&)> stall;
+  std::function<void(std::uint32_t number, const EpochBegun&)> epoch;
   std::function<void(JobEnded)> ended;
 
   // Calls the one that the frame is for. False: it is for none, or cannot be decoded.

@@ -316,6 +316,10 @@ CoordinatorMessages Driver::coordinator_messages() {
     reporter_.on_rank(message);
   };
   messages.stall = [this](const StallWarning& message) { reporter_.on_stall(message); };
+  messages.epoch = [this](std::uint32_t number, const EpochBegun& message) {
+    viewer_.begin_epoch(message.members);
+    reporter_.on_epoch(number, message);
+  };
   messages.ended = [this](JobEnded message) { on_verdict(std::move(message)); };
   return messages;
 }

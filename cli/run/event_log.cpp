@@ -84,6 +84,8 @@ const char* name_of(EndCause cause) {
       return "not_startable";
     case EndCause::stalled:
       return "stalled";
+    case EndCause::too_few_ranks:
+      return "too_few_ranks";
   }
   return "unknown";
 }
@@ -147,12 +149,21 @@ void EventLog::job_started(std::uint32_t size, const std::vector<std::string>& h
 void EventLog::rank(const RankEvent& event, const std::string& host) {
   std::string fields =
       field("rank", event.rank) + field("host", host) + field("state", event.state);
+  if (event.slot != event.rank) fields += field("slot", event.slot);
   if (event.pid != 0) fields += field("pid", event.pid);
   if (event.state == "exited") {
     fields += end_fields(event.kind, event.value);
     fields += flag("ended_by_hvdrun", event.ended_by_us);
   }
   write("rank", fields);
+}
+
+void EventLog::epoch(std::uint32_t number, const EpochBegun& message) {
+  std::string slots;
+  for (const EpochMember& member : message.members)
+    slots += (slots.empty() ? "" : ",") + std::to_string(member.slot);
+  write("epoch", field("epoch", number) + field("size", message.members.size()) + ",\"slots\":[" +
+                     slots + "]");
 }
 
 void EventLog::stall(const StallWarning& warning, const std::vector<HostSlots>& hosts) {

@@ -42,6 +42,8 @@ class EventLog {
   void job_started(std::uint32_t size, const std::vector<std::string>& hosts,
                    const std::vector<std::string>& argv);
   void rank(const RankEvent& event, const std::string& host);
+  // The slots have these ranks from now on.
+  void epoch(std::uint32_t number, const EpochBegun& message);
   // `hosts` are the names, by index.
   void stall(const StallWarning& warning, const std::vector<HostSlots>& hosts);
   void job_ended(const JobEnded& verdict);

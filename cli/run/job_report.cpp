@@ -102,6 +102,8 @@ std::string describe_cause(const JobEnded& verdict) {
       return verdict.text + "; the others waited there, and the job was ended" + after;
     case EndCause::stalled:
       return "the job was ended" + after + " because " + verdict.text;
+    case EndCause::too_few_ranks:
+      return verdict.text + "; the job was ended" + after;
     case EndCause::timeout:
       return "the job was ended because its time (--timeout) was over" + after;
     case EndCause::not_startable: {

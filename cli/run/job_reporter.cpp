@@ -61,6 +61,14 @@ void JobReporter::on_stall(const StallWarning& warning) {
   tell_fault();
 }
 
+void JobReporter::on_epoch(std::uint32_t number, const EpochBegun& epoch) {
+  viewer_.say("epoch " + std::to_string(number) + ": the job goes on with " +
+              std::to_string(epoch.members.size()) +
+              (epoch.members.size() == 1 ? " rank" : " ranks"));
+  events_.epoch(number, epoch);
+  tell_fault();
+}
+
 void JobReporter::show_summary(const JobEnded& verdict) {
   events_.job_ended(verdict);
   const bool names_rank =

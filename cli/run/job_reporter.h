@@ -27,6 +27,7 @@ class JobReporter {
   void on_status(const JobStatus& status);
   void on_rank(const RankEvent& event);
   void on_stall(const StallWarning& warning);
+  void on_epoch(std::uint32_t number, const EpochBegun& epoch);
   // The end, for --events alone.
   void job_ended(const JobEnded& verdict) { events_.job_ended(verdict); }
   // The end, for the user too.

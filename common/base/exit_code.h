@@ -37,6 +37,10 @@ inline constexpr Row kTable[] = {
      "Does every rank take the same number of steps before it ends?", true},
     {82, "stalled", "ranks waited longer than --stall-check-shutdown-time-seconds for others",
      "The lines before name tensor and missing ranks: do all ranks take the same steps?", true},
+    {83, "too few ranks", "an elastic job had fewer ranks than --min-np for --elastic-timeout",
+     "The lines before name the ranks that were lost, and why; a lower --min-np goes on without "
+     "them.",
+     true},
     {124, "timeout", "the time of --timeout was over", "Give it longer, or find what hangs.", true},
     {126, "not executable", "the program is there but cannot be executed",
      "Is it executable (chmod +x), for this machine, with all its libraries?", true},
@@ -72,6 +76,7 @@ inline constexpr int kTryAgain = number_of("try again");
 inline constexpr int kStall = number_of("stall");
 inline constexpr int kEarlyExit = number_of("early exit");
 inline constexpr int kStalled = number_of("stalled");
+inline constexpr int kTooFewRanks = number_of("too few ranks");
 inline constexpr int kTimeout = number_of("timeout");
 inline constexpr int kNotExecutable = number_of("not executable");
 inline constexpr int kNotFound = number_of("not found");

@@ -10,8 +10,10 @@ namespace hvdrun::limits {
 
 inline constexpr std::size_t kMaxFramePayload =
     16U << 20;  // bytes; a Launch with 1 MB of environment fits
-inline constexpr std::size_t kMaxString = 8U << 20;        // bytes; a store value is the longest
-inline constexpr std::size_t kMaxListItems = 1U << 17;     // items of any list in a message
+inline constexpr std::size_t kMaxString = 8U << 20;     // bytes; a store value is the longest
+inline constexpr std::size_t kMaxListItems = 1U << 17;  // items of any list in a message
+// For a rank that is to be started again, or is to come and meet the others, in an elastic job.
+inline constexpr std::chrono::seconds kElasticTimeout{600};
 inline constexpr std::size_t kMaxRanks = 1U << 20;         // ranks in one job
 inline constexpr std::size_t kMaxHosts = 1U << 17;         // hosts in one job
 inline constexpr std::size_t kMaxSlotsPerHost = 1U << 14;  // slots of one host

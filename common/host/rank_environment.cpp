@@ -81,6 +81,7 @@ constexpr auto make_rank_variables() {
   return std::to_array<RankVariable>({
       {"HVD_JOB_ID", hvd, ours, text_at<&Place::job_id>, at_start},
       {"HVD_EPOCH", hvd, ours, number_at<&Place::epoch>},
+      {"HVD_START", hvd, ours, number_at<&Place::start>},
       {"HVD_AGENT", hvd, ours, text_at<&Place::agent>, at_start},
       {"HVD_HOSTNAME", hvd, ours, text_at<&Place::host_name>},
       {"HVD_RANK", hvd, ours, number_at<&Place::rank>},
@@ -108,7 +109,7 @@ constexpr auto make_rank_variables() {
       {"ROLE_WORLD_SIZE", torch, ours, number_at<&Place::size>},
       {"MASTER_ADDR", torch, unless_given, text_at<&Place::master_addr>, alone},
       {"MASTER_PORT", torch, unless_given, number_at<&Place::master_port>, at_start},
-      {"TORCHELASTIC_RESTART_COUNT", torch, ours, zero_text},
+      {"TORCHELASTIC_RESTART_COUNT", torch, ours, number_at<&Place::start>},
       {"TORCHELASTIC_MAX_RESTARTS", torch, ours, zero_text},
       {"TORCHELASTIC_RUN_ID", torch, ours, text_at<&Place::job_id>, at_start},
       // Not TORCHELASTIC_USE_AGENT_STORE: rank 0 serves the store itself, which every program can.

@@ -37,9 +37,10 @@ struct HorovodPlace {
 
 struct WorkerPlace : RankPlace {
   std::string job_id;
-  std::string agent;      // HVD_AGENT: where libhvd finds the agent
-  std::string host_name;  // as in -H
-  std::uint32_t epoch = 0;
+  std::string agent;        // HVD_AGENT: where libhvd finds the agent
+  std::string host_name;    // as in -H
+  std::uint32_t epoch = 0;  // at the start of the process
+  std::uint32_t start = 0;  // of its slot's processes, the number of this one
   std::uint32_t node_rank = 0;
   std::uint32_t node_count = 0;
   std::uint32_t usable_cores = 0;  // of the host

@@ -114,6 +114,20 @@ std::size_t kill_descendants(const std::vector<pid_t>& spare) {
   return kill_below(::getpid(), spare);
 }
 
+void kill_session(pid_t session) {
+  constexpr int kPasses = 10;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    bool found = false;
+    for (const pid_t pid : living_descendants()) {
+      if (::getsid(pid) != session || pid == session) continue;
+      ::kill(pid, SIGKILL);
+      found = true;
+    }
+    if (!found) return;
+    pause_1ms();
+  }
+}
+
 bool kill_descendants_and_wait(int passes) {
   for (int pass = 0; pass < passes; ++pass) {
     kill_descendants();

@@ -28,6 +28,10 @@ std::vector<pid_t> living_below(pid_t pid);
 // just being forked appears in the next pass.
 std::size_t kill_descendants(const std::vector<pid_t>& spare = {});
 
+// SIGKILL to those descendants that are in the session, which has no leader any more. For the
+// moment after its end: repeats a few times, until none is left.
+void kill_session(pid_t session);
+
 // The same of the descendants of a child.
 std::size_t kill_below(pid_t pid, const std::vector<pid_t>& spare = {});
 

@@ -54,6 +54,12 @@ enum class MessageType : std::uint16_t {
   rank_pictures = 41,
   // rendezvous, too
   peer_gave_up = 42,
+  // elastic jobs: coordinator <-> agent
+  begin_epoch = 43,
+  start_slot = 44,
+  end_slot = 45,
+  meeting_wanted = 46,  // and on to the workers
+  at_door = 47,
   // worker <-> agent
   worker_join = 48,
   worker_topology = 49,
@@ -64,6 +70,7 @@ enum class MessageType : std::uint16_t {
   collective_failed = 54,
   worker_stall = 55,
   stall_ask = 56,
+  elastic_entered = 57,  // and on to the coordinator
   // driver <-> coordinator
   job_progress = 65,
   job_ended = 66,
@@ -73,6 +80,7 @@ enum class MessageType : std::uint16_t {
   job_status = 70,
   rank_event = 71,
   stall_warning = 72,
+  epoch_begun = 73,
   // agent <-> viewer
   output = 80,
   credit = 81,
@@ -102,7 +110,7 @@ enum class MessageType : std::uint16_t {
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
-inline constexpr std::uint16_t kProtocolVersion = 4;
+inline constexpr std::uint16_t kProtocolVersion = 5;
 
 enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4, status = 5 };
 

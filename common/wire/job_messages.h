@@ -96,6 +96,7 @@ struct LaunchBody {
   bool env_horovod = true;              // there is a store that answers Horovod's dialect
   std::uint16_t horovod_port = 0;       // its port on this machine; 0: the agent is to open one
   bool allow_mpi = false;               // with check_first: let programs through that wait for MPI
+  bool elastic = false;                 // slots may be started again
   std::uint64_t stall_warning_ms = 0;   // 0: never
   std::uint64_t stall_shutdown_ms = 0;  // 0: never
   template <class V>
@@ -112,6 +113,7 @@ struct LaunchBody {
     v(env_horovod);
     v(horovod_port);
     v(allow_mpi);
+    v(elastic);
     v(stall_warning_ms);
     v(stall_shutdown_ms);
   }
@@ -199,11 +201,13 @@ struct RanksJoined {
 struct RankLeft {
   static constexpr auto kType = MessageType::rank_left;
   std::uint32_t rank = 0;
-  bool clean = false;  // it said so (hvd::shutdown)
+  bool clean = false;    // it said so (hvd::shutdown)
+  bool returns = false;  // as in WorkerLeave
   template <class V>
   void visit(V& v) {
     v(rank);
     v(clean);
+    v(returns);
   }
 };
 
@@ -279,6 +283,7 @@ enum class EndCause : std::uint8_t {
   timeout = 8,        // --timeout
   not_startable = 9,  // text: a line for each fault of a program, with its hosts
   stalled = 10,       // text: "tensor 'grad' had waited 60 s for rank 2 on gpu1"
+  too_few_ranks = 11,  // of an elastic job; text: how many there are, and who is waited for
 };
 
 // Ranks that ended alike after the first cause.

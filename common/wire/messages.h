@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/wire/base_messages.h"
+#include "common/wire/elastic_messages.h"
 #include "common/wire/horovod_messages.h"
 #include "common/wire/job_messages.h"
 #include "common/wire/output_messages.h"

@@ -155,6 +155,7 @@ struct WorkerTopology : RankPlace {
   bool encrypt_data = false;               // they send each other TLS
   std::uint16_t first_port = 0;            // where they listen; 0: at any port
   std::uint16_t last_port = 0;
+  bool elastic = false;              // the job can go on without a rank that is lost
   std::uint64_t stall_warning = 0;   // ms that an operation waits before it is told; 0: never
   std::uint64_t stall_shutdown = 0;  // ms before that ends the job; 0: never
   // The number of times that all ranks have met by now (fences that opened): the same for all that
@@ -175,6 +176,7 @@ struct WorkerTopology : RankPlace {
     v(encrypt_data);
     v(first_port);
     v(last_port);
+    v(elastic);
     v(stall_warning);
     v(stall_shutdown);
     v(generation);
@@ -223,8 +225,11 @@ struct SegmentDrop {
 
 struct WorkerLeave {
   static constexpr auto kType = MessageType::worker_leave;
+  bool returns = false;  // to join again at once, in an elastic job's next epoch
   template <class V>
-  void visit(V&) {}
+  void visit(V& v) {
+    v(returns);
+  }
 };
 
 // A collective of this worker failed; the agent passes it on as evidence.

@@ -114,7 +114,8 @@ struct JobStatus {
 // A rank's state has changed; only for a driver that writes an event log.
 struct RankEvent {
   static constexpr auto kType = MessageType::rank_event;
-  std::uint32_t rank = 0;
+  std::uint32_t rank = 0;  // of the moment, or the last that the slot had
+  std::uint32_t slot = 0;  // the rank of the first epoch
   std::uint32_t host = 0;
   std::string state;
   std::uint32_t pid = 0;
@@ -124,6 +125,7 @@ struct RankEvent {
   template <class V>
   void visit(V& v) {
     v(rank);
+    v(slot);
     v(host);
     v(state);
     v(pid);

@@ -55,7 +55,8 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 WorkerLeave, WorkerStall, StallAsk, RankStalled, SurveyRanks, RankPictures,
                 StallWarning, JobProgress, JobEnded, AbortJob, HostFailed, Output, Credit,
                 OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd, TimelineBatch,
-                TimelineControl, ClockQuery, ClockReply>(*frame);
+                TimelineControl, ClockQuery, ClockReply, BeginEpoch, StartSlot, EndSlot,
+                MeetingWanted, AtDoor, ElasticEntered, EpochBegun>(*frame);
       check_events(*frame);
     }
   }

@@ -22,7 +22,7 @@ COMM = "worker/hvd/comm"
 # a path, so "cli" means the files that stand in cli/ itself.
 LAYERS = {
     "common": ([], [f"common/{r}" for r in ("base", "host", "process", "net", "wire", "horovod")]),
-    "coordinator": (["common"], ["coordinator/horovod", "coordinator"]),
+    "coordinator": (["common"], ["coordinator/elastic", "coordinator/horovod", "coordinator"]),
     "agent": (
         ["common"],
         [*(f"worker/agent/{r}" for r in ("ranks", "stalls", "output", "horovod")), "worker/agent"],
@@ -35,7 +35,7 @@ LAYERS = {
     "hvd": (
         ["common"],
         ["worker/hvd/client", f"{COMM}/reduce", COMM, f"{COMM}/shm", f"{COMM}/link", f"{COMM}/hosts",
-         *(f"worker/hvd/{r}" for r in ("gpu", "engine", "api", "torch"))],
+         *(f"worker/hvd/{r}" for r in ("gpu", "engine", "elastic", "api", "torch"))],
     ),
     "data": (["common"], [f"worker/labs/data/{r}" for r in ("files", "images", "text", "synthetic")]),
     "labs": (

@@ -157,8 +157,9 @@ void Agent::on_control(const Frame& frame) {
   };
   // A message about ranks names their assignment. A question about processes means those that are.
   if (frame.type == MessageType::heartbeat) return;
-  if (epoch_ != 0 && frame.epoch != epoch_ && frame.type != MessageType::probe_ranks)
-    return give_up();
+  const bool names_epoch =
+      frame.type != MessageType::probe_ranks && frame.type != MessageType::begin_epoch;
+  if (epoch_ != 0 && frame.epoch != epoch_ && names_epoch) return give_up();
   switch (frame.type) {
     case MessageType::launch:
       return with(Launch{}, [&](Launch& m) {
@@ -204,6 +205,14 @@ void Agent::on_control(const Frame& frame) {
       return with(PeerLost{}, [&](const auto& m) { workers_server_->peer_lost(m); });
     case MessageType::peer_gave_up:
       return with(PeerGaveUp{}, [&](const auto& m) { workers_server_->peer_gave_up(m); });
+    case MessageType::begin_epoch:
+      return with(BeginEpoch{}, [&](const auto& m) { begin_epoch(m, frame.epoch); });
+    case MessageType::start_slot:
+      return with(StartSlot{}, [&](const auto& m) { start_again(m); });
+    case MessageType::end_slot:
+      return with(EndSlot{}, [&](const auto& m) { end_slot(m.slot); });
+    case MessageType::meeting_wanted:
+      return workers_server_->meeting_wanted();
     default:
       return give_up();
   }
@@ -243,6 +252,7 @@ void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus
   const bool out_of_memory = status.signaled && status.value == SIGKILL && !ladder_.started() &&
                              oom_kill_count() > oom_kills_;
   debug("rank " + std::to_string(rank) + ": " + describe(status));
+  if (again_) last_process_[rank] = static_cast<pid_t>(pid);
   const RankExited message{rank,
                            pid,
                            status.signaled ? ExitKind::signaled : ExitKind::exited,

@@ -3,6 +3,7 @@
 //
 //   agent.cpp          connections, the coordinator's words, ends of ranks, signals, the lease
 //   agent_launch.cpp   from a launch to ranks that run
+//   agent_elastic.cpp  slots that are started again, and new epochs
 //   agent_horovod.cpp  Horovod's store, for the ranks of this host
 //   agent_probes.cpp   answers about the ranks' processes
 //   agent_end.cpp      how it leaves once the job is over
@@ -65,7 +66,11 @@ class Agent {
 
   void check_launch(const Launch& message, std::uint32_t epoch);
   void launch(const Launch& message, std::uint32_t epoch);
-  void start_worker(const Launch& message, const RankPlace& slot, const std::string& agent);
+  void start_worker(const Launch& message, const RankPlace& slot, const std::string& agent,
+                    std::uint32_t start = 0);
+  void begin_epoch(const BeginEpoch& message, std::uint32_t epoch);
+  void start_again(const StartSlot& message);
+  void end_slot(std::uint32_t slot);
   bool serve_horovod(const Launch& message);
   HorovodPlace horovod_place(const Launch& message, const RankPlace& slot) const;
   bool gets_input(std::uint32_t rank) const;
@@ -124,7 +129,9 @@ class Agent {
   // connection tells of its death, and its parent is told when it stops.
   std::optional<Lease> lease_;
   TimePoint next_heartbeat_;
-  std::optional<Launch> checked_;  // waits for StartRanks
+  std::optional<Launch> checked_;                // waits for StartRanks
+  std::optional<Launch> again_;                  // of an elastic job: what a slot's next process is
+  std::map<std::uint32_t, pid_t> last_process_;  // of each slot of such a job, once it has ended
   bool launched_ = false;
   bool ending_ = false;
   bool sweeping_ = false;

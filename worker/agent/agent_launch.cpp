@@ -57,6 +57,8 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
     options.ports = {bootstrap_.first_port, bootstrap_.last_port};
   }
   options.ranks = message.slots;
+  options.elastic = message.elastic;
+  if (message.elastic) again_ = message;
   options.rank_started = [this](pid_t pid) {
     const auto worker = workers_.find(pid);
     return worker != workers_.end() ? std::optional(worker->second.rank) : std::nullopt;
@@ -92,12 +94,14 @@ bool Agent::gets_input(std::uint32_t rank) const {
          (bootstrap_.input == InputFor::one_rank && bootstrap_.input_rank == rank);
 }
 
-void Agent::start_worker(const Launch& message, const RankPlace& slot, const std::string& agent) {
+void Agent::start_worker(const Launch& message, const RankPlace& slot, const std::string& agent,
+                         std::uint32_t start) {
   WorkerPlace place;
   place.job_id = bootstrap_.job_id;
   place.agent = agent;
   place.host_name = bootstrap_.host_name;
   place.epoch = epoch_;
+  place.start = start;
   static_cast<RankPlace&>(place) = slot;
   place.node_rank = message.node_rank;
   place.node_count = message.host_count;
@@ -120,7 +124,7 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
   const std::string program = options.argv.empty() ? "" : options.argv.front();
   std::error_code ec = find_program(
       program, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", options.cwd, options.path);
-  const bool has_input = gets_input(slot.rank);
+  const bool has_input = start == 0 && gets_input(slot.rank);
   WorkerPipes pipes;
   Worker worker{slot.rank, {}};
   std::string why;

@@ -41,7 +41,10 @@ WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
           [this](const std::string& text) {
             if (options_.trouble) options_.trouble(text);
           }) {
-  for (const RankPlace& local : options_.ranks) lines_[local.rank] = {};
+  for (const RankPlace& local : options_.ranks) {
+    lines_[local.rank] = {};
+    members_[local.rank] = local;
+  }
 }
 
 // Hello, then WorkerJoin; both before the deadline.
@@ -81,11 +84,6 @@ void WorkerServer::refuse(const Channel& channel, Errc code, const std::string& 
   channel->close_when_sent();
 }
 
-const RankPlace& WorkerServer::place(std::uint32_t rank) const {
-  return *std::find_if(options_.ranks.begin(), options_.ranks.end(),
-                       [rank](const RankPlace& local) { return local.rank == rank; });
-}
-
 void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) {
   WorkerJoin message;
   // The frame may be of whatever epoch: the process may be older than the assignment, which the
@@ -103,10 +101,16 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
     return refuse(channel, Errc::unexpected_message,
                   process_text(peer) + " cannot join as " + name + ", as its HVD_RANK says: rank " +
                       std::to_string(*owner) + " has started it");
-  if (line->second.channel)
+  // A line that has ended is still there for a moment; who comes back knows that it has.
+  if (options_.elastic && line->second.channel && line->second.ended)
+    lose(message.rank, false, "it closed its line to the agent");
+  if (line->second.channel || line->second.door)
     return refuse(channel, Errc::unexpected_message,
                   name + " has joined already: " +
                       (line->second.pid > 0 ? process_text(line->second.pid) : "another process"));
+  // A process that has left an epoch, or is new to it, comes to the next one.
+  if (options_.elastic && (have_joined_.contains(message.rank) || !is_member(message.rank)))
+    return wait_at_door(message.rank, channel, peer);
   // The others' hvd::init has failed for it. What that meeting has left behind, in shared memory,
   // the store and the other hosts, must not be taken for the next one's.
   if (line->second.broken_off == fence_)
@@ -114,18 +118,24 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
                   name +
                       " has left hvd::init() before all ranks had met, which has ended it for all "
                       "of them; it cannot join any more");
+  let_in(message.rank, channel, peer);
+}
+
+void WorkerServer::let_in(std::uint32_t rank, const Channel& channel, pid_t peer) {
   greeting_.erase(channel);
-  line->second = {};
-  line->second.channel = channel;
-  line->second.meeting = fence_;
-  line->second.pid = peer;
-  const std::uint32_t rank = message.rank;
+  Line& line = lines_[rank];
+  const bool was_at_door = line.door == channel;
+  line = {};
+  line.channel = channel;
+  line.meeting = fence_;
+  line.pid = peer;
+  have_joined_.insert(rank);
   channel->set_callbacks([this, rank](const Frame& next) { on_frame(rank, next); },
                          [this, weak = std::weak_ptr(channel), rank](std::error_code) {
                            if (const auto ended = weak.lock()) suspect(rank, ended);
                          });
   WorkerTopology topology;
-  static_cast<RankPlace&>(topology) = place(rank);
+  static_cast<RankPlace&>(topology) = members_.at(rank);
   topology.usable_cores = options_.usable_cores;
   topology.data_key = options_.data_key;
   topology.address = options_.host_address;
@@ -135,15 +145,73 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
   topology.stall_warning = options_.stall_warning;
   topology.stall_shutdown = options_.stall_shutdown;
   topology.generation = fence_;
-  for (const RankPlace& other : options_.ranks) topology.local_ranks.push_back(other.rank);
-  channel->send(Welcome{}, options_.epoch);
+  topology.elastic = options_.elastic;
+  topology.local_ranks.resize(members_.size());
+  for (const auto& [slot, place] : members_) topology.local_ranks[place.local_rank] = place.rank;
+  if (!was_at_door) channel->send(Welcome{}, options_.epoch);
   channel->send(topology, options_.epoch);
   up(RanksJoined{{rank}});
 }
 
+// Its welcome tells the process that it waits for others, and not for this agent.
+void WorkerServer::wait_at_door(std::uint32_t slot, const Channel& channel, pid_t peer) {
+  greeting_.erase(channel);
+  Line& line = lines_[slot];
+  line.door = channel;
+  line.door_pid = peer;
+  // Nothing that a process says at its door means anything but that it is there.
+  const auto leave = [this, slot, weak = std::weak_ptr(channel)] {
+    if (const auto gone = weak.lock()) leave_door(slot, gone);
+  };
+  channel->set_callbacks([leave](const Frame&) { leave(); }, [leave](std::error_code) { leave(); });
+  channel->send(Welcome{}, options_.epoch);
+  up(AtDoor{slot, true});
+}
+
+void WorkerServer::leave_door(std::uint32_t slot, const Channel& channel) {
+  Line& line = lines_[slot];
+  if (line.door != channel) return;
+  line.door->close();
+  line.door.reset();
+  up(AtDoor{slot, false});
+}
+
+void WorkerServer::slot_restarts(std::uint32_t slot) {
+  if (lines_[slot].channel) lose(slot, false, "it is started again");
+  if (lines_[slot].door) lines_[slot].door->close();
+  lines_[slot] = {};
+}
+
+void WorkerServer::begin_epoch(std::uint32_t epoch, const std::vector<EpochMember>& members,
+                               std::string data_key) {
+  for (const auto& [slot, line] : lines_)
+    if (line.channel) lose(slot, false, "it did not come to meet the others");
+  options_.epoch = epoch;
+  options_.data_key = std::move(data_key);
+  members_.clear();
+  for (const EpochMember& member : members)
+    if (lines_.contains(member.slot)) members_[member.slot] = member.place;
+  have_joined_.clear();
+  fence_ = 0;
+  store_requests_.clear();
+  segments_.clear();
+  for (const auto& [slot, place] : members_) {
+    const Line& line = lines_[slot];
+    // One that has gone meanwhile: the coordinator is about to hear of it.
+    if (line.door) let_in(slot, Channel(line.door), line.door_pid);
+  }
+}
+
+void WorkerServer::meeting_wanted() {
+  for (const auto& [slot, line] : lines_) down(slot, MeetingWanted{});
+}
+
 void WorkerServer::on_frame(std::uint32_t rank, const Frame& frame) {
   const bool is_current = frame.epoch == options_.epoch;
-  if (is_current && frame.type == MessageType::worker_leave) return lose(rank, true, "");
+  if (is_current && frame.type == MessageType::worker_leave) {
+    WorkerLeave message;
+    if (!decode(frame.payload, message)) return lose(rank, true, "", message.returns);
+  }
   const Errc fault = is_current ? dispatch(rank, frame) : Errc::wrong_epoch;
   if (fault != Errc::ok) {
     down(rank, Refuse{fault, make_error_code(fault).message()});
@@ -160,7 +228,7 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
     case MessageType::segment_drop: {
       SegmentDrop message;
       if (decode(frame.payload, message) ||
-          !message.name.starts_with("mem/" + std::to_string(rank) + "/"))
+          !message.name.starts_with("mem/" + std::to_string(members_.at(rank).rank) + "/"))
         return Errc::malformed;
       segments_.drop(message.name);
       return Errc::ok;
@@ -188,6 +256,9 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
                      message.gives_up});
       return Errc::ok;
     }
+    case MessageType::elastic_entered:
+      up(ElasticEntered{rank});
+      return Errc::ok;
     case MessageType::timeline_batch:
     case MessageType::timeline_control:
       return on_timeline(rank, frame);
@@ -294,7 +365,7 @@ void WorkerServer::forward_fence(bool without_the_late) {
   FenceEnter message;
   message.fence = fence_;
   for (auto& [rank, line] : lines_) {
-    if (line.exited || line.fence_is_up) continue;
+    if (line.exited || line.fence_is_up || !is_member(rank)) continue;
     if (!line.in_fence) {
       if (without_the_late) continue;
       return wait_for_the_late();
@@ -349,16 +420,17 @@ void WorkerServer::store_value(const StoreValue& message) {
   store_requests_.erase(asked);
 }
 
+// It names a rank of the epoch.
 void WorkerServer::peer_lost(const PeerLost& message) {
-  for (const auto& [rank, line] : lines_)
-    if (rank != message.rank) down(rank, message);
+  for (const auto& [slot, place] : members_)
+    if (place.rank != message.rank) down(slot, message);
 }
 
 void WorkerServer::peer_gave_up(const PeerGaveUp& message) {
   for (const auto& [rank, line] : lines_) down(rank, message);
 }
 
-void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reason) {
+void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reason, bool returns) {
   Line& line = lines_[rank];
   if (!line.channel) return;
   line.channel->close_when_sent();
@@ -369,8 +441,8 @@ void WorkerServer::lose(std::uint32_t rank, bool clean, const std::string& reaso
   serve_survey();
   // Answers to what it asked must not reach its successor.
   std::erase_if(store_requests_, [rank](const auto& asked) { return asked.second.rank == rank; });
-  up(RankLeft{rank, clean});
-  peer_lost({rank, clean, reason});
+  up(RankLeft{rank, clean, returns});
+  if (is_member(rank)) peer_lost({members_.at(rank).rank, clean, reason});
   // Nobody is left who could ask for them, and those who have them keep them.
   const bool all_left = std::none_of(lines_.begin(), lines_.end(),
                                      [](const auto& entry) { return entry.second.channel; });
@@ -407,6 +479,8 @@ void WorkerServer::rank_exited(std::uint32_t rank, const std::string& how) {
   const auto line = lines_.find(rank);
   if (line == lines_.end()) return;
   lose(rank, false, how);
+  if (line->second.door) line->second.door->close();
+  line->second.door.reset();
   line->second.exited = true;
   forward_fence();
 }

@@ -36,7 +36,8 @@ struct WorkerServerOptions {
   std::string host_address;  // where other hosts reach this one
   bool encrypt_data = false;
   PortRange ports;               // of data connections
-  std::vector<RankPlace> ranks;  // of this host
+  std::vector<RankPlace> ranks;  // of this host, in the first epoch: their numbers name the slots
+  bool elastic = false;          // there may be others
   StartedRank rank_started;      // none: whoever comes first is believed
   // A line for the user.
   std::function<void(const std::string&)> trouble;
@@ -73,10 +74,20 @@ class WorkerServer {
   // The process of a local rank is gone (its children may still hold its line open).
   void rank_exited(std::uint32_t rank, const std::string& how);
 
+  // Another process of the slot is about to start.
+  void slot_restarts(std::uint32_t slot);
+  // The members of a new epoch, who wait at their doors, are let in. What belongs to the old one
+  // goes.
+  void begin_epoch(std::uint32_t epoch, const std::vector<EpochMember>& members,
+                   std::string data_key);
+  void meeting_wanted();
+
  private:
   using Channel = std::shared_ptr<FrameChannel>;
   struct Line {
-    Channel channel;           // none: not joined, or left
+    Channel channel;  // none: not joined, or left
+    Channel door;     // has asked to join, and waits for the next epoch
+    pid_t door_pid = 0;
     pid_t pid = 0;             // of who has joined; 0: it has no number here
     bool ended = false;        // nothing more comes over the channel
     bool exited = false;       // the process
@@ -97,6 +108,9 @@ class WorkerServer {
   void greet(const Channel& channel, pid_t peer);
   void refuse(const Channel& channel, Errc code, const std::string& reason);
   void join(const Channel& channel, pid_t peer, const Frame& frame);
+  void wait_at_door(std::uint32_t slot, const Channel& channel, pid_t peer);
+  void leave_door(std::uint32_t slot, const Channel& channel);
+  void let_in(std::uint32_t slot, const Channel& channel, pid_t peer);
   void on_frame(std::uint32_t rank, const Frame& frame);
   Errc dispatch(std::uint32_t rank, const Frame& frame);
   Errc on_fence_enter(std::uint32_t rank, const Frame& frame);
@@ -107,10 +121,10 @@ class WorkerServer {
   void serve_survey();
   void suspect(std::uint32_t rank, const Channel& channel);
   void end_hearing(std::uint32_t rank);
-  void lose(std::uint32_t rank, bool clean, const std::string& reason);
+  void lose(std::uint32_t rank, bool clean, const std::string& reason, bool returns = false);
   void forward_fence(bool without_the_late = false);
   void wait_for_the_late();
-  const RankPlace& place(std::uint32_t rank) const;
+  bool is_member(std::uint32_t slot) const { return members_.contains(slot); }
 
   template <class M>
   void up(const M& message) {
@@ -125,7 +139,9 @@ class WorkerServer {
   boost::asio::io_context& io_;
   WorkerServerOptions options_;
   std::set<Channel> greeting_;
-  std::map<std::uint32_t, Line> lines_;  // by rank
+  std::map<std::uint32_t, Line> lines_;         // by slot
+  std::map<std::uint32_t, RankPlace> members_;  // of the epoch, by slot
+  std::set<std::uint32_t> have_joined_;         // the epoch
   std::map<std::uint64_t, StoreRequest> store_requests_;
   std::uint64_t next_request_ = 1;
   std::uint32_t fence_ = 0;  // the number of the epoch's current fence

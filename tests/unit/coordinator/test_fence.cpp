@@ -59,5 +59,26 @@ TEST_CASE("wrong entries are faults", "[fence]") {
   CHECK(fault == expected);
 }
 
+TEST_CASE("a fence of some slots waits for these, and its first has the blob", "[fence]") {
+  Fence fence(4, {3, 1});
+  Errc fault{};
+  CHECK(fence.missing() == std::vector<std::uint32_t>{1, 3});
+  CHECK_FALSE(fence.enter({0, {0}, ""}, fault));
+  CHECK(fault == Errc::malformed);  // no member
+  CHECK_FALSE(fence.enter({0, {1}, "blob"}, fault));
+  CHECK(fault == Errc::malformed);  // not rank 0
+  CHECK_FALSE(fence.enter({0, {3}, "old"}, fault));
+  fence.withdraw(3);
+  CHECK_FALSE(fence.enter({0, {1}, ""}, fault));
+  CHECK(fault == Errc::ok);
+  CHECK(fence.waiting() == std::vector<std::uint32_t>{1});
+  const auto release = fence.enter({0, {3}, "new"}, fault);
+  REQUIRE(release);
+  CHECK(release->blob == "new");
+  // The next one is of the same.
+  CHECK(fence.missing() == std::vector<std::uint32_t>{1, 3});
+  CHECK(fence.enter({1, {1, 3}, ""}, fault));
+}
+
 }  // namespace
 }  // namespace hvdrun

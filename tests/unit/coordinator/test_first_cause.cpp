@@ -177,6 +177,53 @@ TEST_CASE_METHOD(CauseFixture, "victims that ended alike stand together", "[caus
   CHECK(groups[1].kind == ExitKind::lost);
 }
 
+TEST_CASE_METHOD(CauseFixture, "a rank that is started again has neither ended nor said anything",
+                 "[cause]") {
+  CHECK_FALSE(end(2, ExitKind::exited, 0));
+  causes.restarted(2);
+  members.restart(2);
+  CHECK_FALSE(causes.ended_well(2));
+  CHECK(causes.victims(std::nullopt).empty());
+  SECTION("who fails for lack of another is no victim of its old process") {
+    for (const std::uint32_t rank : {1U, 2U, 3U}) members.set_state(rank, RankState::joined);
+    causes.trouble(0, Errc::peer_lost, "allreduce: rank 2 is lost");
+    const auto verdict = end(0, ExitKind::exited, 1);
+    REQUIRE((verdict || causes.next_deadline()));
+    CHECK((verdict ? verdict->rank : causes.tick(now + 1s)->rank) == 0);
+  }
+  SECTION("nobody waits to hear who held it up") {
+    InitWatch init("hvd::init", std::chrono::seconds(60));
+    init.update({0, 1, 2, 3}, {}, now);
+    causes.trouble(2, Errc::timeout, "hvd::init(): waited 60 s for rank 3", &init);
+    CHECK(causes.wants_explanation());
+    CHECK_FALSE(end(2, ExitKind::exited, 9));
+    CHECK(causes.next_deadline());
+    causes.restarted(2);
+    CHECK_FALSE(causes.wants_explanation());
+    CHECK_FALSE(causes.next_deadline());
+    CHECK(causes.trouble_of(2).empty());
+    CHECK_FALSE(causes.init_explained("rank 3 hangs in hvd::init"));
+  }
+}
+
+TEST_CASE_METHOD(CauseFixture, "trouble of an epoch is forgotten with it, ends are not",
+                 "[cause]") {
+  InitWatch init("hvd::init", std::chrono::seconds(60));
+  init.update({0, 1, 2, 3}, {}, now);
+  causes.trouble(0, Errc::timeout, "hvd::init(): waited 60 s for rank 3", &init);
+  causes.trouble(1, Errc::peer_lost, "allreduce: rank 2 is lost");
+  end(2, ExitKind::exited, 0);
+  causes.begin_epoch();
+  CHECK(causes.trouble_of(0).empty());
+  CHECK(causes.trouble_of(1).empty());
+  CHECK_FALSE(causes.wants_explanation());
+  CHECK(causes.ended_well(2));
+  const auto verdict = end(1, ExitKind::exited, 3);
+  REQUIRE(verdict);
+  CHECK(verdict->rank == 1);
+  CHECK(verdict->text.empty());
+}
+
 TEST_CASE("ranks for people", "[cause]") {
   CHECK(rank_ranges({}).empty());
   CHECK(rank_ranges({4}) == "4");

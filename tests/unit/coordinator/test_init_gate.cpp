@@ -76,5 +76,37 @@ TEST_CASE_METHOD(GateFixture, "a rank that has exited adds a moment to look agai
   CHECK(*gate.next_deadline(true) < *watched);
 }
 
+TEST_CASE_METHOD(GateFixture, "a new epoch has nobody of the old one, and names its own ranks",
+                 "[init]") {
+  gate.came({0, 1, 2}, now);
+  CHECK_FALSE(enter({0, 1}));
+  gate.doubt().cause = true;
+  gate.set_known_links("two have no connection");
+  gate.begin_epoch(3, {2, 0}, now);  // slot 2 is rank 0 now, and slot 0 is rank 1
+  CHECK(gate.is_empty());
+  CHECK(gate.inside().empty());
+  CHECK(gate.watch(now).waiting().empty());
+  CHECK_FALSE(gate.doubt().any());
+  CHECK(gate.known_links().empty());
+  gate.came({1}, now);  // takes no part
+  CHECK(gate.is_empty());
+  gate.came({0}, now);
+  CHECK(gate.is_here(0));
+  CHECK(gate.here() == Ranks{1});
+  CHECK(gate.watch(now).waiting() == Ranks{1});
+  CHECK(gate.watch(now).missing() == Ranks{0});
+  CHECK_FALSE(enter({0}));
+  CHECK(gate.is_inside(0));
+  CHECK(gate.inside() == Ranks{1});
+  CHECK(gate.break_off(2, now)->reason == "rank 0 ended before it called hvd::init()");
+  CHECK_FALSE(enter({0}));
+  gate.came({2}, now);
+  gate.left(2, now);
+  CHECK(gate.were_here() == Ranks{0});
+  CHECK(gate.break_off(2, now)->reason == "rank 0 ended in hvd::init()");
+  CHECK_FALSE(enter({2}));
+  CHECK(enter({0}));
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -68,5 +68,20 @@ TEST_CASE("those who may still come are waited for a moment, once", "[init meeti
   CHECK(meeting.next_deadline() == now + 1500ms);
 }
 
+TEST_CASE("a meeting of some slots knows no others", "[init meeting]") {
+  InitMeeting meeting(4, {3, 1});
+  CHECK(meeting.absent() == Ranks{1, 3});
+  meeting.came(0);
+  CHECK(meeting.count() == 0);
+  meeting.came(3);
+  CHECK(meeting.here() == Ranks{3});
+  CHECK(meeting.absent() == Ranks{1});
+  const TimePoint now{};
+  CHECK_FALSE(meeting.is_hopeless(0, now));
+  CHECK(meeting.is_hopeless(1, now));  // nobody else is needed
+  meeting.left(3);
+  CHECK(meeting.absent() == Ranks{1, 3});
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ void OutputPump::set_viewer(std::shared_ptr<FrameChannel> viewer) {
 
 void OutputPump::add(std::uint32_t rank, OutputStream stream, UniqueFd pipe) {
   const auto source = std::make_shared<Source>(io_, rank, stream, pipe.release());
-  sources_[{rank, stream}] = source;
+  sources_.emplace(Key(rank, stream), source);
   credit_.emplace(rank, first_credit_);
   read(source);
 }
@@ -110,9 +111,9 @@ void OutputPump::received(const std::shared_ptr<Source>& source, std::string_vie
 }
 
 void OutputPump::catch_up(std::uint32_t rank) {
-  const auto found = sources_.find({rank, OutputStream::err});
-  if (found == sources_.end()) return;
-  const std::shared_ptr<Source> source = found->second;
+  const auto next = sources_.upper_bound({rank, OutputStream::err});
+  if (next == sources_.begin() || std::prev(next)->first != Key(rank, OutputStream::err)) return;
+  const std::shared_ptr<Source> source = std::prev(next)->second;
   std::array<char, 16384> buffer;
   // The pending read finds what comes later.
   while (!viewer_ || (credit_[rank] > 0 && !is_full())) {
@@ -126,7 +127,7 @@ void OutputPump::closed(const std::shared_ptr<Source>& source) {
   std::string rest = source->splitter.take_rest();
   if (!rest.empty()) send(*source, std::move(rest), true);
   if (viewer_) viewer_->send(OutputClosed{source->rank, source->stream});
-  sources_.erase({source->rank, source->stream});
+  std::erase_if(sources_, [&source](const auto& entry) { return entry.second == source; });
   if (sources_.empty()) on_all_closed_();
 }
 
@@ -169,8 +170,8 @@ void OutputPump::credit(const Credit& message) {
   if (left == credit_.end()) return;
   left->second += message.bytes;
   for (const OutputStream stream : {OutputStream::out, OutputStream::err}) {
-    const auto source = sources_.find({message.rank, stream});
-    if (source != sources_.end()) read(source->second);
+    const auto [first, last] = sources_.equal_range({message.rank, stream});
+    for (auto source = first; source != last; ++source) read(source->second);
   }
 }
 

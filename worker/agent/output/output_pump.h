@@ -96,7 +96,8 @@ class OutputPump {
   std::function<void()> on_all_closed_;
   OnHeld on_held_;  // since finish()
   std::shared_ptr<FrameChannel> viewer_;
-  std::map<Key, std::shared_ptr<Source>> sources_;
+  // Two of a key: a slot that is started again, while somebody still holds a pipe of before.
+  std::multimap<Key, std::shared_ptr<Source>> sources_;
   std::map<std::uint32_t, std::int64_t> credit_;  // by rank; may go below zero by one read
   std::size_t first_credit_ = limits::kOutputCredit;
   // Runs while somebody is not read because the connection does not move.

@@ -12,46 +12,19 @@
 
 #include "common/base/mutex.h"
 #include "worker/hvd/api/allocation.h"
-#include "worker/hvd/api/worker_job.h"
+#include "worker/hvd/api/library_job.h"
 #include "worker/hvd/engine/device_use.h"
 
 namespace {
 
+using hvdrun::library_job;
 using hvdrun::Operation;
 using hvdrun::OpKind;
 using hvdrun::WorkerJob;
 
-// The one global of the library: never destroyed at exit, where other threads may still run and a
-// goodbye would hide that the program ended without hvd::shutdown(). The end of the process closes
-// the line.
-std::atomic<WorkerJob*> g_job{nullptr};
-hvdrun::Mutex g_init;
-
-// The reason why there is no job, while there is none. A constant text.
-std::atomic<const char*> g_no_job{"hvd::init() has not been called in this process"};
-
-WorkerJob& job() {
-  WorkerJob* current = g_job.load(std::memory_order_acquire);
-  if (current == nullptr)
-    throw hvd::Error(hvd::ErrorCode::not_initialized, g_no_job.load(std::memory_order_acquire));
-  return *current;
-}
-
-// A forked child has none of the library's threads, and the job is its parent's: forget it. The
-// memory is leaked on purpose, as its destructor would speak to the agent.
-void forget_in_child() noexcept {
-  WorkerJob* const parents = g_job.exchange(nullptr, std::memory_order_acq_rel);
-  if (parents == nullptr) return;
-  g_no_job.store(
-      "this process is a child by fork() of one that had called hvd::init(): the job is its "
-      "parent's",
-      std::memory_order_release);
-  parents->abandon_in_child();
-}
-
 // Null: nothing is recorded.
 hvdrun::Timeline* recording_timeline() noexcept {
-  WorkerJob* const current = g_job.load(std::memory_order_acquire);
+  WorkerJob* const current = hvdrun::current_job();
   hvdrun::Timeline* const timeline = current != nullptr ? current->timeline() : nullptr;
   return timeline != nullptr && timeline->on() ? timeline : nullptr;
 }
@@ -80,11 +53,11 @@ struct Target {
 };
 
 Target target_of(const hvd::OperationOptions& options) {
-  Target target{job().sets().at(options.process_set.id)};
+  Target target{library_job().sets().at(options.process_set.id)};
   if (!target.set->engine)
     throw hvd::Error(
         hvd::ErrorCode::invalid_argument,
-        "rank " + std::to_string(job().place().rank) + " is not in " + target.set->text());
+        "rank " + std::to_string(library_job().place().rank) + " is not in " + target.set->text());
   return target;
 }
 
@@ -178,7 +151,7 @@ hvd::Handle submit(const Target& target, const Operation& operation) {
 }
 
 hvdrun::Engine& engine_of(const hvd::Handle& handle) {
-  const auto set = job().sets().at(handle.process_set);
+  const auto set = library_job().sets().at(handle.process_set);
   if (!set->engine)
     throw hvd::Error(hvd::ErrorCode::invalid_argument, "this rank is not in " + set->text());
   return *set->engine;
@@ -188,41 +161,24 @@ hvdrun::Engine& engine_of(const hvd::Handle& handle) {
 
 namespace hvd {
 
-void init(const InitOptions& options) {
-  const hvdrun::MutexLock lock(g_init);
-  if (g_job.load(std::memory_order_acquire) != nullptr) return;
-  static const int registered = ::pthread_atfork(nullptr, nullptr, forget_in_child);
-  if (registered != 0) throw Error(ErrorCode::internal, "pthread_atfork failed");
-  g_no_job.store("hvd::init() has failed in this process, or is not done yet",
-                 std::memory_order_release);
-  auto made = std::make_unique<WorkerJob>(hvdrun::process_environment, options);
-  g_job.store(made.release(), std::memory_order_release);
-}
+void init(const InitOptions& options) { hvdrun::start_library_job(options); }
 
-void shutdown() noexcept {
-  const hvdrun::MutexLock lock(g_init);
-  WorkerJob* const current = g_job.load(std::memory_order_acquire);
-  if (current == nullptr) return;
-  g_no_job.store("hvd::shutdown() has been called; another hvd::init() joins the job again",
-                 std::memory_order_release);
-  g_job.store(nullptr, std::memory_order_release);
-  delete current;
-}
+void shutdown() noexcept { hvdrun::end_library_job(false); }
 
-bool is_initialized() noexcept { return g_job.load(std::memory_order_acquire) != nullptr; }
+bool is_initialized() noexcept { return hvdrun::current_job() != nullptr; }
 
-int rank() { return job().place().rank; }
-int size() { return job().place().size; }
-int local_rank() { return job().place().local_rank; }
-int local_size() { return job().place().local_size; }
-int cross_rank() { return job().place().cross_rank; }
-int cross_size() { return job().place().cross_size; }
-bool is_homogeneous() { return job().is_homogeneous(); }
-int gpu() { return job().gpu(); }
+int rank() { return library_job().place().rank; }
+int size() { return library_job().place().size; }
+int local_rank() { return library_job().place().local_rank; }
+int local_size() { return library_job().place().local_size; }
+int cross_rank() { return library_job().place().cross_rank; }
+int cross_size() { return library_job().place().cross_size; }
+bool is_homogeneous() { return library_job().is_homogeneous(); }
+int gpu() { return library_job().gpu(); }
 int nccl_version() { return hvdrun::usable_nccl_version(hvdrun::process_environment); }
 
 void* alloc(std::size_t bytes) {
-  WorkerJob* const current = g_job.load(std::memory_order_acquire);
+  const WorkerJob* const current = hvdrun::current_job();
   return hvdrun::allocate(bytes, current != nullptr ? current->memory() : nullptr);
 }
 
@@ -354,31 +310,35 @@ Handle barrier_async(const OperationOptions& options) {
   return submit(target_of(options), plain(OpKind::barrier, options));
 }
 
-int join() { return job().sets().world().join(); }
+int join() { return library_job().sets().world().join(); }
 
 ProcessSet add_process_set(const std::vector<int>& ranks, const std::string& name) {
-  return {job().sets().add(ranks, name)};
+  return {library_job().sets().add(ranks, name)};
 }
-void remove_process_set(const ProcessSet& set) { job().sets().remove(set.id); }
-ProcessSet process_set(const std::string& name) { return {job().sets().named(name)->id}; }
+void remove_process_set(const ProcessSet& set) { library_job().sets().remove(set.id); }
+ProcessSet process_set(const std::string& name) { return {library_job().sets().named(name)->id}; }
 std::vector<ProcessSet> process_sets() {
   std::vector<ProcessSet> sets;
-  for (const int id : job().sets().ids()) sets.push_back({id});
+  for (const int id : library_job().sets().ids()) sets.push_back({id});
   return sets;
 }
-std::string process_set_name(const ProcessSet& set) { return job().sets().at(set.id)->name; }
-std::vector<int> process_set_ranks(const ProcessSet& set) { return job().sets().at(set.id)->ranks; }
-int process_set_rank(const ProcessSet& set) { return job().sets().at(set.id)->place; }
+std::string process_set_name(const ProcessSet& set) {
+  return library_job().sets().at(set.id)->name;
+}
+std::vector<int> process_set_ranks(const ProcessSet& set) {
+  return library_job().sets().at(set.id)->ranks;
+}
+int process_set_rank(const ProcessSet& set) { return library_job().sets().at(set.id)->place; }
 
 Statistics statistics() {
-  const hvdrun::EngineStatistics engine = job().sets().world().statistics();
+  const hvdrun::EngineStatistics engine = library_job().sets().world().statistics();
   return {engine.operations, engine.batches, engine.negotiations};
 }
 
 void start_timeline(const std::string& path, bool mark_cycles) {
-  job().start_timeline(path, mark_cycles);
+  library_job().start_timeline(path, mark_cycles);
 }
-void stop_timeline() { job().stop_timeline(); }
+void stop_timeline() { library_job().stop_timeline(); }
 
 bool timeline_is_on() noexcept { return recording_timeline() != nullptr; }
 void timeline_begin(const std::string& lane, Activity activity) noexcept {

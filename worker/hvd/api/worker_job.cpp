@@ -44,11 +44,14 @@ class AgentSegments final : public SegmentSource {
 };
 
 // With all ranks met this one leaves as by shutdown(): a rank that is lost is lost to those, too,
-// that have come back for the next init() already.
+// that have come back for the next init() already. In an elastic job it comes back itself.
 [[noreturn]] void give_up(AgentConnection& agent, const hvd::Error& error, bool have_met) {
   const hvd::Error named(error.code(), std::string("hvd::init(): ") + error.what());
   agent.report(named);
-  if (have_met) agent.leave();
+  const bool returns = agent.topology().elastic;
+  if (have_met || returns) agent.leave(returns);
+  if (returns && error.code() == ErrorCode::peer_lost)
+    throw MeetingBrokenOff(named.code(), named.what());
   throw named;
 }
 
@@ -195,11 +198,17 @@ void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Dea
   const auto tell_progress = [progress] { return progress->report(); };
   agent.set_events({{}, {}, tell_progress});
   const WorkerTopology& topology = agent.topology();
+  // It may have waited at its door for long, as the launcher allows.
+  if (topology.elastic) deadline = std::chrono::steady_clock::now() + init_timeout_;
   const std::uint32_t generation = topology.generation;
   place_ = place_of(topology);
-  GpuChoice gpu = choose_gpu(lookup, place_.local_rank, place_.local_size);
+  // A process keeps its GPU whatever its rank becomes.
+  GpuChoice gpu = topology.elastic
+                      ? choose_gpu(lookup, environment.local_rank, environment.local_size)
+                      : choose_gpu(lookup, place_.local_rank, place_.local_size);
   const CoreShare share{topology.usable_cores, topology.local_size, compute_threads(lookup)};
-  record_timeline(lookup, generation);
+  // In an elastic job it is the epochs that follow each other, and in others the generations.
+  record_timeline(lookup, generation + agent.epoch() - 1);
   std::unique_ptr<Communicator> communicator;
   std::optional<nccl::UniqueId> gpu_id;
   std::vector<PeerLost> early;  // touched by one event at a time, until there are none any more
@@ -324,12 +333,16 @@ WorkerJob::~WorkerJob() {
   sets_->shutdown();
   if (!agent_) return;
   agent_->set_events({});
-  agent_->leave();
+  agent_->leave(returns_);
   agent_->set_timeline({});
   memory_.reset();  // hvd::free() speaks to the agent no more
   sets_.reset();
   gpu_.reset();  // its watch reports by the line
   agent_.reset();
+}
+
+void WorkerJob::enter_elastic() {
+  if (is_elastic()) agent_->enter_elastic();
 }
 
 void WorkerJob::abandon_in_child() noexcept {

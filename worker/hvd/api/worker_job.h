@@ -31,9 +31,15 @@ struct JobPlace {
   int cross_size = 1;
 };
 
+// Another rank was lost while the ranks of an elastic job met. This one has left, to come back.
+class MeetingBrokenOff : public hvd::Error {
+ public:
+  using hvd::Error::Error;
+};
+
 class WorkerJob {
  public:
-  // Joins the launcher's job, or makes a job of one rank.
+  // Joins the launcher's job, or makes a job of one rank. Throws MeetingBrokenOff, and Error.
   WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options);
   // Finishes what was submitted and says goodbye.
   ~WorkerJob();
@@ -45,6 +51,12 @@ class WorkerJob {
   int gpu() const { return gpu_ ? gpu_->device().ordinal() : -1; }
   ProcessSets& sets() { return *sets_; }
   bool is_homogeneous() const;
+  // A lost rank does not end the job; see <hvd/elastic_run.h>.
+  bool is_elastic() const { return agent_ != nullptr && agent_->topology().elastic; }
+  void enter_elastic();
+  bool meeting_wanted() const { return agent_ != nullptr && agent_->meeting_wanted(); }
+  // The end of this object is no goodbye: the process joins again.
+  void will_return() { returns_ = true; }
   // None for a rank that is alone on its host.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   // See <hvd/hvd.h>.
@@ -70,6 +82,7 @@ class WorkerJob {
 
   JobPlace place_;
   bool may_start_timeline_ = false;
+  bool returns_ = false;
   // Null without a launcher; outlives the connection, which takes its events.
   std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<AgentConnection> agent_;  // none without a launcher

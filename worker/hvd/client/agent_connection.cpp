@@ -23,6 +23,8 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLeaveTimeout{1'000};
 constexpr std::chrono::milliseconds kReportTimeout{200};
+// Between two looks of who waits at its door; the end of the line wakes it anyway.
+constexpr std::chrono::seconds kDoorLook{10};
 constexpr std::chrono::milliseconds kTimelinePause{200};
 // Bytes on their way to the agent from which on it is behind.
 constexpr std::size_t kTimelineAhead = 256U << 10;
@@ -46,7 +48,9 @@ AgentConnection::AgentConnection(const WorkerEnvironment& environment, Deadline 
   try {
     const MutexLock lock(mutex_);
     while (!is_joined_ && !lost_) {
-      if (!changed_.wait_until(mutex_, deadline) && !is_joined_ && !lost_) {
+      const auto until = session_.waits_at_door() ? steady_clock::now() + kDoorLook : deadline;
+      const bool in_time = changed_.wait_until(mutex_, until) || session_.waits_at_door();
+      if (!in_time && !is_joined_ && !lost_) {
         throw hvd::Error(ErrorCode::timeout,
                          "this host's hvdrun agent at '" + environment.agent +
                              "' accepted the connection but did not answer in time");
@@ -181,11 +185,18 @@ void AgentConnection::report_stall(const StallReport& report) noexcept {
   }
 }
 
-void AgentConnection::leave() noexcept {
+void AgentConnection::enter_elastic() {
+  const MutexLock lock(mutex_);
+  check_usable();
+  session_.enter_elastic();
+  wake();
+}
+
+void AgentConnection::leave(bool returns) noexcept {
   flush_timeline();
   const MutexLock lock(mutex_);
   if (lost_ || !is_joined_) return;
-  session_.leave();
+  session_.leave(returns);
   flushed_ = false;
   wake();
   const auto deadline = steady_clock::now() + kLeaveTimeout;
@@ -398,6 +409,8 @@ void AgentConnection::take_event(SessionEvent& event) {
       // A rank that shuts down and joins again is ahead of or behind us by one init().
       if (peer->clean && !fence_opened_) return;
       if (!peer->clean && !lost_peer_) lost_peer_ = peer_lost_error(*peer);
+    } else if (std::holds_alternative<MeetingWanted>(event)) {
+      meeting_wanted_.store(true, std::memory_order_relaxed);
     }
     changed_.notify_all();
   }

@@ -42,7 +42,8 @@ class AgentConnection {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // Connects and joins.
+  // Connects and joins. In an elastic job that may last until the launcher lets this process in or
+  // ends it, long after the deadline.
   AgentConnection(const WorkerEnvironment& environment, Deadline deadline);
   // Closes without a goodbye: to the agent this rank is lost, unless leave() was called.
   ~AgentConnection();
@@ -73,8 +74,13 @@ class AgentConnection {
   // Tells the launcher that operations wait: when the oldest has waited for topology()'s
   // stall_warning, after each further such time, and once after stall_shutdown. Waits for nothing.
   void report_stall(const StallReport& report) noexcept HVD_EXCLUDES(mutex_);
-  // Says goodbye; gives the agent a moment to take it.
-  void leave() noexcept HVD_EXCLUDES(mutex_);
+  // Says goodbye; gives the agent a moment to take it. `returns`: it is none, in an elastic job
+  // this process comes to the next epoch.
+  void leave(bool returns = false) noexcept HVD_EXCLUDES(mutex_);
+  // The program goes on when others are lost.
+  void enter_elastic() HVD_EXCLUDES(mutex_);
+  // Somebody waits to be let in, since this line was opened.
+  bool meeting_wanted() const noexcept { return meeting_wanted_.load(std::memory_order_relaxed); }
 
   // Where the timeline's events come from; {}: nowhere, and nobody is called any more when this
   // returns. What is there goes to the agent 200 ms after timeline_ready(false), at once after
@@ -116,6 +122,7 @@ class AgentConnection {
   Reply wait_reply(std::uint64_t request, Deadline deadline, const std::string& what)
       HVD_REQUIRES(mutex_);
 
+  std::atomic<bool> meeting_wanted_{false};
   UniqueFd socket_;
   UniqueFd event_;
   Joined joined_;  // constant after the constructor

@@ -66,7 +66,9 @@ std::uint64_t Session::get_segment(std::string name, std::uint64_t size) {
 
 void Session::drop_segment(std::string name) { send(SegmentDrop{std::move(name)}); }
 
-void Session::leave() { send(WorkerLeave{}); }
+void Session::leave(bool returns) { send(WorkerLeave{returns}); }
+
+void Session::enter_elastic() { send(ElasticEntered{environment_.rank}); }
 
 void Session::collective_failed(CollectiveFailed message) {
   if (message.text.size() > limits::kMaxTrouble) message.text.resize(limits::kMaxTrouble);
@@ -140,10 +142,11 @@ void Session::on_topology(const Frame& frame) {
     return fault(Errc::unexpected_message, "the agent did not say where this rank stands");
   if (!take(frame, joined.topology)) return;
   const WorkerTopology& place = joined.topology;
-  const bool sane = place.rank == environment_.rank && place.size <= limits::kMaxRanks &&
-                    place.rank < place.size && place.local_size <= place.size &&
-                    place.local_rank < place.local_size && place.cross_rank < place.cross_size &&
-                    place.cross_size <= place.size &&
+  // The environment has the first rank of this process's slot.
+  const bool is_ours = place.elastic || place.rank == environment_.rank;
+  const bool sane = is_ours && place.size <= limits::kMaxRanks && place.rank < place.size &&
+                    place.local_size <= place.size && place.local_rank < place.local_size &&
+                    place.cross_rank < place.cross_size && place.cross_size <= place.size &&
                     place.local_ranks.size() == place.local_size &&
                     place.local_ranks[place.local_rank] == place.rank &&
                     (place.data_key.empty() || place.data_key.size() == kSha256Bytes) &&
@@ -209,6 +212,9 @@ void Session::on_joined_frame(const Frame& frame) {
       if (take(frame, message)) events_.emplace_back(message);
       return;
     }
+    case MessageType::meeting_wanted:
+      events_.emplace_back(MeetingWanted{});
+      return;
     default:
       return fault(Errc::unexpected_message, "the agent sent a message of type " +
                                                  std::to_string(static_cast<unsigned>(frame.type)) +

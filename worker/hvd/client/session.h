@@ -47,8 +47,8 @@ struct LineFault {
   std::string text;
 };
 
-using SessionEvent =
-    std::variant<Joined, FenceOutcome, Reply, PeerLost, PeerGaveUp, StallAsk, LineFault>;
+using SessionEvent = std::variant<Joined, FenceOutcome, Reply, PeerLost, PeerGaveUp, StallAsk,
+                                  MeetingWanted, LineFault>;
 
 class Session {
  public:
@@ -69,7 +69,10 @@ class Session {
   std::uint64_t get(std::string key, std::uint32_t timeout_ms);
   std::uint64_t get_segment(std::string name, std::uint64_t size);
   void drop_segment(std::string name);
-  void leave();
+  // `returns`: it joins again at once, in an elastic job's next epoch.
+  void leave(bool returns = false);
+  // The program goes on when others are lost.
+  void enter_elastic();
   // Tells the agent why a collective failed here.
   void collective_failed(CollectiveFailed message);
   // They get this rank's number.
@@ -84,6 +87,8 @@ class Session {
   bool has_output() const { return !output_.empty(); }
   std::size_t waiting_output() const { return output_.size(); }
   bool joined() const { return state_ == State::joined; }
+  // The agent has answered; where this rank stands comes at once, or when the next epoch begins.
+  bool waits_at_door() const { return state_ == State::wait_topology; }
 
  private:
   enum class State { wait_welcome, wait_topology, joined, lost };

@@ -8,6 +8,11 @@
 #include "worker/hvd/torch/bucket_plan.h"
 
 namespace hvdrun {
+namespace {
+
+constexpr std::align_val_t kAlignment{kGradientAlignment};
+
+}  // namespace
 
 std::shared_ptr<void> allocate_bucket_memory(std::size_t bytes) {
   static_assert(4096 % kGradientAlignment == 0, "hvd::alloc aligns to pages");
@@ -18,10 +23,9 @@ std::shared_ptr<void> allocate_bucket_memory(std::size_t bytes) {
     // rank that failed here alone would leave the others waiting.
     if (error.code() != hvd::ErrorCode::unavailable) throw;
   }
-  constexpr std::align_val_t kAlignment{kGradientAlignment};
   void* const memory = ::operator new(bytes, kAlignment);
   std::memset(memory, 0, bytes);
-  return {memory, [kAlignment](void* old) { ::operator delete(old, kAlignment); }};
+  return {memory, [](void* old) { ::operator delete(old, kAlignment); }};
 }
 
 }  // namespace hvdrun

@@ -29,6 +29,18 @@ TEST_CASE("the plan names ranks, places, command and what is added", "[dry run]"
   CHECK_THAT(text, !Catch::Contains("HOME="));
 }
 
+TEST_CASE("the plan tells of an elastic job", "[dry run]") {
+  LaunchPlan plan = two_hosts();
+  CHECK_THAT(describe_plan(plan, {}), !Catch::Contains("elastic"));
+  plan.spec.min_np = 2;
+  plan.spec.elastic_timeout = std::chrono::seconds(90);
+  CHECK_THAT(describe_plan(plan, {}),
+             Catch::Contains("elastic: goes on while 2 of 3 are left, once all are in "
+                             "hvd::elastic::run; waits 90 s for lost ones\n"));
+  CHECK_THAT(plan_as_json(plan, {}),
+             Catch::Contains(R"({"np":3,"min_np":2,"elastic_timeout_ms":90000,"hosts":)"));
+}
+
 TEST_CASE("the plan has what ranks find of other launchers", "[dry run]") {
   LaunchPlan plan = two_hosts();
   std::string text = describe_plan(plan, {"HOME=/root"});

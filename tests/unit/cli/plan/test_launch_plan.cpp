@@ -3,6 +3,7 @@
 #include "cli/openers/ssh/ssh_command.h"
 #include "cli/plan/launch_plan.h"
 #include "common/base/launch_record.h"
+#include "common/base/limits.h"
 #include "tests/catch.h"
 #include "tests/unit/cli/text_file.h"
 
@@ -38,6 +39,21 @@ TEST_CASE("ranks and hosts", "[plan]") {
   CHECK(plan({}).spec.np() == 6);
   CHECK_THROWS_WITH(plan({"-np", "16385"}), Catch::Contains("one host takes 16384 ranks at most"));
   CHECK(plan({"-np", "9", "-H", "localhost:5", "--oversubscribe"}).spec.np() == 9);
+}
+
+TEST_CASE("--min-np makes a job elastic", "[plan]") {
+  CHECK(plan({"-np", "3"}).spec.min_np == 0);
+  const JobSpec spec = plan({"-np", "3", "--min-num-proc", "2"}).spec;
+  CHECK(spec.min_np == 2);
+  CHECK(spec.elastic_timeout == limits::kElasticTimeout);
+  CHECK(plan({"-np", "3", "--min-np", "3", "--elastic-timeout", "1.5"}).spec.elastic_timeout ==
+        std::chrono::milliseconds(1500));
+  CHECK_THROWS_WITH(plan({"-np", "3", "--min-np", "4"}),
+                    Catch::Contains("--min-np 4: there are 3 ranks; give as many at most"));
+  CHECK_THROWS_WITH(plan({"-np", "3", "--elastic-timeout", "9"}),
+                    Catch::Contains("the job is not elastic; --min-np N makes it so"));
+  CHECK_THROWS_WITH(plan({"-np", "2", "--min-np", "1", "a", ":", "-np", "1", "b"}),
+                    Catch::Contains("start one program"));
 }
 
 TEST_CASE("more ranks than slots go to the hosts in turn, when that is wanted", "[plan]") {

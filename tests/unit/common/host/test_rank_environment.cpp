@@ -65,6 +65,7 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"HVD_JOB_ID", "00ff"},
       {"HVD_AGENT", "@agent"},
       {"HVD_EPOCH", "1"},
+      {"HVD_START", "0"},
       {"HVD_RANK", "5"},
       {"HVD_SIZE", "8"},
       {"HVD_LOCAL_RANK", "1"},
@@ -194,7 +195,7 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
         without_stale({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
                        "OMPI_COMM_WORLD_RANK=9"}),
         place);
-    CHECK(count_with(env, {"HVD_"}) == 12);
+    CHECK(count_with(env, {"HVD_"}) == 13);
     CHECK(count_with(env, horovod) == (place.compat.horovod ? 12 : 0));
     CHECK(count_with(env, torch) == (place.compat.torch ? 16 : 0));
     CHECK(count_with(env, {"NCCL_"}) == (place.compat.horovod || place.compat.torch ? 1 : 0));

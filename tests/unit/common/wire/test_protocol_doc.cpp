@@ -69,6 +69,13 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<StartRanks>(code, "start_ranks");
   add<CollectiveFailed>(code, "collective_failed");
   add<PeerGaveUp>(code, "peer_gave_up");
+  add<BeginEpoch>(code, "begin_epoch");
+  add<StartSlot>(code, "start_slot");
+  add<EndSlot>(code, "end_slot");
+  add<MeetingWanted>(code, "meeting_wanted");
+  add<AtDoor>(code, "at_door");
+  add<ElasticEntered>(code, "elastic_entered");
+  add<EpochBegun>(code, "epoch_begun");
   add<RankStalled>(code, "rank_stalled");
   add<SurveyRanks>(code, "survey_ranks");
   add<RankPictures>(code, "rank_pictures");

@@ -24,22 +24,6 @@ std::vector<at::Tensor> tensors_of(const torch::nn::Module* module) {
 
 namespace hvd::elastic {
 
-State::~State() = default;
-
-void State::commit() {
-  save();
-  ++commits_;
-}
-
-void State::register_reset_callback(std::function<void()> callback) {
-  callbacks_.push_back(std::move(callback));
-}
-
-void State::on_reset() {
-  reset();
-  for (const auto& callback : callbacks_) callback();
-}
-
 class TorchState::Copy {
  public:
   std::vector<at::Tensor> tensors;
@@ -126,9 +110,9 @@ void TorchState::sync() {
   const std::vector<std::string> all = allgather_object(layout);
   for (const std::string& one : all)
     if (one != all.front()) throw hvdrun::mismatch_of("TorchState::sync", all, {});
-  if (model_ != nullptr) broadcast_parameters(*model_);
-  if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_);
-  set_values(broadcast_object(values()));
+  if (model_ != nullptr) broadcast_parameters(*model_, source());
+  if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_, source());
+  set_values(broadcast_object(values(), source()));
   save();
 }
 

@@ -2,9 +2,7 @@
 #include <numeric>
 #include <random>
 
-#include <hvd/elastic.h>
-
-#include "worker/hvd/torch/tensor_types.h"
+#include <hvd/elastic_run.h>
 
 namespace hvdrun {
 namespace {
@@ -28,7 +26,8 @@ ElasticSampler::ElasticSampler(std::size_t size, bool shuffle, std::uint64_t see
 }
 
 std::optional<std::vector<std::size_t>> ElasticSampler::next(std::size_t batch_size) {
-  if (batch_size == 0) hvdrun::invalid_tensor("ElasticSampler: a batch of 0 samples");
+  if (batch_size == 0)
+    throw Error(ErrorCode::invalid_argument, "ElasticSampler: a batch of 0 samples");
   if (place_ == mine_.size()) return std::nullopt;
   const std::size_t end = place_ + std::min(batch_size, mine_.size() - place_);
   std::vector<std::size_t> batch(mine_.begin() + static_cast<std::ptrdiff_t>(place_),

@@ -1,0 +1,298 @@
+#include "coordinator/elastic/elastic_job.h"
+
+#include <algorithm>
+
+#include "common/base/limits.h"
+#include "common/base/rank_ranges.h"
+
+namespace hvdrun {
+namespace {
+
+std::string seconds_text(std::chrono::steady_clock::duration time) {
+  return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()) + " s";
+}
+
+std::string ranks_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " rank" : " ranks");
+}
+
+}  // namespace
+
+ElasticJob::ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout)
+    : table_(std::move(table)),
+      slots_(table_.size()),
+      entered_(table_.size(), false),
+      min_np_(min_np),
+      timeout_(timeout) {
+  for (std::uint32_t slot = 0; slot < table_.size(); ++slot) order_.push_back(slot);
+}
+
+std::string ElasticJob::name_of(std::uint32_t slot) const {
+  const auto found = std::find(order_.begin(), order_.end(), slot);
+  if (found == order_.end()) return "the new process of slot " + std::to_string(slot);
+  return "rank " + std::to_string(found - order_.begin());
+}
+
+void ElasticJob::entered(std::uint32_t slot) {
+  entered_[slot] = true;
+  if (goes_on_) return;
+  goes_on_ = std::all_of(order_.begin(), order_.end(),
+                         [this](std::uint32_t member) { return entered_[member]; });
+  if (!goes_on_) return;
+  // A goodbye may have overtaken the word of another host.
+  for (SlotRecord& record : slots_)
+    if (record.state == SlotState::member && record.goodbye) record.state = SlotState::leaving;
+}
+
+std::uint32_t ElasticJob::count(SlotState state) const {
+  return static_cast<std::uint32_t>(std::count_if(
+      slots_.begin(), slots_.end(), [state](const SlotRecord& one) { return one.state == state; }));
+}
+
+std::vector<std::uint32_t> ElasticJob::in_state(SlotState state) const {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
+    if (slots_[slot].state == state) found.push_back(slot);
+  return found;
+}
+
+void ElasticJob::lose(std::uint32_t slot, TimePoint now) {
+  const bool was_member =
+      slots_[slot].state == SlotState::member || slots_[slot].state == SlotState::leaving;
+  slots_[slot].lost(now);
+  if (!was_member) return;
+  if (!first_lost_) first_lost_ = slot;
+  gather(now);
+}
+
+void ElasticJob::lost(std::uint32_t slot, const std::string& how, TimePoint now) {
+  if (phase_ == Phase::over) return;
+  lose(slot, now);
+  // Nothing is started again when nobody is left; then this is the verdict's to say.
+  if (count(SlotState::member) > 0) say(name_of(slot) + " " + how + "; " + what_follows(slot, now));
+  proceed(now);
+}
+
+std::string ElasticJob::what_follows(std::uint32_t slot, TimePoint now) const {
+  const SlotRecord& record = slots_[slot];
+  if (record.state == SlotState::left_out)
+    return "it is not started again, as that was " + std::to_string(record.losses()) +
+           " times within " + std::to_string(SlotRecord::kWindow.count()) + " minutes";
+  if (record.start_at() > now)
+    return "it is started again in " + seconds_text(record.start_at() - now);
+  return "it is started again";
+}
+
+void ElasticJob::done(std::uint32_t slot, TimePoint now) {
+  slots_[slot].state = SlotState::done;
+  proceed(now);
+}
+
+void ElasticJob::leaves(std::uint32_t slot, TimePoint now) {
+  SlotRecord& record = slots_[slot];
+  if (record.state != SlotState::member) return;
+  // Programs that do not go on may all join again.
+  record.goodbye = true;
+  if (!goes_on_) return;
+  record.state = SlotState::leaving;
+  proceed(now);
+}
+
+void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
+  SlotRecord& record = slots_[slot];
+  switch (record.state) {
+    case SlotState::member:
+      record.waits = waits;
+      if (waits) {
+        record.goodbye = false;
+        gather(now);
+      } else if (ended_late_) {
+        start_clock(now);
+      }
+      break;
+    case SlotState::leaving:  // it comes back all the same
+    case SlotState::starting:
+      if (!waits) return;
+      record.came_back = record.state == SlotState::leaving;
+      record.state = SlotState::at_door;
+      break;
+    case SlotState::at_door:
+      if (waits) return;
+      record.state =
+          std::exchange(record.came_back, false) ? SlotState::leaving : SlotState::starting;
+      break;
+    case SlotState::done:
+    case SlotState::gone:
+    case SlotState::left_out:
+      return;
+  }
+  proceed(now);
+}
+
+void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::string& why,
+                           TimePoint now) {
+  if (phase_ == Phase::over) return;
+  for (const std::uint32_t slot : slots) {
+    if (slots_[slot].state == SlotState::done) continue;
+    lose(slot, now);
+    slots_[slot].leave_out();
+  }
+  say(why + "; its ranks are not started again");
+  proceed(now);
+}
+
+void ElasticJob::opened(TimePoint now) {
+  if (phase_ != Phase::meeting) return;
+  phase_ = Phase::open;
+  first_lost_.reset();
+  proceed(now);
+}
+
+// The clock for who is late runs from the first reason on.
+void ElasticJob::gather(TimePoint now) {
+  if (phase_ != Phase::open && phase_ != Phase::meeting) return;
+  phase_ = Phase::gathering;
+  start_clock(now);
+}
+
+void ElasticJob::start_clock(TimePoint now) {
+  wait_until_ = now + timeout_;
+  next_news_ = now + kNews;
+  goodbyes_until_ = now + kGoodbye;
+  ended_late_ = false;
+}
+
+std::vector<std::uint32_t> ElasticJob::take_back() {
+  std::vector<std::uint32_t> members;
+  for (const std::uint32_t slot : order_) {
+    SlotRecord& record = slots_[slot];
+    if (record.state != SlotState::at_door || !record.came_back) continue;
+    record.state = SlotState::member;
+    record.waits = true;
+    members.push_back(slot);
+  }
+  return members;
+}
+
+void ElasticJob::begin_epoch() {
+  std::vector<std::uint32_t> survivors;
+  for (const std::uint32_t slot : order_)
+    if (slots_[slot].state == SlotState::member) survivors.push_back(slot);
+  Decision decision{.what = What::begin_epoch};
+  decision.dealt = deal_ranks(table_, survivors, in_state(SlotState::at_door));
+  order_ = decision.dealt.slots;
+  for (const std::uint32_t slot : order_) {
+    slots_[slot].state = SlotState::member;
+    slots_[slot].waits = slots_[slot].goodbye = slots_[slot].came_back = false;
+  }
+  phase_ = Phase::meeting;
+  asked_ = false;
+  decide(std::move(decision));
+}
+
+std::string ElasticJob::missing_text() const {
+  std::vector<std::uint32_t> missing = in_state(SlotState::gone);
+  for (const std::uint32_t slot : in_state(SlotState::starting)) missing.push_back(slot);
+  std::sort(missing.begin(), missing.end());
+  if (missing.empty()) return "nobody is left who could come";
+  return "rank " + rank_ranges(missing, limits::kMaxNamedRanges) + " is waited for";
+}
+
+void ElasticJob::look_for_late_members(const std::vector<std::uint32_t>& members, TimePoint now) {
+  std::vector<std::uint32_t> late;
+  for (const std::uint32_t slot : members)
+    if (!slots_[slot].waits) late.push_back(slot);
+  if (now >= wait_until_ && !std::exchange(ended_late_, true)) {
+    for (const std::uint32_t slot : late) {
+      say(name_of(slot) + " has not come to meet the others for " + seconds_text(timeout_) +
+          " (--elastic-timeout), and is killed");
+      decide({.what = What::end_slot, .slot = slot});
+    }
+  }
+  if (ended_late_ || now < next_news_) return;
+  next_news_ = now + kNews;
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < order_.size(); ++rank)
+    if (std::find(late.begin(), late.end(), order_[rank]) != late.end()) ranks.push_back(rank);
+  say("rank " + rank_ranges(ranks, limits::kMaxNamedRanges) +
+      " has not come yet to meet the others, who wait for it; in " +
+      seconds_text(wait_until_ - now) + " it is killed");
+}
+
+void ElasticJob::wait_for_more(std::size_t ranks, TimePoint now) {
+  if (phase_ != Phase::waiting) {
+    phase_ = Phase::waiting;
+    start_clock(now);
+  }
+  const std::string few = (ranks == 1 ? "there is " : "there are ") + ranks_text(ranks) +
+                          " of the " + std::to_string(min_np_) +
+                          " that --min-np asks for: " + missing_text();
+  const bool nobody_comes =
+      count(SlotState::gone) + count(SlotState::starting) + count(SlotState::leaving) == 0;
+  if (now >= wait_until_ || nobody_comes) {
+    phase_ = Phase::over;
+    return decide({.what = What::too_few, .slot = first_lost_.value_or(0), .text = few});
+  }
+  if (now < next_news_) return;
+  next_news_ = now + kNews;
+  say(few + ", for " + seconds_text(wait_until_ - now) + " at most");
+}
+
+void ElasticJob::proceed(TimePoint now) {
+  if (phase_ == Phase::over) return;
+  waits_for_goodbyes_ = false;
+  std::vector<std::uint32_t> members = in_state(SlotState::member);
+  if (members.empty()) {
+    if (count(SlotState::leaving) > 0 || !goes_on_) return;
+    members = take_back();
+    if (members.empty()) return end();
+    gather(now);
+  }
+  for (const std::uint32_t slot : in_state(SlotState::gone)) {
+    if (slots_[slot].start_at() > now) continue;
+    slots_[slot].state = SlotState::starting;
+    ++slots_[slot].start;
+    decide({.what = What::start_slot, .slot = slot});
+  }
+  const std::uint32_t newcomers = count(SlotState::at_door);
+  if (phase_ == Phase::open && newcomers > 0 && !std::exchange(asked_, true))
+    decide({.what = What::ask_meeting});
+  if (phase_ != Phase::gathering && phase_ != Phase::waiting) return;
+  const bool all_here = std::all_of(members.begin(), members.end(),
+                                    [this](std::uint32_t slot) { return slots_[slot].waits; });
+  if (!all_here) return look_for_late_members(members, now);
+  // One that comes back after its goodbye does so at once, as all of its program do.
+  waits_for_goodbyes_ = count(SlotState::leaving) > 0 && now < goodbyes_until_;
+  if (waits_for_goodbyes_) return;
+  const std::size_t ranks = members.size() + newcomers;
+  // Those that are done are not missed.
+  if (ranks >= std::min<std::size_t>(min_np_, slots_.size() - count(SlotState::done)))
+    return begin_epoch();
+  wait_for_more(ranks, now);
+}
+
+// The state that a newcomer could go on with is lost, or is not needed.
+void ElasticJob::end() {
+  phase_ = Phase::over;
+  if (first_lost_) return decide({.what = What::all_lost, .slot = *first_lost_});
+  decide({.what = What::finished});
+}
+
+void ElasticJob::tick(TimePoint now) { proceed(now); }
+
+std::optional<TimePoint> ElasticJob::next_deadline() const {
+  // Those who have said goodbye end when they like.
+  if (phase_ == Phase::over || count(SlotState::member) == 0) return std::nullopt;
+  std::optional<TimePoint> next;
+  const auto earlier = [&next](TimePoint at) {
+    if (!next || at < *next) next = at;
+  };
+  for (const SlotRecord& slot : slots_)
+    if (slot.state == SlotState::gone) earlier(slot.start_at());
+  if ((phase_ == Phase::waiting || phase_ == Phase::gathering) && !ended_late_)
+    earlier(std::min(wait_until_, next_news_));
+  if (waits_for_goodbyes_) earlier(goodbyes_until_);
+  return next;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,127 @@
+// An elastic job: ranks are lost, the others go on, and the lost ones are started again. Decides
+// when the next epoch begins, and with whom. Sans-I/O: events in, decisions out.
+//
+//   open ──a member is lost, or comes to its door──▶ gathering ──all are at their doors──▶ meeting
+//    ▲                                                  │  ▲                                 │  │
+//    │                                  too few ranks   ▼  │ a slot has come                 │  │
+//    │                                                waiting                        lost one   │
+//    └──────────────────────────── the fence of hvd::init opens ────────────────────────────────┘
+//
+// Members that are away too long are killed, and are lost then. Newcomers wait until the members
+// have met; then these are asked to come to their doors at their next commit.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/time_point.h"
+#include "common/host/topology.h"
+#include "coordinator/elastic/rank_dealer.h"
+#include "coordinator/elastic/slot_record.h"
+
+namespace hvdrun {
+
+class ElasticJob {
+ public:
+  struct Decision {
+    enum class What : std::uint8_t {
+      start_slot,   // start the slot's program again
+      end_slot,     // kill what runs there
+      begin_epoch,  // with the ranks of `dealt`; all of them are at their doors
+      ask_meeting,  // the members are to come to their doors
+      say,          // `text`, to the user
+      too_few,      // the job ends for lack of ranks; `text` says whose
+      all_lost,     // the job ends; the first cause is `slot`'s, if that was not told before
+      finished,     // the job ends well; whoever still waits is not needed
+    } what{};
+    std::uint32_t slot = 0;
+    Assignment dealt = {};
+    std::string text = {};
+  };
+
+  // For a rank that has said goodbye to come back after all, or to end.
+  static constexpr std::chrono::seconds kGoodbye{1};
+  // Between two lines on who is waited for.
+  static constexpr std::chrono::seconds kNews{10};
+
+  // `table` has the ranks of the first epoch, which are the slots. With fewer ranks than `min_np`
+  // the job waits. `timeout` is for how long anybody is waited for: a member that does not come to
+  // its door, and a slot's next process.
+  ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout);
+
+  // A member's program says that it goes on when others are lost.
+  void entered(std::uint32_t slot);
+  // All members have said so: from here on a loss is no end. Newcomers are not asked.
+  bool goes_on() const { return goes_on_; }
+
+  // The slot's process has ended, and not well. `how`: "was killed by signal 9 (SIGKILL)".
+  void lost(std::uint32_t slot, const std::string& how, TimePoint now);
+  // It has ended with 0 after its goodbye.
+  void done(std::uint32_t slot, TimePoint now);
+  // Goodbye: it needs nobody any more.
+  void leaves(std::uint32_t slot, TimePoint now);
+  // It waits at its door for the next epoch, or gave that up.
+  void at_door(std::uint32_t slot, bool waits, TimePoint now);
+  // These slots are not started again. They are lost, unless done, for `why`: "host b was lost".
+  void host_lost(const std::vector<std::uint32_t>& slots, const std::string& why, TimePoint now);
+  // All of the epoch have met in hvd::init.
+  void opened(TimePoint now);
+  void tick(TimePoint now);
+
+  std::vector<Decision> take_decisions() { return std::exchange(decisions_, {}); }
+  std::optional<TimePoint> next_deadline() const;
+
+  SlotState state_of(std::uint32_t slot) const { return slots_[slot].state; }
+  std::uint32_t start_of(std::uint32_t slot) const { return slots_[slot].start; }
+  // It has been decided how it ends.
+  bool is_over() const { return phase_ == Phase::over; }
+
+ private:
+  enum class Phase : std::uint8_t { open, gathering, waiting, meeting, over };
+  using What = Decision::What;
+
+  std::uint32_t count(SlotState state) const;
+  std::vector<std::uint32_t> in_state(SlotState state) const;
+  void lose(std::uint32_t slot, TimePoint now);
+  // Everything that follows from what is known now.
+  void proceed(TimePoint now);
+  void gather(TimePoint now);
+  // For whoever is waited for.
+  void start_clock(TimePoint now);
+  // Members that are at their doors again after their goodbye, when no others are left.
+  std::vector<std::uint32_t> take_back();
+  void begin_epoch();
+  // Without members.
+  void end();
+  void look_for_late_members(const std::vector<std::uint32_t>& members, TimePoint now);
+  void wait_for_more(std::size_t ranks, TimePoint now);
+  // "rank 3", or of a slot without a rank "the new process of slot 3".
+  std::string name_of(std::uint32_t slot) const;
+  void decide(Decision decision) { decisions_.push_back(std::move(decision)); }
+  void say(std::string text) { decide({.what = What::say, .text = std::move(text)}); }
+  std::string missing_text() const;
+  std::string what_follows(std::uint32_t slot, TimePoint now) const;
+
+  RankTable table_;
+  std::vector<SlotRecord> slots_;
+  std::vector<std::uint32_t> order_;  // members by rank
+  std::vector<bool> entered_;
+  std::uint32_t min_np_;
+  std::chrono::milliseconds timeout_;
+  Phase phase_ = Phase::meeting;  // the first epoch's
+  bool goes_on_ = false;
+  bool asked_ = false;                       // the members of this epoch, to come to their doors
+  bool ended_late_ = false;                  // members that were too late have been killed
+  std::optional<std::uint32_t> first_lost_;  // since the last epoch was open
+  TimePoint wait_until_{};                   // of gathering, and anew of waiting
+  TimePoint next_news_{};
+  TimePoint goodbyes_until_{};
+  bool waits_for_goodbyes_ = false;
+  std::vector<Decision> decisions_;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,171 @@
+// Ranks that are lost while the job goes on: what is told of them, and the epochs that follow.
+#include <string>
+#include <utility>
+
+#include "common/base/exit_code.h"
+#include "common/process/signal_words.h"
+#include "coordinator/job.h"
+
+namespace hvdrun {
+namespace {
+
+bool ended_well(const RankExited& end) { return end.kind == ExitKind::exited && end.value == 0; }
+
+// Behind "rank 3".
+std::string words_of(const RankExited& end, const std::string& trouble) {
+  std::string words;
+  switch (end.kind) {
+    case ExitKind::signaled:
+      words = "was killed by " + signal_text(end.value);
+      break;
+    case ExitKind::exited:
+      words = "exited with code " + std::to_string(end.value);
+      if (end.value == 0) words += " without hvd::shutdown()";
+      break;
+    case ExitKind::not_started:
+      words = "could not start: " + end.detail;
+      break;
+    case ExitKind::lost:
+      words = "was lost";
+      break;
+  }
+  if (end.out_of_memory) words += " (out of memory)";
+  if (!trouble.empty()) words += " (" + trouble + ")";
+  return words;
+}
+
+}  // namespace
+
+Errc Job::on_elastic_entered(std::uint32_t host, const Frame& frame) {
+  ElasticEntered message;
+  if (decode(frame.payload, message) || !membership_.owns(host, message.slot))
+    return Errc::malformed;
+  if (elastic_) elastic_->entered(message.slot);
+  return Errc::ok;
+}
+
+Errc Job::on_at_door(std::uint32_t host, const Frame& frame, TimePoint now) {
+  AtDoor message;
+  if (decode(frame.payload, message) || !membership_.owns(host, message.slot))
+    return Errc::malformed;
+  if (!elastic_) return Errc::unexpected_message;
+  // A member's, before its agent had heard of this epoch: it has been let in since.
+  if (frame.epoch != membership_.epoch() && elastic_->state_of(message.slot) == SlotState::member)
+    return Errc::ok;
+  elastic_->at_door(message.slot, message.waits, now);
+  carry_out(now);
+  return Errc::ok;
+}
+
+void Job::slot_ended(const RankExited& end, TimePoint now) {
+  if (ended_well(end) && elastic_->state_of(end.rank) == SlotState::leaving) {
+    elastic_->done(end.rank, now);
+  } else {
+    if (!first_loss_ && membership_.rank_of(end.rank))
+      first_loss_ = causes_.blame(end.rank, membership_);
+    const std::string words = words_of(end, causes_.trouble_of(end.rank));
+    elastic_->lost(end.rank, words, now);
+    tell_members_lost(end.rank, words, now);
+  }
+  carry_out(now);
+  end_if_done(now);
+}
+
+void Job::host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now) {
+  const std::string why = "host " + verdict.host + " is lost (" + verdict.text + ")";
+  std::vector<std::uint32_t> slots;
+  for (const RankPlace& place : membership_.table().on_host(host)) {
+    if (elastic_->state_of(place.rank) == SlotState::done) continue;
+    slots.push_back(place.rank);
+    causes_.lost(place.rank);
+    if (membership_.ranks()[place.rank].state != RankState::exited)
+      set_state(place.rank, RankState::exited);
+    init_.left(place.rank, now);
+  }
+  if (slots.empty()) return;  // nobody needs it any more
+  if (!first_loss_) first_loss_ = verdict;
+  elastic_->host_lost(slots, why, now);
+  for (const std::uint32_t slot : slots) tell_members_lost(slot, why, now);
+  carry_out(now);
+  end_if_done(now);
+}
+
+void Job::tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now) {
+  if (!membership_.rank_of(slot)) return;
+  tell_peers_lost(slot, reason);
+  if (const auto failed = init_.break_off(slot, now)) to_agents(*failed);
+}
+
+void Job::begin_epoch(Assignment dealt, TimePoint now) {
+  membership_.assign(std::move(dealt));
+  init_.begin_epoch(membership_.size(), membership_.order(), now);
+  store_ = Store();
+  stall_inspector_ = StallInspector(spec_.stall_warning, spec_.stall_shutdown);
+  survey_ = RankSurvey();
+  causes_.begin_epoch();
+  given_up_.clear();
+  const Assignment& ranks = membership_.dealt();
+  std::vector<BeginEpoch> messages(hosts_.size());
+  EpochBegun all;
+  for (std::uint32_t rank = 0; rank < ranks.slots.size(); ++rank) {
+    const EpochMember member{ranks.slots[rank], ranks.places[rank]};
+    messages[member.place.host].here.push_back(member);
+    all.members.push_back(member);
+  }
+  for (std::uint32_t host = 0; host < hosts_.size(); ++host)
+    if (hosts_.hears(host)) to_agent(host, messages[host]);
+  to_driver(all);
+}
+
+void Job::end_slot(std::uint32_t slot) {
+  const std::uint32_t host = membership_.ranks()[slot].place.host;
+  if (hosts_.hears(host)) to_agent(host, EndSlot{slot});
+}
+
+void Job::carry_out(TimePoint now) {
+  using What = ElasticJob::Decision::What;
+  for (ElasticJob::Decision& decision : elastic_->take_decisions()) {
+    if (state_ != JobState::running) return;
+    switch (decision.what) {
+      case What::start_slot:
+        membership_.restart(decision.slot);
+        causes_.restarted(decision.slot);
+        deadline_ = now + spec_.start_timeout;
+        to_agent(membership_.ranks()[decision.slot].place.host,
+                 StartSlot{decision.slot, elastic_->start_of(decision.slot)});
+        break;
+      case What::end_slot:
+        end_slot(decision.slot);
+        break;
+      case What::begin_epoch:
+        begin_epoch(std::move(decision.dealt), now);
+        break;
+      case What::ask_meeting:
+        to_agents(MeetingWanted{});
+        break;
+      case What::say:
+        to_driver(Log{LogLevel::warn, decision.text});
+        break;
+      case What::too_few: {
+        JobEnded verdict;
+        verdict.cause = EndCause::too_few_ranks;
+        verdict.exit_code = exit_code::kTooFewRanks;
+        verdict.text = std::move(decision.text);
+        fail(std::move(verdict), now);
+        break;
+      }
+      case What::all_lost:
+        fail(first_loss_ ? std::move(*first_loss_) : causes_.blame(decision.slot, membership_),
+             now);
+        break;
+      case What::finished: {
+        JobEnded verdict;
+        verdict.cause = EndCause::success;
+        fail(std::move(verdict), now);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace hvdrun

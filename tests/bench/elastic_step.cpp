@@ -1,0 +1,64 @@
+// elastic_step STATE TOUCHED: steps of a small allreduce and a commit of STATE bytes, for ever.
+// Slot 1 touches TOUCHED bytes first, which the kernel has to free when it is killed.
+//
+//   pid P slot S                    at the start
+//   ready: step NS                  rank 0 of the first epoch, when a step's time is known
+//   slot S went on at NS            after the first step of each later epoch; NS is CLOCK_MONOTONIC
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <hvd/elastic_run.h>
+
+namespace {
+
+long long now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+int number_of(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 64;
+  std::vector<char> state(std::stoull(argv[1]), 1);
+  std::vector<char> touched(number_of("HVD_RANK") == 1 ? std::stoull(argv[2]) : 0, 1);
+  std::printf("pid %d slot %d\n", static_cast<int>(::getpid()), number_of("HVD_RANK"));
+  std::fflush(stdout);
+  // A new process loads its libraries meanwhile; what its coming costs is another figure.
+  if (number_of("HVD_START") > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  hvd::init();
+  hvd::elastic::MemoryState kept;
+  kept.add("state", state.data(), state.size());
+  int meetings = 0;
+  hvd::elastic::run(kept, [&] {
+    std::vector<double> values(1000, 1.0);
+    std::vector<long long> times;
+    const bool first = meetings++ == 0 && number_of("HVD_START") == 0;
+    for (;;) {
+      const long long begin = now_ns();
+      hvd::allreduce(values.data(), values.data(), values.size(), hvd::ReduceOp::average);
+      kept.commit();
+      times.push_back(now_ns() - begin);
+      if (times.size() == 1 && !first)
+        std::printf("slot %d went on at %lld\n", number_of("HVD_RANK"), now_ns());
+      if (times.size() == 50 && first && hvd::rank() == 0) {
+        std::nth_element(times.begin(), times.begin() + 25, times.end());
+        std::printf("ready: step %lld\n", times[25]);
+      }
+      std::fflush(stdout);
+    }
+  });
+  return touched.empty() ? 0 : touched.front();
+}

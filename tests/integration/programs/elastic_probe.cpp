@@ -1,0 +1,78 @@
+// elastic_probe STEPS [MS] [FAULT SLOT STEP]: adds up a state over the ranks, a commit after each
+// step, and goes on when ranks are lost. FAULT is what the first process of the slot does in that
+// step:
+//
+//   kill    SIGKILL           exit0   ends with 0, without a goodbye     stop   SIGSTOP
+//   exit3   ends with code 3  always  SIGKILL of each process of the slot
+//
+// "again" is no fault: all ranks train, and call shutdown() and init() before the end.
+//
+// "step N rank R of S: V" after each step, where V must be N: what every rank has added is
+// averaged.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <signal.h>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <hvd/elastic_run.h>
+
+namespace {
+
+int number_of(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : 0;
+}
+
+void fail(const std::string& fault) {
+  if (fault == "kill" || fault == "always") ::kill(::getpid(), SIGKILL);
+  if (fault == "stop") ::kill(::getpid(), SIGSTOP);
+  if (fault == "exit0") std::_Exit(0);
+  if (fault == "exit3") std::_Exit(3);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) return 64;
+  const int steps = std::stoi(words[0]);
+  const int pause = words.size() > 1 ? std::stoi(words[1]) : 0;
+  const int slot = number_of("HVD_RANK");
+  const bool is_first = number_of("HVD_START") == 0;
+  hvd::init();
+  std::vector<double> value(1000, 0.0);
+  int step = 0;
+  hvd::elastic::MemoryState state;
+  state.add("value", value.data(), value.size() * sizeof(double)).add("step", step);
+  int met = 0;
+  hvd::elastic::run(state, [&] {
+    std::printf("meeting %d at step %d: rank %d of %d\n", met++, step, hvd::rank(), hvd::size());
+    std::fflush(stdout);
+    while (step < steps) {
+      std::vector<double> one(value.size(), 1.0);
+      const bool faulty = words.size() > 4 && std::stoi(words[3]) == slot &&
+                          std::stoi(words[4]) == step && (is_first || words[2] == "always");
+      if (faulty) fail(words[2]);
+      hvd::allreduce(one.data(), one.data(), one.size(), hvd::ReduceOp::average);
+      for (std::size_t i = 0; i < value.size(); ++i) value[i] += one[i];
+      ++step;
+      std::printf("step %d rank %d of %d: %g\n", step, hvd::rank(), hvd::size(), value[7]);
+      std::fflush(stdout);
+      state.commit();
+      if (pause > 0) std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+    }
+  });
+  if (words.size() > 2 && words[2] == "again") {
+    hvd::shutdown();
+    hvd::init();
+    std::printf("again: rank %d of %d\n", hvd::rank(), hvd::size());
+  }
+  const bool right = value[7] == steps;
+  std::printf("done: rank %d of %d has %g\n", hvd::rank(), hvd::size(), value[7]);
+  hvd::shutdown();
+  return right ? 0 : 1;
+}

@@ -1,0 +1,25 @@
+// The functions of <hvd/elastic_run.h> that ask the launcher's job.
+#include <hvd/elastic_run.h>
+
+#include "worker/hvd/api/library_job.h"
+
+namespace hvd::elastic {
+
+bool is_elastic() noexcept {
+  const hvdrun::WorkerJob* const job = hvdrun::current_job();
+  return job != nullptr && job->is_elastic();
+}
+
+void enter() { hvdrun::library_job().enter_elastic(); }
+
+bool meeting_wanted() noexcept {
+  const hvdrun::WorkerJob* const job = hvdrun::current_job();
+  return job != nullptr && job->meeting_wanted();
+}
+
+void meet_again(const InitOptions& options) {
+  hvdrun::end_library_job(true);
+  hvdrun::start_library_job(options);
+}
+
+}  // namespace hvd::elastic

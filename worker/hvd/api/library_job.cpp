@@ -1,0 +1,74 @@
+#include "worker/hvd/api/library_job.h"
+
+#include <atomic>
+#include <memory>
+#include <pthread.h>
+
+#include "common/base/mutex.h"
+
+namespace hvdrun {
+namespace {
+
+// The one global of the library: never destroyed at exit, where other threads may still run and a
+// goodbye would hide that the program ended without hvd::shutdown(). The end of the process closes
+// the line.
+std::atomic<WorkerJob*> g_job{nullptr};
+Mutex g_init;
+
+// The reason why there is no job, while there is none. A constant text.
+std::atomic<const char*> g_no_job{"hvd::init() has not been called in this process"};
+
+// A forked child has none of the library's threads, and the job is its parent's: forget it. The
+// memory is leaked on purpose, as its destructor would speak to the agent.
+void forget_in_child() noexcept {
+  WorkerJob* const parents = g_job.exchange(nullptr, std::memory_order_acq_rel);
+  if (parents == nullptr) return;
+  g_no_job.store(
+      "this process is a child by fork() of one that had called hvd::init(): the job is its "
+      "parent's",
+      std::memory_order_release);
+  parents->abandon_in_child();
+}
+
+}  // namespace
+
+WorkerJob& library_job() {
+  WorkerJob* const current = current_job();
+  if (current == nullptr)
+    throw hvd::Error(hvd::ErrorCode::not_initialized, g_no_job.load(std::memory_order_acquire));
+  return *current;
+}
+
+WorkerJob* current_job() noexcept { return g_job.load(std::memory_order_acquire); }
+
+void start_library_job(const hvd::InitOptions& options) {
+  const MutexLock lock(g_init);
+  if (current_job() != nullptr) return;
+  static const int registered = ::pthread_atfork(nullptr, nullptr, forget_in_child);
+  if (registered != 0) throw hvd::Error(hvd::ErrorCode::internal, "pthread_atfork failed");
+  g_no_job.store("hvd::init() has failed in this process, or is not done yet",
+                 std::memory_order_release);
+  std::unique_ptr<WorkerJob> made;
+  // The launcher counts who is lost, and ends the job when it is too often.
+  while (!made) {
+    try {
+      made = std::make_unique<WorkerJob>(process_environment, options);
+    } catch (const MeetingBrokenOff&) {
+      continue;
+    }
+  }
+  g_job.store(made.release(), std::memory_order_release);
+}
+
+void end_library_job(bool returns) noexcept {
+  const MutexLock lock(g_init);
+  WorkerJob* const current = current_job();
+  if (current == nullptr) return;
+  g_no_job.store("hvd::shutdown() has been called; another hvd::init() joins the job again",
+                 std::memory_order_release);
+  g_job.store(nullptr, std::memory_order_release);
+  if (returns) current->will_return();
+  delete current;
+}
+
+}  // namespace hvdrun

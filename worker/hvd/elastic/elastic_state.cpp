@@ -1,0 +1,102 @@
+#include <cstring>
+
+#include <hvd/elastic_run.h>
+
+namespace hvd::elastic {
+
+MembersChange::~MembersChange() = default;
+
+const char* MembersChange::what() const noexcept {
+  return "the ranks of the job change: hvd::elastic::run() goes on with the new ones";
+}
+
+State::~State() = default;
+
+void State::commit() {
+  save();
+  ++commits_;
+  if (!is_elastic()) return;
+  // Whoever is through here knows that all others have this commit, too.
+  std::uint8_t wanted = meeting_wanted() ? 1 : 0;
+  allreduce(&wanted, &wanted, 1, ReduceOp::max, {}, {"hvd.elastic.commit", {}, {}});
+  if (wanted != 0) throw MembersChange();
+}
+
+void State::register_reset_callback(std::function<void()> callback) {
+  callbacks_.push_back(std::move(callback));
+}
+
+void State::on_reset() {
+  reset();
+  for (const auto& callback : callbacks_) callback();
+}
+
+MemoryState::~MemoryState() = default;
+
+MemoryState& MemoryState::add(const std::string& name, void* data, std::size_t bytes) {
+  if (!parts_.emplace(name, std::pair(data, bytes)).second)
+    throw Error(ErrorCode::invalid_argument, "MemoryState: there is a '" + name + "' already");
+  save();
+  return *this;
+}
+
+MemoryState& MemoryState::add(ElasticSampler& sampler) {
+  samplers_.push_back(&sampler);
+  save();
+  return *this;
+}
+
+std::string MemoryState::layout() const {
+  std::string text = std::to_string(samplers_.size()) + " samplers";
+  for (const auto& [name, part] : parts_)
+    text += ", " + name + " of " + std::to_string(part.second) + " bytes";
+  return text;
+}
+
+// Parts in the order of their names, then the samplers in that of their coming.
+std::string MemoryState::bytes() const {
+  std::string all;
+  for (const auto& [name, part] : parts_)
+    all.append(static_cast<const char*>(part.first), part.second);
+  for (const ElasticSampler* const sampler : samplers_) {
+    const std::uint64_t place[] = {sampler->epoch(), sampler->processed()};
+    all.append(reinterpret_cast<const char*>(place), sizeof place);
+  }
+  return all;
+}
+
+void MemoryState::take(const std::string& bytes) {
+  std::size_t at = 0;
+  const auto next = [&](void* to, std::size_t count) {
+    std::memcpy(to, bytes.data() + at, count);
+    at += count;
+  };
+  for (const auto& [name, part] : parts_) next(part.first, part.second);
+  for (ElasticSampler* const sampler : samplers_) {
+    std::uint64_t place[2];
+    next(place, sizeof place);
+    sampler->load(place[0], place[1]);
+  }
+}
+
+void MemoryState::save() { copy_ = bytes(); }
+
+void MemoryState::restore() { take(copy_); }
+
+void MemoryState::sync() {
+  const std::vector<std::string> all = allgather_object(layout());
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all.front())
+      throw Error(ErrorCode::mismatch, "MemoryState::sync: rank 0 has " + all.front() + ", rank " +
+                                           std::to_string(rank) + " has " + all[rank]);
+  std::string state = bytes();
+  broadcast(state.data(), state.size(), DataType::uint8, source(), {"hvd.elastic.state", {}, {}});
+  take(state);
+  save();
+}
+
+void MemoryState::reset() {
+  for (ElasticSampler* const sampler : samplers_) sampler->reset();
+}
+
+}  // namespace hvd::elastic

@@ -1,0 +1,215 @@
+// Training that goes on when ranks are lost, or after an error: a state that is kept in memory and
+// shared, a sampler that knows what has been processed, and a loop around both. Without LibTorch;
+// <hvd/elastic.h> has the state of a model, and includes this.
+//
+//   hvd::init();
+//   hvd::elastic::MemoryState state;
+//   state.add("weights", weights.data(), weights.size() * sizeof(float)).add("step", step);
+//   hvd::elastic::run(state, [&] {
+//     while (step < steps) {
+//       ... gradients, hvd::allreduce, weights ...
+//       ++step;  // before the commit, which may not return
+//       state.commit();
+//     }
+//   });
+//
+// hvdrun --min-np N: while so many ranks are left, a rank that is lost ends nothing. The others
+// stay in their processes, meet again and go on from their last commit. The lost one is started
+// again, and is let in at a commit of the others; then `train` is called again, with other ranks.
+// Without --min-np the ranks of a job stay as they are, and run() goes on after errors that all of
+// them have survived. Errors as in <hvd/hvd.h>. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+namespace hvd {
+namespace elastic {
+
+// The ranks are about to change: run() catches it, and so nobody else may. State::commit() throws
+// it, on all ranks at the same commit.
+class HVD_EXPORT MembersChange : public std::exception {
+ public:
+  ~MembersChange() override;
+  const char* what() const noexcept override;
+};
+
+// State that training must not lose.
+class HVD_EXPORT State {
+ public:
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  virtual ~State();
+
+  // From here on restore() comes back to what is now. In an elastic job all ranks call it together,
+  // as the same call between their collectives: it has one of its own, of a byte, so that nobody is
+  // two commits ahead. There it throws MembersChange when somebody waits to be let in. In other
+  // jobs each rank commits for itself, and rank 0's commit counts after an error.
+  void commit();
+  // The number of calls of commit(), those of the rank included whose state this one has taken
+  // over.
+  std::uint64_t commits() const { return commits_; }
+  // Called after each reset of run(), when the ranks have met again, in the order of registration.
+  // Not in a process that is new, so without collectives.
+  void register_reset_callback(std::function<void()> callback);
+
+  // Keeps a copy; the first time in the constructor of a derived class, or before run().
+  virtual void save() = 0;
+  // Back to the copy.
+  virtual void restore() = 0;
+  // The state of rank source() becomes that of all ranks, who call this together; then save().
+  virtual void sync() = 0;
+
+ protected:
+  // The rank whose state is the newest; 0 in jobs that are not elastic.
+  int source() const { return source_; }
+
+ private:
+  friend class Run;
+  void on_reset();
+  virtual void reset() {}
+
+  std::uint64_t commits_ = 0;
+  bool is_shared_ = false;  // it has been synced
+  int source_ = 0;
+  std::vector<std::function<void()>> callbacks_;
+};
+
+// Gives each rank its part of the samples of an epoch that have not been processed yet. The number
+// of ranks may have been another when the others were.
+class HVD_EXPORT ElasticSampler {
+ public:
+  // A sampler of `size` samples, 0 to size - 1. The order of an epoch follows from seed and epoch
+  // alone, and is ascending without `shuffle`. Works before init() as rank 0 of 1.
+  explicit ElasticSampler(std::size_t size, bool shuffle = true, std::uint64_t seed = 0);
+
+  // The next samples of this rank, at most `batch_size` of them, at least 1; nothing at the end of
+  // the epoch. All ranks get as many: at the end of an epoch samples are used again to fill up.
+  // Throws Error(invalid_argument) for 0.
+  std::optional<std::vector<std::size_t>> next(std::size_t batch_size);
+  // All ranks have processed a batch with so many samples of each: after a reset() they are not
+  // given out again.
+  void record(std::size_t batch_size);
+  // Begins an epoch of which nothing has been processed. Call it at the end of the one before, so
+  // that an error right after that does not repeat its last samples.
+  void set_epoch(std::uint64_t epoch);
+  // Distributes the rest of the epoch anew, over the ranks that there are now. run() calls it for a
+  // sampler that its state has.
+  void reset();
+
+  std::uint64_t epoch() const { return epoch_; }
+  // Samples of all ranks in this epoch.
+  std::size_t processed() const { return processed_; }
+  // The samples of this rank, from here to the end of the epoch.
+  std::size_t remaining() const { return mine_.size() - place_; }
+  // As from set_epoch() and record().
+  void load(std::uint64_t epoch, std::size_t processed);
+
+ private:
+  std::size_t size_;
+  bool shuffle_;
+  std::uint64_t seed_;
+  std::uint64_t epoch_ = 0;
+  std::size_t processed_ = 0;
+  std::vector<std::size_t> mine_;  // samples of this rank
+  std::size_t place_ = 0;          // of the next one in it
+};
+
+// Named memory and samplers. All of them must outlive it.
+class HVD_EXPORT MemoryState : public State {
+ public:
+  MemoryState() = default;
+  ~MemoryState() override;
+
+  // Before run(): `bytes` of memory on the CPU, from now on part of the state. Throws
+  // Error(invalid_argument) for a name that is taken.
+  MemoryState& add(const std::string& name, void* data, std::size_t bytes);
+  // A number, or anything else that is its bytes: no pointers.
+  template <class T>
+  MemoryState& add(const std::string& name, T& value) {
+    static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
+    return add(name, &value, sizeof value);
+  }
+  MemoryState& add(ElasticSampler& sampler);
+
+  void save() override;
+  void restore() override;
+  // Throws Error(mismatch) on every rank where names or sizes differ.
+  void sync() override;
+
+ private:
+  void reset() override;
+  std::string layout() const;
+  std::string bytes() const;
+  void take(const std::string& bytes);
+
+  std::map<std::string, std::pair<void*, std::size_t>> parts_;
+  std::vector<ElasticSampler*> samplers_;
+  std::string copy_;
+};
+
+struct RunOptions {
+  // For the init() that follows an error.
+  InitOptions init{};
+  // So many errors in a row without a commit between: then run() throws the last. An error that
+  // comes again each time would else be repeated for ever. At least 1. Ranks that an elastic job
+  // loses do not count.
+  int max_failures = 3;
+};
+
+// Calls `train` until it returns, on all ranks together, between init() and shutdown() and before
+// any collective. First the newest state becomes everybody's. `train` may throw an Error that all
+// ranks may have survived: mismatch, peer_lost of a rank that left or is lost, timeout,
+// unavailable, internal. Then the state goes back to its last commit, and the ranks leave the job
+// and join it again; after MembersChange they do so from the commit that they are at. Their part of
+// it is gone: process sets that are not in options.init, handles, DistributedOptimizers. rank() and
+// size() may be others. Samplers are reset, the newest state becomes everybody's, and `train` is
+// called again. All ranks must get such an error or leave `train` by another way that others see:
+// one that returns has left the job for them. Everything else that `train` throws, run() throws
+// too.
+//
+// A process that is started again begins its program anew, and is in `train` before it has any
+// collective with the others.
+HVD_EXPORT void run(State& state, const std::function<void()>& train,
+                    const RunOptions& options = {});
+
+// commit() after every `batches` batches; of a training loop's end of batch. A new one for each
+// call of run()'s `train`, so that all ranks count from the same one.
+class HVD_EXPORT CommitEvery {
+ public:
+  // Throws Error(invalid_argument) for less than 1.
+  explicit CommitEvery(State& state, int batches = 1);
+  void on_batch_end();
+
+ private:
+  State& state_;
+  int batches_;
+  int since_ = 0;
+};
+
+// The next four are what run() is made of, for loops of one's own.
+//
+// The job is elastic (hvdrun --min-np). False before init(), and without a launcher.
+HVD_EXPORT bool is_elastic() noexcept;
+// Tells the launcher that this program goes on when others are lost; until all have said so a loss
+// ends the job. Nothing in jobs that are not elastic.
+HVD_EXPORT void enter();
+// Somebody waits to be let in. Ranks hear of it at different times, so they must agree on it.
+HVD_EXPORT bool meeting_wanted() noexcept;
+// Leaves the job and joins it again; in an elastic job that waits until all who are left have come.
+// As shutdown() and init(), which would be a goodbye.
+HVD_EXPORT void meet_again(const InitOptions& options = {});
+
+}  // namespace elastic
+}  // namespace hvd
