@@ -1,16 +1,13 @@
-// The functions of <hvd/hvd.h>.
-#include <atomic>
+// The functions of <hvd/hvd.h> that do something with data. Those about the job are in place.cpp.
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <pthread.h>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <hvd/hvd.h>
 
-#include "common/base/mutex.h"
 #include "worker/hvd/api/allocation.h"
 #include "worker/hvd/api/library_job.h"
 #include "worker/hvd/engine/device_use.h"
@@ -160,22 +157,6 @@ hvdrun::Engine& engine_of(const hvd::Handle& handle) {
 }  // namespace
 
 namespace hvd {
-
-void init(const InitOptions& options) { hvdrun::start_library_job(options); }
-
-void shutdown() noexcept { hvdrun::end_library_job(false); }
-
-bool is_initialized() noexcept { return hvdrun::current_job() != nullptr; }
-
-int rank() { return library_job().place().rank; }
-int size() { return library_job().place().size; }
-int local_rank() { return library_job().place().local_rank; }
-int local_size() { return library_job().place().local_size; }
-int cross_rank() { return library_job().place().cross_rank; }
-int cross_size() { return library_job().place().cross_size; }
-bool is_homogeneous() { return library_job().is_homogeneous(); }
-int gpu() { return library_job().gpu(); }
-int nccl_version() { return hvdrun::usable_nccl_version(hvdrun::process_environment); }
 
 void* alloc(std::size_t bytes) {
   const WorkerJob* const current = hvdrun::current_job();

@@ -1,5 +1,6 @@
-#include "worker/hvd/torch/row_async.h"
-
+// Operations on rows that go on while the program does something else: everybody's rows first, and,
+// when those are known, what the tensors hold. Nobody has to ask for the second step: libhvd calls
+// it when the first has ended (hvd::then), so ranks may wait in any order.
 #include <atomic>
 #include <numeric>
 #include <optional>
@@ -11,41 +12,11 @@
 #include "worker/hvd/torch/cuda_stream.h"
 #include "worker/hvd/torch/differentiable.h"
 #include "worker/hvd/torch/row_shapes.h"
+#include "worker/hvd/torch/row_steps.h"
 #include "worker/hvd/torch/tensor_handle.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
-
-void RowSteps::submitted(std::vector<hvd::Handle> handles) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  last_.handles = std::move(handles);
-  ended_ = true;
-  changed_.notify_all();
-}
-
-void RowSteps::failed(std::exception_ptr error, std::vector<hvd::Handle> handles) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  last_.handles = std::move(handles);
-  last_.error = std::move(error);
-  ended_ = true;
-  changed_.notify_all();
-}
-
-RowSteps::Last RowSteps::wait() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] { return ended_; });
-  return last_;
-}
-
-bool RowSteps::wait_for(std::chrono::milliseconds limit) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  return changed_.wait_for(lock, limit, [&] { return ended_; });
-}
-
-bool RowSteps::is_last() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return ended_;
-}
 
 namespace {
 

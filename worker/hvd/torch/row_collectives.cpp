@@ -5,7 +5,7 @@
 #include <hvd/torch.h>
 
 #include "worker/hvd/torch/differentiable.h"
-#include "worker/hvd/torch/row_async.h"
+#include "worker/hvd/torch/row_steps.h"
 #include "worker/hvd/torch/row_shapes.h"
 #include "worker/hvd/torch/tensor_types.h"
 

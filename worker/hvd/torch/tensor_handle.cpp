@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "worker/hvd/torch/cuda_stream.h"
-#include "worker/hvd/torch/row_async.h"
+#include "worker/hvd/torch/row_steps.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvd {

@@ -1,6 +1,5 @@
-// Operations on rows that go on while the program does something else: everybody's rows first, and,
-// when those are known, what the tensors hold. Nobody has to ask for the second step: libhvd calls
-// it when the first has ended (hvd::then), so ranks may wait in any order.
+// The steps of an operation on rows that goes on while the program does something else, as the
+// program's handle sees them.
 #pragma once
 
 #include <chrono>
