@@ -101,7 +101,7 @@ void Job::begin_epoch(Assignment dealt, TimePoint now) {
   init_.begin_epoch(membership_.size(), membership_.order(), now);
   store_ = Store();
   stall_inspector_ = StallInspector(spec_.stall_warning, spec_.stall_shutdown);
-  survey_ = RankSurvey();
+  survey_.drop();  // an agent may answer it in this epoch
   causes_.begin_epoch();
   given_up_.clear();
   const Assignment& ranks = membership_.dealt();

@@ -31,6 +31,8 @@ class RankSurvey {
   // The answers, when everybody has given one or the time is over; then no survey is open any more.
   std::optional<SurveyedRanks> take(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
+  // Nobody wants the answers any more, and none of them is taken for one to the next question.
+  void drop() { open_ = false; }
 
  private:
   bool open_ = false;

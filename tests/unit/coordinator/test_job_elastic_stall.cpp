@@ -70,6 +70,21 @@ TEST_CASE_METHOD(ElasticStallFixture, "ranks that others wait for too long are l
   CHECK(read<EndSlot>(sent[1]).slot == 0);
 }
 
+TEST_CASE_METHOD(ElasticStallFixture, "a question of an epoch is dropped with it", "[job]") {
+  turn_around();
+  CHECK(say(2, RankStalled{2, 60'000}) == Errc::ok);
+  const std::uint64_t old = take_all<SurveyRanks>().at(0).second.request;
+  come({0, 2});
+  meet();
+  take();
+  CHECK(say(2, RankStalled{2, 60'000}) == Errc::ok);
+  CHECK(take_all<SurveyRanks>().at(0).second.request != old);
+  // An agent that was slow answers in the epoch that it is in.
+  CHECK(say(2, RankPictures{old, {picture(2, {{"grad", 60'000}})}}) == Errc::ok);
+  CHECK(say(0, RankPictures{old, {picture(0, {})}}) == Errc::ok);
+  CHECK(take().empty());
+}
+
 TEST_CASE_METHOD(ElasticStallFixture, "who hangs in hvd::init is named by its rank", "[job]") {
   turn_around();
   come_anew(1);

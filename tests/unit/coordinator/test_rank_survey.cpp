@@ -55,5 +55,24 @@ TEST_CASE("a silent host is left out, and is not taken for an answer to the next
   CHECK(survey.take(now)->empty());
 }
 
+TEST_CASE("answers to a question that is dropped are none to the next", "[stall]") {
+  RankSurvey survey;
+  const TimePoint now{};
+  const auto first = survey.open(RankSurvey::About::stall, {0, 1}, now);
+  survey.answered(0, {first, {picture_with(0, "S")}});
+  survey.drop();
+  CHECK_FALSE(survey.is_open());
+  CHECK_FALSE(survey.next_deadline());
+  CHECK_FALSE(survey.take(now + 10s));
+  const auto second = survey.open(RankSurvey::About::hang_in_init, {1}, now);
+  survey.answered(1, {first, {picture_with(1, "S")}});
+  CHECK_FALSE(survey.take(now));
+  survey.answered(1, {second, {picture_with(1, "T")}});
+  const auto ranks = survey.take(now);
+  REQUIRE(ranks);
+  REQUIRE(ranks->size() == 1);
+  CHECK(ranks->at(1).probe.state == "T");
+}
+
 }  // namespace
 }  // namespace hvdrun

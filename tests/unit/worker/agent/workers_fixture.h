@@ -80,7 +80,8 @@ struct WorkersFixture {
     hello.job_id = "job";
     worker.channel->send(hello);
     worker.channel->send(WorkerJoin{rank, 1});
-    settle();
+    // A welcome or a refusal comes; where the machine is slow it takes longer.
+    for (int tries = 0; tries < 100 && (tries == 0 || worker.frames.empty()); ++tries) settle();
   }
   void settle(std::chrono::milliseconds time = std::chrono::milliseconds(30)) {
     io.restart();
