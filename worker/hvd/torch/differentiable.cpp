@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
-#include "worker/hvd/torch/row_steps.h"
 #include "worker/hvd/torch/row_shapes.h"
+#include "worker/hvd/torch/row_steps.h"
 #include "worker/hvd/torch/tensor_handle.h"
 #include "worker/hvd/torch/tensor_types.h"
 

@@ -5,8 +5,8 @@
 #include <hvd/torch.h>
 
 #include "worker/hvd/torch/differentiable.h"
-#include "worker/hvd/torch/row_steps.h"
 #include "worker/hvd/torch/row_shapes.h"
+#include "worker/hvd/torch/row_steps.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
