@@ -125,7 +125,9 @@ std::optional<std::string> AgentConnection::get(std::string key, Deadline deadli
   const std::uint64_t request =
       session_.get(std::move(key), static_cast<std::uint32_t>(wait.count()));
   // The store counts the time; the extra covers a slow way back only.
-  Reply reply = wait_reply(request, steady_clock::now() + wait + limits::kHandshakeTimeout, what);
+  // A rank that is lost puts nothing any more, and the key may be its own.
+  Reply reply = wait_reply(request, steady_clock::now() + wait + limits::kHandshakeTimeout, what,
+                           WaitsFor::ranks);
   if (reply.code == Errc::timeout || reply.code == Errc::not_found) return std::nullopt;
   if (reply.code != Errc::ok) throw reply_error(reply.code, what);
   return std::move(reply.value);
@@ -298,17 +300,20 @@ void AgentConnection::check_usable() {
   if (lost_) throw hvd::Error(*lost_);
 }
 
-Reply AgentConnection::wait_reply(std::uint64_t request, Deadline deadline,
-                                  const std::string& what) {
+Reply AgentConnection::wait_reply(std::uint64_t request, Deadline deadline, const std::string& what,
+                                  WaitsFor whom) {
+  const bool needs_ranks = whom == WaitsFor::ranks;
   const auto entry = replies_.emplace(request, std::nullopt).first;
   flushed_ = false;
   wake();
   bool in_time = true;
-  while (!entry->second && !lost_ && in_time) in_time = changed_.wait_until(mutex_, deadline);
+  while (!entry->second && !lost_ && !(needs_ranks && lost_peer_) && in_time)
+    in_time = changed_.wait_until(mutex_, deadline);
   std::optional<Reply> reply = std::move(entry->second);
   replies_.erase(entry);
   if (reply) return *std::move(reply);
   if (lost_) throw hvd::Error(*lost_);
+  if (needs_ranks && lost_peer_) throw hvd::Error(*lost_peer_);
   throw hvd::Error(ErrorCode::timeout, what + ": no answer in time");
 }
 

@@ -60,7 +60,8 @@ class AgentConnection {
   // Waits until every rank has entered; returns rank 0's blob. The others' must be empty.
   std::string fence(std::string blob, Deadline deadline) HVD_EXCLUDES(mutex_);
   void put(std::string key, std::string value, Deadline deadline) HVD_EXCLUDES(mutex_);
-  // Waits for the key; nothing when the deadline passes before somebody puts it.
+  // Waits for the key; nothing when the deadline passes before somebody puts it. Throws peer_lost
+  // when a rank is lost meanwhile.
   std::optional<std::string> get(std::string key, Deadline deadline) HVD_EXCLUDES(mutex_);
   // The host's shared memory of that name, zeroed when this rank is the first to ask.
   UniqueFd segment(std::string name, std::uint64_t size, Deadline deadline) HVD_EXCLUDES(mutex_);
@@ -119,8 +120,10 @@ class AgentConnection {
   void wake() const;
   void stop() noexcept;
   void check_usable() HVD_REQUIRES(mutex_);
-  Reply wait_reply(std::uint64_t request, Deadline deadline, const std::string& what)
-      HVD_REQUIRES(mutex_);
+  // The launcher alone, or other ranks, too.
+  enum class WaitsFor : std::uint8_t { launcher, ranks };
+  Reply wait_reply(std::uint64_t request, Deadline deadline, const std::string& what,
+                   WaitsFor whom = WaitsFor::launcher) HVD_REQUIRES(mutex_);
 
   std::atomic<bool> meeting_wanted_{false};
   UniqueFd socket_;

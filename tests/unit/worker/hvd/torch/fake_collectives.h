@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <hvd/hvd.h>
+#include <hvd/elastic_run.h>
 
 namespace hvdrun::test {
 
