@@ -19,6 +19,7 @@ Assignment deal_ranks(const RankTable& table, const std::vector<std::uint32_t>& 
   for (const std::uint32_t slot : newcomers) add(slot);
   // The rule of local and cross ranks has one owner.
   std::vector<HostSlots> hosts;
+  hosts.reserve(order.size());
   for (const std::uint32_t host : order)
     hosts.push_back({table.hosts()[host].name, static_cast<std::uint32_t>(on_host[host].size())});
   const auto size = static_cast<std::uint32_t>(survivors.size() + newcomers.size());

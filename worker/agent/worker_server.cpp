@@ -153,59 +153,6 @@ void WorkerServer::let_in(std::uint32_t rank, const Channel& channel, pid_t peer
   up(RanksJoined{{rank}});
 }
 
-// Its welcome tells the process that it waits for others, and not for this agent.
-void WorkerServer::wait_at_door(std::uint32_t slot, const Channel& channel, pid_t peer) {
-  greeting_.erase(channel);
-  Line& line = lines_[slot];
-  line.door = channel;
-  line.door_pid = peer;
-  // Nothing that a process says at its door means anything but that it is there.
-  const auto leave = [this, slot, weak = std::weak_ptr(channel)] {
-    if (const auto gone = weak.lock()) leave_door(slot, gone);
-  };
-  channel->set_callbacks([leave](const Frame&) { leave(); }, [leave](std::error_code) { leave(); });
-  channel->send(Welcome{}, options_.epoch);
-  up(AtDoor{slot, true});
-}
-
-void WorkerServer::leave_door(std::uint32_t slot, const Channel& channel) {
-  Line& line = lines_[slot];
-  if (line.door != channel) return;
-  line.door->close();
-  line.door.reset();
-  up(AtDoor{slot, false});
-}
-
-void WorkerServer::slot_restarts(std::uint32_t slot) {
-  if (lines_[slot].channel) lose(slot, false, "it is started again");
-  if (lines_[slot].door) lines_[slot].door->close();
-  lines_[slot] = {};
-}
-
-void WorkerServer::begin_epoch(std::uint32_t epoch, const std::vector<EpochMember>& members,
-                               std::string data_key) {
-  for (const auto& [slot, line] : lines_)
-    if (line.channel) lose(slot, false, "it did not come to meet the others");
-  options_.epoch = epoch;
-  options_.data_key = std::move(data_key);
-  members_.clear();
-  for (const EpochMember& member : members)
-    if (lines_.contains(member.slot)) members_[member.slot] = member.place;
-  have_joined_.clear();
-  fence_ = 0;
-  store_requests_.clear();
-  segments_.clear();
-  for (const auto& [slot, place] : members_) {
-    const Line& line = lines_[slot];
-    // One that has gone meanwhile: the coordinator is about to hear of it.
-    if (line.door) let_in(slot, Channel(line.door), line.door_pid);
-  }
-}
-
-void WorkerServer::meeting_wanted() {
-  for (const auto& [slot, line] : lines_) down(slot, MeetingWanted{});
-}
-
 void WorkerServer::on_frame(std::uint32_t rank, const Frame& frame) {
   const bool is_current = frame.epoch == options_.epoch;
   if (is_current && frame.type == MessageType::worker_leave) {

@@ -1,6 +1,8 @@
 // The agent's side of its workers' lines (libhvd): a Unix socket in the abstract name space, so
 // nothing has to be removed afterwards; only processes of the same user (and root) are let in.
 //
+// The doors of elastic jobs are in worker_doors.cpp.
+//
 // Relays fence and store between the workers and the coordinator, one fence frame for the whole
 // host, and serves the shared-memory segments itself.
 #pragma once
