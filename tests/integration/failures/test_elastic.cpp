@@ -90,9 +90,11 @@ TEST_CASE("two ranks that are lost at once are one new epoch", "[elastic]") {
   CHECK(job.wait(30s) == 0);
   CAPTURE(job.output());
   check_steps(job.output(), 30);
-  // The new processes may have come before the others had met.
-  CHECK_THAT(job.output(), Contains("epoch 2: the job goes on with "));
-  CHECK_THAT(job.output(), !Contains("with 3 ranks"));
+  // A new process may have come before the others had met.
+  const auto epoch = job.output().find("epoch 2: the job goes on with ");
+  REQUIRE(epoch != std::string::npos);
+  for (const char* lost : {"rank 1 was killed", "rank 2 was killed"})
+    CHECK(job.output().find(lost) < epoch);
   CHECK(times_in(job.output(), "done: ") == 4);
 }
 
