@@ -74,6 +74,7 @@ void Job::judge_stall(const SurveyedRanks& ranks, TimePoint now) {
   const Membership members = membership_.in_ranks();
   const auto [say, stall] = stall_inspector_.judge(ranks, members);
   if (say == StallInspector::Say::nothing) return;  // it has come to an end meanwhile
+  if (goes_on() && !elastic_->is_open()) return;    // its ranks are about to give it up
   const bool ends = say == StallInspector::Say::shutdown;
   to_driver(stall_warning(stall, ends && !goes_on(), ranks, members));
   if (!ends) return;

@@ -77,6 +77,8 @@ class ElasticJob {
 
   SlotState state_of(std::uint32_t slot) const { return slots_[slot].state; }
   std::uint32_t start_of(std::uint32_t slot) const { return slots_[slot].start; }
+  // The ranks of the epoch have met, and nobody is missing yet.
+  bool is_open() const { return phase_ == Phase::open; }
   // It has been decided how it ends.
   bool is_over() const { return phase_ == Phase::over; }
 

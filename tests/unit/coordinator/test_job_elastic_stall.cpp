@@ -70,6 +70,18 @@ TEST_CASE_METHOD(ElasticStallFixture, "ranks that others wait for too long are l
   CHECK(read<EndSlot>(sent[1]).slot == 0);
 }
 
+TEST_CASE_METHOD(ElasticStallFixture, "nobody is killed for a stall while a loss is under way",
+                 "[job]") {
+  turn_around();
+  CHECK(say(2, RankStalled{2, 90'000}) == Errc::ok);
+  const std::uint64_t request = take_all<SurveyRanks>().at(0).second.request;
+  kill(0);
+  take();
+  CHECK(say(2, RankPictures{request, {picture(2, {{"grad", 90'000}})}}) == Errc::ok);
+  CHECK(say(0, RankPictures{request, {picture(1, {})}}) == Errc::ok);
+  CHECK(take().empty());
+}
+
 TEST_CASE_METHOD(ElasticStallFixture, "a question of an epoch is dropped with it", "[job]") {
   turn_around();
   CHECK(say(2, RankStalled{2, 60'000}) == Errc::ok);

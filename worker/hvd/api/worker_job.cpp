@@ -342,7 +342,7 @@ WorkerJob::~WorkerJob() {
 }
 
 void WorkerJob::enter_elastic() {
-  if (is_elastic()) agent_->enter_elastic();
+  if (is_elastic()) agent_->enter_elastic(std::chrono::steady_clock::now() + init_timeout_);
 }
 
 void WorkerJob::abandon_in_child() noexcept {

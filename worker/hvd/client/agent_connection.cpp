@@ -187,11 +187,14 @@ void AgentConnection::report_stall(const StallReport& report) noexcept {
   }
 }
 
-void AgentConnection::enter_elastic() {
-  const MutexLock lock(mutex_);
-  check_usable();
-  session_.enter_elastic();
-  wake();
+void AgentConnection::enter_elastic(Deadline deadline) {
+  {
+    const MutexLock lock(mutex_);
+    check_usable();
+    session_.enter_elastic();
+  }
+  // Its answer comes after the coordinator has heard the other.
+  put("elastic", {}, deadline);
 }
 
 void AgentConnection::leave(bool returns) noexcept {

@@ -78,8 +78,9 @@ class AgentConnection {
   // Says goodbye; gives the agent a moment to take it. `returns`: it is none, in an elastic job
   // this process comes to the next epoch.
   void leave(bool returns = false) noexcept HVD_EXCLUDES(mutex_);
-  // The program goes on when others are lost.
-  void enter_elastic() HVD_EXCLUDES(mutex_);
+  // The program goes on when others are lost. Waits until the coordinator knows it: what ranks do
+  // together afterwards, all of them have said so before.
+  void enter_elastic(Deadline deadline) HVD_EXCLUDES(mutex_);
   // Somebody waits to be let in, since this line was opened.
   bool meeting_wanted() const noexcept { return meeting_wanted_.load(std::memory_order_relaxed); }
 

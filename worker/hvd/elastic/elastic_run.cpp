@@ -27,9 +27,7 @@ bool is_survivable(ErrorCode code) {
 class Run {
  public:
   Run(State& state, const RunOptions& options)
-      : state_(state), options_(options), elastic_(is_elastic()) {
-    if (elastic_) enter();
-  }
+      : state_(state), options_(options), elastic_(is_elastic()) {}
 
   void train(const std::function<void()>& train) {
     std::uint64_t commits = state_.commits();
@@ -73,6 +71,8 @@ class Run {
   // at the same one, nothing has to be sent.
   void share_newest() {
     if (elastic_) {
+      if (!entered_) enter();
+      entered_ = true;
       const auto mine =
           static_cast<std::int64_t>(state_.commits_ * 2 + (state_.is_shared_ ? 1 : 0));
       std::vector<std::int64_t> all(static_cast<std::size_t>(size()));
@@ -93,6 +93,7 @@ class Run {
   State& state_;
   const RunOptions& options_;
   const bool elastic_;
+  bool entered_ = false;
   int failures_ = 0;
   bool done_ = false;
 };

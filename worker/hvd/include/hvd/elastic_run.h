@@ -202,8 +202,8 @@ class HVD_EXPORT CommitEvery {
 //
 // The job is elastic (hvdrun --min-np). False before init(), and without a launcher.
 HVD_EXPORT bool is_elastic() noexcept;
-// Tells the launcher that this program goes on when others are lost; until all have said so a loss
-// ends the job. Nothing in jobs that are not elastic.
+// Tells the launcher that this program goes on when others are lost, and waits until it knows;
+// until all have said so a loss ends the job. Nothing in jobs that are not elastic.
 HVD_EXPORT void enter();
 // Somebody waits to be let in. Ranks hear of it at different times, so they must agree on it.
 HVD_EXPORT bool meeting_wanted() noexcept;
