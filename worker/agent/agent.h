@@ -68,6 +68,10 @@ class Agent {
   void launch(const Launch& message, std::uint32_t epoch);
   void start_worker(const Launch& message, const RankPlace& slot, const std::string& agent,
                     std::uint32_t start = 0);
+  // HVD_AGENT of this host's workers.
+  std::string workers_address() const {
+    return "@hvdrun-" + bootstrap_.job_id + "-" + std::to_string(bootstrap_.host_index);
+  }
   void begin_epoch(const BeginEpoch& message, std::uint32_t epoch);
   void start_again(const StartSlot& message);
   void end_slot(std::uint32_t slot);

@@ -27,9 +27,7 @@ void Agent::start_again(const StartSlot& message) {
   if (const auto last = last_process_.find(message.slot); last != last_process_.end())
     kill_session(last->second);
   told_of_loss_.erase(message.slot);
-  start_worker(*again_, *slot,
-               "@hvdrun-" + bootstrap_.job_id + "-" + std::to_string(bootstrap_.host_index),
-               message.start);
+  start_worker(*again_, *slot, workers_address(), message.start);
 }
 
 void Agent::end_slot(std::uint32_t slot) {

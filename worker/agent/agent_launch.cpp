@@ -46,7 +46,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   epoch_ = epoch;
   WorkerServerOptions options;
   options.job_id = bootstrap_.job_id;
-  options.name = "@hvdrun-" + bootstrap_.job_id + "-" + std::to_string(bootstrap_.host_index);
+  options.name = workers_address();
   options.epoch = epoch;
   options.usable_cores = cores_;
   if (message.host_count > 1) {

@@ -47,7 +47,6 @@ void WorkerServer::begin_epoch(std::uint32_t epoch, const std::vector<EpochMembe
     if (lines_.contains(member.slot)) members_[member.slot] = member.place;
   have_joined_.clear();
   fence_ = 0;
-  store_requests_.clear();
   segments_.clear();
   for (const auto& [slot, place] : members_) {
     const Line& line = lines_[slot];
