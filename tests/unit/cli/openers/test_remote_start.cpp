@@ -8,6 +8,7 @@
 
 #include "cli/openers/remote_start.h"
 #include "cli/text/user_errors.h"
+#include "tests/catch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 
 namespace hvdrun {
