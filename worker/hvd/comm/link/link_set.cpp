@@ -135,7 +135,9 @@ bool LinkSet::progress() {
 }
 
 void LinkSet::block() {
-  std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}};
+  // poll() leaves out what is no descriptor.
+  std::vector<pollfd> polled{{wake_.get(), POLLIN, 0},
+                             {options_.abort ? options_.abort->fd() : -1, POLLIN, 0}};
   for (const Link* const link : connected_) {
     const int events = (link->wants_input() ? POLLIN : 0) | (link->wants_output() ? POLLOUT : 0);
     if (events != 0) polled.push_back({link->fd(), static_cast<short>(events), 0});
@@ -175,6 +177,8 @@ void LinkSet::look_for_trouble() {
       throw hvd::Error(said);
     throw hvd::Error(said.code(), name_of(link->rank()) + " gave up: " + said.what());
   }
+  if (options_.abort)
+    if (const auto reason = options_.abort->reason()) throw hvd::Error(*reason);
   const MutexLock lock(mutex_);
   if (aborted_) throw hvd::Error(*aborted_);
   Doubt doubt;

@@ -20,6 +20,7 @@
 #include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/net/port_range.h"
+#include "worker/hvd/comm/abort_signal.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/comm/host_layout.h"
 #include "worker/hvd/comm/link/accept_room.h"
@@ -42,7 +43,8 @@ class LinkSet {
     bool encrypt = false;
     // The ranks' names in words; none: 0, 1, 2 and so on.
     std::vector<std::size_t> names{};
-    std::shared_ptr<AwaitedLinks> awaited{};  // is told, if there
+    std::shared_ptr<AwaitedLinks> awaited{};     // is told, if there
+    std::shared_ptr<const AbortSignal> abort{};  // ends waits, if there
   };
 
   // Listens at a port of its own. Throws hvd::Error(unavailable).

@@ -44,13 +44,14 @@ std::size_t Meeting::control_bytes(std::size_t size) {
 }
 
 Meeting::Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin,
-                 std::vector<std::size_t> names)
+                 std::vector<std::size_t> names, std::shared_ptr<const AbortSignal> abort)
     : header_(*reinterpret_cast<MeetingHeader*>(control)),
       blocks_(reinterpret_cast<MeetingBlock*>(control + sizeof(MeetingHeader))),
       rank_(rank),
       size_(size),
       may_spin_(may_spin),
       names_(std::move(names)),
+      abort_(std::move(abort)),
       gone_(size) {
   assert(rank < size);
   assert(names_.empty() || names_.size() == size);
@@ -171,6 +172,7 @@ void Meeting::look_for_trouble() {
     const MutexLock lock(mutex_);
     reason = aborted_;
   }
+  if (!reason && abort_) reason = abort_->reason();
   // An arrival does not matter: with somebody missing it can only have failed in this very wait. It
   // may have left since, which is not the cause.
   for (std::size_t rank = 0; rank < size_ && !reason; ++rank) reason = reason_of(rank);

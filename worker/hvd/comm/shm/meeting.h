@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@
 #include <hvd/hvd.h>
 
 #include "common/base/mutex.h"
+#include "worker/hvd/comm/abort_signal.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/comm/descriptor.h"
 #include "worker/hvd/comm/size_class.h"
@@ -66,8 +68,9 @@ class Meeting {
   // `control` is zeroed memory that all ranks share, aligned to a page. `may_spin`: the threads of
   // all ranks fit the cores.
   // Words call the ranks `names`; none: 0, 1, 2 and so on.
+  // `abort` ends waits, if there.
   Meeting(std::byte* control, std::size_t rank, std::size_t size, bool may_spin,
-          std::vector<std::size_t> names = {});
+          std::vector<std::size_t> names = {}, std::shared_ptr<const AbortSignal> abort = {});
 
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
@@ -125,6 +128,7 @@ class Meeting {
   const std::size_t size_;
   const bool may_spin_;
   const std::vector<std::size_t> names_;
+  const std::shared_ptr<const AbortSignal> abort_;
 
   std::uint64_t count_ = 0;  // the barrier that this rank is in or has last left
   Descriptor operation_;     // of a step: what it is a step of

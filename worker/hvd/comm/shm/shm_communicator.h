@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "worker/hvd/comm/abort_signal.h"
 #include "worker/hvd/comm/communicator.h"
 #include "worker/hvd/comm/shm/mapping.h"
 #include "worker/hvd/comm/shm/shared_memory.h"
@@ -33,6 +34,8 @@ struct ShmOptions {
   bool may_spin = false;
   // This rank's; every rank has one, or none has.
   std::shared_ptr<SharedMemory> memory = {};
+  // Ends waits, if there.
+  std::shared_ptr<const AbortSignal> abort = {};
 };
 
 // `mapping` is zeroed memory of shm_segment_bytes(size) that all ranks share and that carries one

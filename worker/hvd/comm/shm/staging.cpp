@@ -30,7 +30,7 @@ Staging::Staging(std::shared_ptr<const Mapping> mapping, const ShmOptions& optio
       size_(static_cast<std::size_t>(options.size)),
       slots_(mapping_->data() + Meeting::control_bytes(size_)),
       slot_bytes_(slot_bytes(size_)),
-      meeting_(mapping_->data(), rank_, size_, options.may_spin, options.ranks),
+      meeting_(mapping_->data(), rank_, size_, options.may_spin, options.ranks, options.abort),
       memory_(options.memory),
       places_(size_) {
   assert(size_ <= kMaxShmRanks);
