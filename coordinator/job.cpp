@@ -93,6 +93,8 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
       return on_elastic_entered(host, frame);
     case MessageType::at_door:
       return on_at_door(host, frame, now);
+    case MessageType::slot_dying:
+      return on_slot_dying(host, frame, now);
     case MessageType::store_put:
       return on_store_put(host, frame);
     case MessageType::store_get:

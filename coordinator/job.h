@@ -99,6 +99,7 @@ class Job {
   Errc on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_elastic_entered(std::uint32_t host, const Frame& frame);
   Errc on_at_door(std::uint32_t host, const Frame& frame, TimePoint now);
+  Errc on_slot_dying(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_store_put(std::uint32_t host, const Frame& frame);
   Errc on_store_get(std::uint32_t host, const Frame& frame, TimePoint now);
 

@@ -57,6 +57,25 @@ Errc Job::on_at_door(std::uint32_t host, const Frame& frame, TimePoint now) {
   return Errc::ok;
 }
 
+// In other jobs, and before all ranks go on, the end of the process is waited for: it has the
+// cause.
+Errc Job::on_slot_dying(std::uint32_t host, const Frame& frame, TimePoint now) {
+  SlotDying message;
+  if (decode(frame.payload, message) || !membership_.owns(host, message.slot))
+    return Errc::malformed;
+  if (!elastic_) return Errc::unexpected_message;
+  if (!goes_on() || elastic_->state_of(message.slot) != SlotState::member) return Errc::ok;
+  if (message.dumps_core)
+    to_driver(Log{LogLevel::warn,
+                  "rank " +
+                      std::to_string(membership_.rank_of(message.slot).value_or(message.slot)) +
+                      " is dumping core; the others go on without it"});
+  elastic_->dying(message.slot, now);
+  tell_members_lost(message.slot, "its process has died", now);
+  carry_out(now);
+  return Errc::ok;
+}
+
 void Job::slot_ended(const RankExited& end, TimePoint now) {
   if (ended_well(end) && elastic_->state_of(end.rank) == SlotState::leaving) {
     elastic_->done(end.rank, now);

@@ -60,6 +60,7 @@ enum class MessageType : std::uint16_t {
   end_slot = 45,
   meeting_wanted = 46,  // and on to the workers
   at_door = 47,
+  slot_dying = 59,
   // worker <-> agent
   worker_join = 48,
   worker_topology = 49,
@@ -71,6 +72,7 @@ enum class MessageType : std::uint16_t {
   worker_stall = 55,
   stall_ask = 56,
   elastic_entered = 57,  // and on to the coordinator
+  peer_died = 58,
   // driver <-> coordinator
   job_progress = 65,
   job_ended = 66,
@@ -110,7 +112,7 @@ enum class MessageType : std::uint16_t {
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
-inline constexpr std::uint16_t kProtocolVersion = 5;
+inline constexpr std::uint16_t kProtocolVersion = 6;
 
 enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4, status = 5 };
 

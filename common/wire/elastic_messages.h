@@ -87,6 +87,29 @@ struct ElasticEntered {
   }
 };
 
+// Worker -> agent: another rank of its host has died, and the kernel may still be busy with it.
+struct PeerDied {
+  static constexpr auto kType = MessageType::peer_died;
+  std::uint32_t rank = 0;
+  template <class V>
+  void visit(V& v) {
+    v(rank);
+  }
+};
+
+// Agent -> coordinator: nothing comes of the slot's process any more. How it ends is told once the
+// kernel is done with it (RankExited).
+struct SlotDying {
+  static constexpr auto kType = MessageType::slot_dying;
+  std::uint32_t slot = 0;
+  bool dumps_core = false;
+  template <class V>
+  void visit(V& v) {
+    v(slot);
+    v(dumps_core);
+  }
+};
+
 // Coordinator -> driver: from now on these slots have these ranks.
 struct EpochBegun {
   static constexpr auto kType = MessageType::epoch_begun;

@@ -28,6 +28,7 @@ ElasticJob::ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milli
 }
 
 std::string ElasticJob::name_of(std::uint32_t slot) const {
+  if (!slots_[slot].died_as.empty()) return slots_[slot].died_as;
   const auto found = std::find(order_.begin(), order_.end(), slot);
   if (found == order_.end()) return "the new process of slot " + std::to_string(slot);
   return "rank " + std::to_string(found - order_.begin());
@@ -65,11 +66,23 @@ void ElasticJob::lose(std::uint32_t slot, TimePoint now) {
   gather(now);
 }
 
+void ElasticJob::dying(std::uint32_t slot, TimePoint now) {
+  SlotRecord& record = slots_[slot];
+  if (phase_ == Phase::over || record.state != SlotState::member) return;
+  record.died_as = name_of(slot);
+  record.state = SlotState::dying;
+  record.waits = false;
+  if (!first_lost_) first_lost_ = slot;
+  gather(now);
+  proceed(now);
+}
+
 void ElasticJob::lost(std::uint32_t slot, const std::string& how, TimePoint now) {
   if (phase_ == Phase::over) return;
+  const std::string name = name_of(slot);
   lose(slot, now);
   // Nothing is started again when nobody is left; then this is the verdict's to say.
-  if (count(SlotState::member) > 0) say(name_of(slot) + " " + how + "; " + what_follows(slot, now));
+  if (count(SlotState::member) > 0) say(name + " " + how + "; " + what_follows(slot, now));
   proceed(now);
 }
 
@@ -122,6 +135,7 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
           std::exchange(record.came_back, false) ? SlotState::leaving : SlotState::starting;
       break;
     case SlotState::done:
+    case SlotState::dying:
     case SlotState::gone:
     case SlotState::left_out:
       return;
@@ -178,6 +192,10 @@ void ElasticJob::begin_epoch() {
   std::vector<std::uint32_t> survivors;
   for (const std::uint32_t slot : order_)
     if (slots_[slot].state == SlotState::member) survivors.push_back(slot);
+  // The reader is to know why there are fewer ranks; the cause comes later.
+  for (const std::uint32_t slot : order_)
+    if (slots_[slot].state == SlotState::dying)
+      say(name_of(slot) + " has died; its process is ending");
   Decision decision{.what = What::begin_epoch};
   decision.dealt = deal_ranks(table_, survivors, in_state(SlotState::at_door));
   order_ = decision.dealt.slots;
@@ -192,7 +210,8 @@ void ElasticJob::begin_epoch() {
 
 std::string ElasticJob::missing_text() const {
   std::vector<std::uint32_t> missing = in_state(SlotState::gone);
-  for (const std::uint32_t slot : in_state(SlotState::starting)) missing.push_back(slot);
+  for (const SlotState state : {SlotState::dying, SlotState::starting})
+    for (const std::uint32_t slot : in_state(state)) missing.push_back(slot);
   std::sort(missing.begin(), missing.end());
   if (missing.empty()) return "nobody is left who could come";
   return "rank " + rank_ranges(missing, limits::kMaxNamedRanges) + " is waited for";
@@ -227,8 +246,9 @@ void ElasticJob::wait_for_more(std::size_t ranks, TimePoint now) {
   const std::string few = (ranks == 1 ? "there is " : "there are ") + ranks_text(ranks) +
                           " of the " + std::to_string(min_np_) +
                           " that --min-np asks for: " + missing_text();
-  const bool nobody_comes =
-      count(SlotState::gone) + count(SlotState::starting) + count(SlotState::leaving) == 0;
+  const bool nobody_comes = count(SlotState::dying) + count(SlotState::gone) +
+                                count(SlotState::starting) + count(SlotState::leaving) ==
+                            0;
   if (now >= wait_until_ || nobody_comes) {
     phase_ = Phase::over;
     return decide({.what = What::too_few, .slot = first_lost_.value_or(0), .text = few});
@@ -243,7 +263,8 @@ void ElasticJob::proceed(TimePoint now) {
   waits_for_goodbyes_ = false;
   std::vector<std::uint32_t> members = in_state(SlotState::member);
   if (members.empty()) {
-    if (count(SlotState::leaving) > 0 || !goes_on_) return;
+    // The end of a process may be the verdict.
+    if (count(SlotState::leaving) + count(SlotState::dying) > 0 || !goes_on_) return;
     members = take_back();
     if (members.empty()) return end();
     gather(now);

@@ -58,6 +58,9 @@ class ElasticJob {
   // All members have said so: from here on a loss is no end. Newcomers are not asked.
   bool goes_on() const { return goes_on_; }
 
+  // A member is dead, and it is not known yet how its process ends: the others need not wait for
+  // that. lost() follows.
+  void dying(std::uint32_t slot, TimePoint now);
   // The slot's process has ended, and not well. `how`: "was killed by signal 9 (SIGKILL)".
   void lost(std::uint32_t slot, const std::string& how, TimePoint now);
   // It has ended with 0 after its goodbye.

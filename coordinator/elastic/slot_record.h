@@ -3,15 +3,18 @@
 //
 //            let in                said goodbye
 //   at_door ────────▶ member ─────────────────────▶ leaving ──exit 0──▶ done
-//      ▲                 │ lost                        │ lost
-//      │ joined          ▼                             ▼
-//   starting ◀──pause── gone ──failed too often──▶ left_out
+//      ▲               │    │ died                     │
+//      │ joined        │    ▼                          │
+//      │               │  dying                        │
+//      │               ▼    ▼ lost: its process ended  ▼
+//   starting ◀─pause── gone ──────failed too often──▶ left_out
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/base/time_point.h"
@@ -20,6 +23,7 @@ namespace hvdrun {
 
 enum class SlotState : std::uint8_t {
   member,    // its process is of this epoch
+  dying,     // it was, and nothing comes of it any more; the kernel is not done with it
   leaving,   // it was, and has said that it needs nobody any more
   done,      // and has ended with 0
   gone,      // its process is lost; the next one waits for its time
@@ -39,12 +43,14 @@ class SlotRecord {
   SlotState state = SlotState::member;
   bool waits = false;       // a member that has come to its door for the next epoch
   bool goodbye = false;     // a member's, in a job of which nobody knows yet whether it goes on
+  std::string died_as;      // "rank 3": what it was when it died; empty: that has not been seen
   bool came_back = false;   // at_door, after its goodbye: it knows what the members knew
   std::uint32_t start = 0;  // of its processes, the number of this one
 
   // Its process is lost. The first one of a window is followed at once.
   void lost(TimePoint now) {
     waits = goodbye = came_back = false;
+    died_as.clear();
     std::erase_if(losses_, [now](TimePoint at) { return now - at > kWindow; });
     losses_.push_back(now);
     if (losses_.size() >= kMostLosses) {

@@ -56,7 +56,7 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 StallWarning, JobProgress, JobEnded, AbortJob, HostFailed, Output, Credit,
                 OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd, TimelineBatch,
                 TimelineControl, ClockQuery, ClockReply, BeginEpoch, StartSlot, EndSlot,
-                MeetingWanted, AtDoor, ElasticEntered, EpochBegun>(*frame);
+                MeetingWanted, AtDoor, ElasticEntered, PeerDied, SlotDying, EpochBegun>(*frame);
       check_events(*frame);
     }
   }

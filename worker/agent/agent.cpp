@@ -249,6 +249,7 @@ void Agent::debug(const std::string& text) {
 
 void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status) {
   input_.remove(rank);
+  dying_.erase(rank);
   const bool out_of_memory = status.signaled && status.value == SIGKILL && !ladder_.started() &&
                              oom_kill_count() > oom_kills_;
   debug("rank " + std::to_string(rank) + ": " + describe(status));
@@ -301,6 +302,7 @@ void Agent::arm_timer() {
   if (holds_lease()) next = std::min(next, lease_->end());
   if (const auto deadline = ladder_.next_deadline()) next = std::min(next, *deadline);
   if (sweeping_) next = std::min(next, now() + kSweepPause);
+  if (looks_at_ranks()) next = std::min(next, next_look_);
   timer_.expires_at(next);
   timer_.async_wait([this](const auto& ec) {
     if (!ec) on_timer();
@@ -316,6 +318,7 @@ void Agent::on_timer() {
     up(Heartbeat{});
   }
   if (sweeping_) return finish_if_quiet();
+  if (looks_at_ranks()) look_at_ranks();
   arm_timer();
 }
 

@@ -75,6 +75,11 @@ class Agent {
   void begin_epoch(const BeginEpoch& message, std::uint32_t epoch);
   void start_again(const StartSlot& message);
   void end_slot(std::uint32_t slot);
+  // Its process is dead, or as good as that.
+  void slot_died(std::uint32_t slot);
+  // For processes that write core files, and for dead ones that live on.
+  void look_at_ranks();
+  bool looks_at_ranks() const { return again_ && !ending_ && !workers_.empty(); }
   bool serve_horovod(const Launch& message);
   HorovodPlace horovod_place(const Launch& message, const RankPlace& slot) const;
   bool gets_input(std::uint32_t rank) const;
@@ -136,6 +141,8 @@ class Agent {
   std::optional<Launch> checked_;                // waits for StartRanks
   std::optional<Launch> again_;                  // of an elastic job: what a slot's next process is
   std::map<std::uint32_t, pid_t> last_process_;  // of each slot of such a job, once it has ended
+  std::map<std::uint32_t, TimePoint> dying_;     // slots of such a job, since when
+  TimePoint next_look_;
   bool launched_ = false;
   bool ending_ = false;
   bool sweeping_ = false;

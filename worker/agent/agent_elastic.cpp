@@ -1,12 +1,22 @@
 // An elastic job's slots: a process that is lost is followed by another, in the next epoch.
 #include <algorithm>
+#include <chrono>
 #include <signal.h>
+#include <string>
+#include <vector>
 
 #include "common/net/hmac_sha256.h"
 #include "common/process/process_tree.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/ranks/dying_process.h"
 
 namespace hvdrun {
+namespace {
+
+// Between two looks at the ranks' processes, and for a dead one to end.
+constexpr std::chrono::seconds kLookPause{1};
+
+}  // namespace
 
 void Agent::begin_epoch(const BeginEpoch& message, std::uint32_t epoch) {
   if (!again_ || epoch <= epoch_) return give_up();
@@ -28,6 +38,36 @@ void Agent::start_again(const StartSlot& message) {
     kill_session(last->second);
   told_of_loss_.erase(message.slot);
   start_worker(*again_, *slot, workers_address(), message.start);
+}
+
+void Agent::slot_died(std::uint32_t slot) {
+  const auto worker = std::find_if(workers_.begin(), workers_.end(),
+                                   [slot](const auto& one) { return one.second.rank == slot; });
+  // Its end is on its way to the coordinator.
+  if (worker == workers_.end()) return;
+  if (!dying_.emplace(slot, std::chrono::steady_clock::now()).second) return;
+  const bool core = dumps_core(worker->first);
+  workers_server_->slot_dying(slot, core ? "it is dumping core" : "its process has died");
+  up(SlotDying{slot, core});
+}
+
+// A look at each rank costs some 40 us.
+void Agent::look_at_ranks() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kLookPause;
+  std::vector<std::uint32_t> dumping;
+  for (const auto& [pid, worker] : workers_) {
+    const auto dying = dying_.find(worker.rank);
+    if (dying == dying_.end()) {
+      if (dumps_core(pid)) dumping.push_back(worker.rank);
+    } else if (now - dying->second > kLookPause && has_program(pid) && !dumps_core(pid)) {
+      up(Log{LogLevel::warn, bootstrap_.host_name + ": process " + std::to_string(pid) +
+                                 " was a rank and runs another program now (exec); it is killed"});
+      ::kill(-pid, SIGKILL);
+    }
+  }
+  for (const std::uint32_t slot : dumping) slot_died(slot);
 }
 
 void Agent::end_slot(std::uint32_t slot) {

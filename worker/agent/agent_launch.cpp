@@ -72,6 +72,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   options.send_up = [this](std::string frame) {
     if (control_) control_->send_bytes(std::move(frame));
   };
+  options.slot_died = [this](std::uint32_t slot) { slot_died(slot); };
   const auto timeline = [this](auto said) {
     timeline_.add(std::move(said));
     move_timeline();
@@ -152,6 +153,7 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
   up(RankStarted{slot.rank, static_cast<std::uint32_t>(worker.process.pid)});
   debug("rank " + std::to_string(slot.rank) + " is process " + std::to_string(worker.process.pid));
   workers_.emplace(worker.process.pid, std::move(worker));
+  if (looks_at_ranks()) arm_timer();
 }
 
 }  // namespace hvdrun

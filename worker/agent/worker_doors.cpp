@@ -1,4 +1,5 @@
 // The doors of an elastic job: processes that wait to be let into the next epoch.
+#include <algorithm>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -53,6 +54,25 @@ void WorkerServer::begin_epoch(std::uint32_t epoch, const std::vector<EpochMembe
     // One that has gone meanwhile: the coordinator is about to hear of it.
     if (line.door) let_in(slot, Channel(line.door), line.door_pid);
   }
+}
+
+// Its line stays open: what it has said last may still be in there.
+void WorkerServer::slot_dying(std::uint32_t slot, const std::string& how) {
+  if (is_member(slot)) peer_lost({members_.at(slot).rank, false, how});
+}
+
+// Ranks of a job are processes of one user, who could end each other anyway.
+Errc WorkerServer::on_peer_died(const Frame& frame) {
+  PeerDied message;
+  if (!options_.elastic) return Errc::unexpected_message;
+  if (decode(frame.payload, message)) return Errc::malformed;
+  const auto dead = std::find_if(members_.begin(), members_.end(), [&](const auto& member) {
+    return member.second.rank == message.rank;
+  });
+  if (dead == members_.end()) return Errc::malformed;
+  const Line& line = lines_[dead->first];
+  if (line.channel && !line.exited && options_.slot_died) options_.slot_died(dead->first);
+  return Errc::ok;
 }
 
 void WorkerServer::meeting_wanted() {

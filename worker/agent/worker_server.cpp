@@ -206,6 +206,8 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
     case MessageType::elastic_entered:
       up(ElasticEntered{rank});
       return Errc::ok;
+    case MessageType::peer_died:
+      return on_peer_died(frame);
     case MessageType::timeline_batch:
     case MessageType::timeline_control:
       return on_timeline(rank, frame);

@@ -45,6 +45,8 @@ struct WorkerServerOptions {
   std::function<void(const std::string&)> trouble;
   // Frames for the coordinator, of the current epoch.
   std::function<void(std::string)> send_up;
+  // A slot's process has died, as another rank of its host says; its end is yet to be seen.
+  std::function<void(std::uint32_t slot)> slot_died;
   // A rank's timeline goes there; none: it is dropped.
   std::function<void(TimelineBatch)> timeline_batch;
   std::function<void(TimelineControl)> timeline_control;
@@ -83,6 +85,8 @@ class WorkerServer {
   void begin_epoch(std::uint32_t epoch, const std::vector<EpochMember>& members,
                    std::string data_key);
   void meeting_wanted();
+  // Nothing comes of the slot's process any more: its peers are told.
+  void slot_dying(std::uint32_t slot, const std::string& how);
 
  private:
   using Channel = std::shared_ptr<FrameChannel>;
@@ -117,6 +121,7 @@ class WorkerServer {
   Errc dispatch(std::uint32_t rank, const Frame& frame);
   Errc on_fence_enter(std::uint32_t rank, const Frame& frame);
   Errc on_segment_get(std::uint32_t rank, const Frame& frame);
+  Errc on_peer_died(const Frame& frame);
   Errc on_timeline(std::uint32_t rank, const Frame& frame);
   Errc on_stall(std::uint32_t rank, const Frame& frame);
   // Sends what there is for the coordinator, and comes back when there is more.

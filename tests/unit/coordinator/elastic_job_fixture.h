@@ -47,6 +47,9 @@ struct ElasticJobFixture : JobFixture {
     return say(slot, RankExited{slot, 1000 + slot, kind, value, false, false, {}});
   }
   void kill(std::uint32_t slot) { REQUIRE(end(slot, ExitKind::signaled, SIGKILL) == Errc::ok); }
+  void die(std::uint32_t slot, bool dumps_core = false) {
+    REQUIRE(say(slot, SlotDying{slot, dumps_core}) == Errc::ok);
+  }
   void come(std::initializer_list<std::uint32_t> slots) {
     for (const std::uint32_t slot : slots) REQUIRE(say(slot, AtDoor{slot, true}) == Errc::ok);
   }

@@ -123,12 +123,10 @@ class Finder {
 
 }  // namespace
 
-std::unique_ptr<Communicator> connect_hosts(AgentConnection& agent,
-                                            std::unique_ptr<HostCommunicator> local,
-                                            std::uint32_t generation,
-                                            AgentConnection::Deadline deadline,
-                                            std::vector<std::size_t>& host_counts,
-                                            std::shared_ptr<AwaitedLinks> awaited) {
+std::unique_ptr<Communicator> connect_hosts(
+    AgentConnection& agent, std::unique_ptr<HostCommunicator> local, std::uint32_t generation,
+    AgentConnection::Deadline deadline, std::vector<std::size_t>& host_counts,
+    std::shared_ptr<AwaitedLinks> awaited, std::shared_ptr<const AbortSignal> abort) {
   const WorkerTopology& place = agent.topology();
   if (place.address.empty())
     throw hvd::Error(ErrorCode::unavailable,
@@ -139,7 +137,8 @@ std::unique_ptr<Communicator> connect_hosts(AgentConnection& agent,
                                                           {place.first_port, place.last_port},
                                                           place.encrypt_data,
                                                           {},
-                                                          std::move(awaited)});
+                                                          std::move(awaited),
+                                                          std::move(abort)});
   const Places places = Finder(agent, *local, generation, deadline).find(links->endpoint());
   host_counts = places.counts;
   HostLayout layout(places.counts);

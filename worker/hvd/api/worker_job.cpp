@@ -29,6 +29,8 @@ JobPlace place_of(const WorkerTopology& topology) {
 // The time that the agent may take to hand out a segment while the job runs.
 constexpr std::chrono::seconds kSegmentTimeout{30};
 
+constexpr std::chrono::milliseconds kLossPatience{1'000};
+
 class AgentSegments final : public SegmentSource {
  public:
   explicit AgentSegments(AgentConnection& agent) : agent_(agent) {}
@@ -213,8 +215,15 @@ void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Dea
   std::optional<nccl::UniqueId> gpu_id;
   std::vector<PeerLost> early;  // touched by one event at a time, until there are none any more
   bool have_met = false;
+  // In an elastic job nobody else ends the wait for a rank that is lost meanwhile.
+  const auto abort = std::make_shared<AbortSignal>();
+  if (topology.elastic)
+    agent.set_events({[abort](const PeerLost& lost) {
+                        if (!lost.clean) abort->raise(peer_lost_error(lost));
+                      },
+                      [abort](const hvd::Error& error) { abort->raise(error); }, tell_progress});
   try {
-    communicator = connect(agent, generation, share, deadline, *progress);
+    communicator = connect(agent, generation, share, deadline, *progress, abort);
     // A rank that does not come is told by the fence, so what the ranks agree on comes after it.
     // One that dies meanwhile must not be waited for.
     std::string id = make_world_id(gpu, place_.rank, place_.size, lookup);
@@ -232,14 +241,20 @@ void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Dea
          },
          [agreeing = communicator.get()](const hvd::Error& error) { agreeing->abort(error); },
          tell_progress});
+    if (const auto reason = abort->reason()) throw hvd::Error(*reason);
+    abort->close();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(
         deadline - AgentConnection::Deadline::clock::now());
     agree_on_gpus(gpu, *communicator, std::max(left, std::chrono::milliseconds(0)));
     take_gpu(std::move(gpu), lookup);
     agent.set_events({});
   } catch (const hvd::Error& error) {
+    // A rank that dies refuses connections sooner than the launcher tells of its death.
+    std::optional<hvd::Error> cause;
+    if (topology.elastic && !have_met && error.code() == ErrorCode::unavailable)
+      cause = abort->await_reason(kLossPatience);
     agent.set_events({});
-    give_up(agent, error, have_met);
+    give_up(agent, cause.value_or(error), have_met);
   } catch (...) {
     agent.set_events({});  // they speak of what is on this stack
     throw;
@@ -285,13 +300,19 @@ void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Dea
                     [this](const PeerGaveUp& peer) {
                       sets_->give_up(static_cast<int>(peer.process_set), gave_up_error(peer));
                     }});
+  // Behind the fence, so all ranks hold their words. The agent tells every rank, this one too.
+  if (death_watch_)
+    death_watch_->watch([&agent, here = topology.local_ranks](std::size_t local_rank) {
+      agent.report_death(here[local_rank]);
+    });
 }
 
 // That of this host's ranks, and with it that of all.
 std::unique_ptr<Communicator> WorkerJob::connect(AgentConnection& agent, std::uint32_t generation,
                                                  const CoreShare& share,
                                                  AgentConnection::Deadline deadline,
-                                                 InitProgress& progress) {
+                                                 InitProgress& progress,
+                                                 const std::shared_ptr<AbortSignal>& abort) {
   const WorkerTopology& topology = agent.topology();
   host_counts_ = {static_cast<std::size_t>(place_.size)};
   if (place_.size == 1) return make_self_communicator();
@@ -301,7 +322,9 @@ std::unique_ptr<Communicator> WorkerJob::connect(AgentConnection& agent, std::ui
                          std::to_string(kMaxShmRanks) + " can share memory");
   std::unique_ptr<HostCommunicator> local = make_self_communicator();
   if (topology.local_size > 1) {
-    const std::size_t bytes = shm_segment_bytes(topology.local_size);
+    const std::size_t words_at = shm_segment_bytes(topology.local_size);
+    const std::size_t bytes =
+        words_at + (topology.elastic ? DeathWatch::area_bytes(topology.local_size) : 0);
     const UniqueFd segment =
         agent.segment("world/" + std::to_string(agent.epoch()) + "/" + std::to_string(generation),
                       bytes, deadline);
@@ -313,13 +336,18 @@ std::unique_ptr<Communicator> WorkerJob::connect(AgentConnection& agent, std::ui
     memory_ = std::make_shared<SharedMemory>(std::make_shared<AgentSegments>(agent),
                                              static_cast<std::size_t>(place_.rank), generation);
     shm.memory = memory_;
-    local = make_shm_communicator(
-        std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes)), shm);
+    shm.abort = abort;
+    const auto mapping = std::make_shared<const Mapping>(Mapping::of_file(segment.get(), bytes));
+    local = make_shm_communicator(mapping, shm);
+    if (topology.elastic)
+      death_watch_ = std::make_unique<DeathWatch>(mapping, mapping->data() + words_at,
+                                                  static_cast<std::size_t>(place_.local_rank),
+                                                  topology.local_size);
   }
   if (place_.local_size == place_.size) return local;
   progress.waits();
-  auto all =
-      connect_hosts(agent, std::move(local), generation, deadline, host_counts_, progress.links());
+  auto all = connect_hosts(agent, std::move(local), generation, deadline, host_counts_,
+                           progress.links(), abort);
   progress.works();
   return all;
 }
@@ -331,6 +359,7 @@ bool WorkerJob::is_homogeneous() const {
 
 WorkerJob::~WorkerJob() {
   sets_->shutdown();
+  death_watch_.reset();  // before the goodbye: what ends behind it is no death
   if (!agent_) return;
   agent_->set_events({});
   agent_->leave(returns_);

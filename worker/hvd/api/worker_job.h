@@ -15,6 +15,8 @@
 #include "worker/hvd/api/select_gpu.h"
 #include "worker/hvd/client/agent_connection.h"
 #include "worker/hvd/client/worker_environment.h"
+#include "worker/hvd/comm/abort_signal.h"
+#include "worker/hvd/comm/shm/death_watch.h"
 #include "worker/hvd/comm/shm/shared_memory.h"
 #include "worker/hvd/engine/core_share.h"
 #include "worker/hvd/engine/engine.h"
@@ -78,7 +80,8 @@ class WorkerJob {
   StallReport stall_report();
   std::unique_ptr<Communicator> connect(AgentConnection& agent, std::uint32_t generation,
                                         const CoreShare& share, AgentConnection::Deadline deadline,
-                                        InitProgress& progress);
+                                        InitProgress& progress,
+                                        const std::shared_ptr<AbortSignal>& abort);
 
   JobPlace place_;
   bool may_start_timeline_ = false;
@@ -87,6 +90,7 @@ class WorkerJob {
   std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<AgentConnection> agent_;  // none without a launcher
   std::shared_ptr<SharedMemory> memory_;
+  std::unique_ptr<DeathWatch> death_watch_;  // in an elastic job; speaks to the connection
   std::chrono::milliseconds init_timeout_;
   std::chrono::milliseconds collective_timeout_;
   std::uint64_t fusion_bytes_;

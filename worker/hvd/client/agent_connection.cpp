@@ -187,6 +187,17 @@ void AgentConnection::report_stall(const StallReport& report) noexcept {
   }
 }
 
+void AgentConnection::report_death(std::uint32_t rank) noexcept {
+  try {
+    const MutexLock lock(mutex_);
+    if (lost_ || !is_joined_) return;
+    session_.peer_died(rank);
+    wake();
+  } catch (const std::exception&) {
+    return;  // out of memory: the end of its line tells the launcher, too
+  }
+}
+
 void AgentConnection::enter_elastic(Deadline deadline) {
   {
     const MutexLock lock(mutex_);

@@ -75,6 +75,8 @@ class AgentConnection {
   // Tells the launcher that operations wait: when the oldest has waited for topology()'s
   // stall_warning, after each further such time, and once after stall_shutdown. Waits for nothing.
   void report_stall(const StallReport& report) noexcept HVD_EXCLUDES(mutex_);
+  // Tells the launcher that another rank of this host has died. Waits for nothing.
+  void report_death(std::uint32_t rank) noexcept HVD_EXCLUDES(mutex_);
   // Says goodbye; gives the agent a moment to take it. `returns`: it is none, in an elastic job
   // this process comes to the next epoch.
   void leave(bool returns = false) noexcept HVD_EXCLUDES(mutex_);

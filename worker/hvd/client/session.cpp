@@ -70,6 +70,8 @@ void Session::leave(bool returns) { send(WorkerLeave{returns}); }
 
 void Session::enter_elastic() { send(ElasticEntered{environment_.rank}); }
 
+void Session::peer_died(std::uint32_t rank) { send(PeerDied{rank}); }
+
 void Session::collective_failed(CollectiveFailed message) {
   if (message.text.size() > limits::kMaxTrouble) message.text.resize(limits::kMaxTrouble);
   send(message);

@@ -73,6 +73,8 @@ class Session {
   void leave(bool returns = false);
   // The program goes on when others are lost.
   void enter_elastic();
+  // Another rank of this host has died.
+  void peer_died(std::uint32_t rank);
   // Tells the agent why a collective failed here.
   void collective_failed(CollectiveFailed message);
   // They get this rank's number.

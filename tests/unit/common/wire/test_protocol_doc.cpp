@@ -75,6 +75,8 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<MeetingWanted>(code, "meeting_wanted");
   add<AtDoor>(code, "at_door");
   add<ElasticEntered>(code, "elastic_entered");
+  add<PeerDied>(code, "peer_died");
+  add<SlotDying>(code, "slot_dying");
   add<EpochBegun>(code, "epoch_begun");
   add<RankStalled>(code, "rank_stalled");
   add<SurveyRanks>(code, "survey_ranks");

@@ -24,6 +24,7 @@ struct ElasticFixture {
     REQUIRE(did().empty());
   }
   void lose(std::uint32_t slot) { job.lost(slot, "was killed", now); }
+  void die(std::uint32_t slot) { job.dying(slot, now); }
   void come(std::initializer_list<std::uint32_t> slots) {
     for (const std::uint32_t slot : slots) job.at_door(slot, true, now);
   }

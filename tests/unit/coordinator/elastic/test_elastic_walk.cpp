@@ -55,6 +55,7 @@ class Walk {
         if (is_[slot] == Is::member && waits_.contains(slot)) door(slot, false);
         if (is_[slot] == Is::member) leave(slot);
         if (is_[slot] == Is::leaving) finish(slot);
+        if (is_[slot] == Is::dying) lose(slot);
         look();
       }
     }
@@ -63,7 +64,7 @@ class Walk {
   }
 
  private:
-  enum class Is : std::uint8_t { member, leaving, done, gone, starting, newcomer };
+  enum class Is : std::uint8_t { member, dying, leaving, done, gone, starting, newcomer };
 
   std::uint32_t below(std::uint32_t end) { return static_cast<std::uint32_t>(random_() % end); }
   std::size_t count(Is what) const {
@@ -83,9 +84,15 @@ class Walk {
   void act(std::uint32_t slot) {
     switch (is_[slot]) {
       case Is::member:
-        if (below(to_end_.contains(slot) ? 2 : 8) == 0) return lose(slot);
+        if (below(to_end_.contains(slot) ? 2 : 8) == 0)
+          return below(2) == 0 ? lose(slot) : die(slot);
         if (waits_.contains(slot)) return below(8) == 0 ? door(slot, false) : void();
         return below(8) == 0 ? leave(slot) : door(slot, true);
+      case Is::dying:
+        // Nothing that is said of it but its end counts.
+        if (below(4) == 0) return job_.leaves(slot, now_);
+        if (below(4) == 0) return job_.at_door(slot, below(2) == 0, now_);
+        return below(4) == 0 ? job_.dying(slot, now_) : lose(slot);
       case Is::leaving:
         if (below(4) == 0) return lose(slot);
         return below(4) == 0 ? door(slot, true) : finish(slot);
@@ -97,6 +104,11 @@ class Walk {
       case Is::done:
         return;
     }
+  }
+  void die(std::uint32_t slot) {
+    gone(slot);
+    is_[slot] = Is::dying;
+    job_.dying(slot, now_);
   }
   void lose(std::uint32_t slot) {
     gone(slot);
@@ -141,7 +153,7 @@ class Walk {
 
   // Where no member is left those who have come back are members again.
   void take_back() {
-    if (count(Is::member) + count(Is::leaving) > 0) return;
+    if (count(Is::member) + count(Is::leaving) + count(Is::dying) > 0) return;
     for (const std::uint32_t slot : members_)
       if (is_[slot] == Is::newcomer && came_back_.erase(slot) > 0) is_[slot] = Is::member;
   }
@@ -162,7 +174,7 @@ class Walk {
     REQUIRE(next);
     if (count(Is::leaving) > 0 && *next <= now_ + ElasticJob::kGoodbye) return;
     REQUIRE(count(Is::member) + count(Is::newcomer) < needed());
-    REQUIRE(count(Is::gone) + count(Is::starting) + count(Is::leaving) > 0);
+    REQUIRE(count(Is::dying) + count(Is::gone) + count(Is::starting) + count(Is::leaving) > 0);
   }
   std::size_t needed() const {
     return std::min<std::size_t>(min_np_, table_.size() - count(Is::done));
@@ -201,7 +213,7 @@ class Walk {
       case What::all_lost:
       case What::finished:
         REQUIRE(count(Is::member) == 0);
-        REQUIRE(count(Is::leaving) == 0);
+        REQUIRE(count(Is::leaving) + count(Is::dying) == 0);
         over_ = true;
         break;
     }

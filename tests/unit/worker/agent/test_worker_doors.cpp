@@ -294,5 +294,47 @@ TEST_CASE_METHOD(WorkersFixture, "in a job that is not elastic who joins again i
   CHECK(take_up<AtDoor>().empty());
 }
 
+TEST_CASE_METHOD(DoorsFixture, "a rank's word on another's death names a slot from here on",
+                 "[workers]") {
+  turn_around();
+  c.channel->send(PeerDied{1}, 2);
+  settle();
+  CHECK(died == Ranks{5});
+  CHECK_FALSE(c.closed);
+  CHECK_FALSE(b.closed);
+  CHECK(up.empty());
+  server->slot_dying(5, "its process has died");
+  settle();
+  const auto lost = c.last<PeerLost>();
+  REQUIRE(lost);
+  CHECK(lost->rank == 1);
+  CHECK_FALSE(lost->clean);
+  CHECK(lost->reason == "its process has died");
+  CHECK_FALSE(b.last<PeerLost>());
+  // It may have left before; then there is nobody to be lost.
+  leave(b, 2);
+  c.channel->send(PeerDied{1}, 2);
+  settle();
+  CHECK(died == Ranks{5});
+}
+
+TEST_CASE_METHOD(DoorsFixture, "only members of this host can be said to have died", "[workers]") {
+  turn_around();
+  const std::uint32_t rank = GENERATE(0U, 3U, 4'000'000'000U);
+  c.channel->send(PeerDied{rank}, 2);
+  settle();
+  CHECK(c.closed);
+  CHECK(died.empty());
+}
+
+TEST_CASE_METHOD(WorkersFixture, "in other jobs nobody speaks of deaths", "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  b.channel->send(PeerDied{4}, 1);
+  settle();
+  CHECK(b.closed);
+  CHECK(died.empty());
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -54,6 +54,7 @@ struct WorkersFixture {
       std::error_code ec;
       up.push_back(decoder.next(ec).value());
     };
+    options.slot_died = [this](std::uint32_t slot) { died.push_back(slot); };
     options.timeline_batch = [this](const TimelineBatch& batch) { batches.push_back(batch); };
     options.timeline_control = [this](const TimelineControl& said) { controls.push_back(said); };
     options.stall_warning = 60'000;
@@ -104,6 +105,7 @@ struct WorkersFixture {
   std::vector<Frame> up;
   std::vector<TimelineBatch> batches;
   std::vector<TimelineControl> controls;
+  std::vector<std::uint32_t> died;  // slots
   std::optional<HostSurvey::Answer> surveyed;
   std::optional<WorkerServer> server;
   Worker a;
