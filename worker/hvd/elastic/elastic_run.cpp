@@ -80,15 +80,46 @@ class Run {
       const auto newest = std::max_element(all.begin(), all.end());
       const auto oldest = std::min_element(all.begin(), all.end());
       if (*oldest == *newest && *newest % 2 != 0) return;
-      state_.source_ = static_cast<int>(newest - all.begin());
-      state_.sync();
+      share_from(static_cast<int>(newest - all.begin()), all);
       state_.commits_ = static_cast<std::uint64_t>(*newest / 2);
     } else {
       state_.source_ = 0;
+      state_.group_ = {};
       state_.sync();
     }
     state_.is_shared_ = true;
   }
+
+  // A state that has never been shared is another one on each rank. With GPUs it goes to all: a
+  // communicator of NCCL for some of them takes longer to make than most states to send.
+  void share_from(int source, const std::vector<std::int64_t>& all) {
+    const std::int64_t newest = all[static_cast<std::size_t>(source)];
+    std::vector<int> ranks;
+    for (int rank = 0; rank < size(); ++rank)
+      if (rank == source || newest % 2 == 0 || gpu() >= 0 ||
+          all[static_cast<std::size_t>(rank)] != newest)
+        ranks.push_back(rank);
+    const Group group(ranks);
+    state_.source_ = source;
+    state_.group_ = group.set;
+    if (process_set_rank(group.set) >= 0) state_.sync();
+    if (group.is_new) remove_process_set(group.set);
+  }
+
+  // The process set of these ranks. The program may have one of its own.
+  struct Group {
+    explicit Group(const std::vector<int>& ranks) {
+      for (const ProcessSet& known : process_sets()) {
+        if (process_set_ranks(known) != ranks) continue;
+        set = known;
+        return;
+      }
+      set = add_process_set(ranks, "hvd.elastic.state");
+      is_new = true;
+    }
+    ProcessSet set;
+    bool is_new = false;
+  };
 
   State& state_;
   const RunOptions& options_;

@@ -84,13 +84,19 @@ void MemoryState::save() { copy_ = bytes(); }
 void MemoryState::restore() { take(copy_); }
 
 void MemoryState::sync() {
-  const std::vector<std::string> all = allgather_object(layout());
+  const std::vector<std::string> all =
+      allgather_object(layout(), {"hvd.elastic.layout", group(), {}});
+  const auto name = [ranks = process_set_ranks(group())](std::size_t place) {
+    return std::to_string(ranks[place]);
+  };
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != all.front())
-      throw Error(ErrorCode::mismatch, "MemoryState::sync: rank 0 has " + all.front() + ", rank " +
-                                           std::to_string(rank) + " has " + all[rank]);
+      throw Error(ErrorCode::mismatch, "MemoryState::sync: rank " + name(0) + " has " +
+                                           all.front() + ", rank " + name(rank) + " has " +
+                                           all[rank]);
   std::string state = bytes();
-  broadcast(state.data(), state.size(), DataType::uint8, source(), {"hvd.elastic.state", {}, {}});
+  broadcast(state.data(), state.size(), DataType::uint8, source(),
+            {"hvd.elastic.state", group(), {}});
   take(state);
   save();
 }

@@ -107,12 +107,13 @@ void TorchState::sync() {
   std::string layout = std::to_string(samplers_.size()) + " samplers";
   for (const auto& [name, number] : numbers_)
     layout += ", " + name + " of " + std::to_string(number.second) + " bytes";
-  const std::vector<std::string> all = allgather_object(layout);
+  const std::vector<std::string> all =
+      allgather_object(layout, {"hvd.elastic.layout", group(), {}});
   for (const std::string& one : all)
     if (one != all.front()) throw hvdrun::mismatch_of("TorchState::sync", all, {});
-  if (model_ != nullptr) broadcast_parameters(*model_, source());
-  if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_, source());
-  set_values(broadcast_object(values(), source()));
+  if (model_ != nullptr) broadcast_parameters(*model_, source(), group());
+  if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_, source(), group());
+  set_values(broadcast_object(values(), source(), {"hvd.elastic.values", group(), {}}));
   save();
 }
 

@@ -68,12 +68,16 @@ class HVD_EXPORT State {
   virtual void save() = 0;
   // Back to the copy.
   virtual void restore() = 0;
-  // The state of rank source() becomes that of all ranks, who call this together; then save().
+  // The state of rank source() becomes that of all ranks of group(), who call this together; then
+  // save(). Other ranks have the same state already.
   virtual void sync() = 0;
 
  protected:
   // The rank whose state is the newest; 0 in jobs that are not elastic.
   int source() const { return source_; }
+  // It and the ranks that lack its state: where sync() has its collectives. All ranks mostly, and
+  // in jobs that are not elastic.
+  const ProcessSet& group() const { return group_; }
 
  private:
   friend class Run;
@@ -83,6 +87,7 @@ class HVD_EXPORT State {
   std::uint64_t commits_ = 0;
   bool is_shared_ = false;  // it has been synced
   int source_ = 0;
+  ProcessSet group_;
   std::vector<std::function<void()>> callbacks_;
 };
 
