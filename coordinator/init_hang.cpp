@@ -1,6 +1,8 @@
 #include "coordinator/init_hang.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "common/base/limits.h"
 #include "common/base/rank_ranges.h"
@@ -57,6 +59,19 @@ std::string init_hang_cause(const InitHang& hang, const Membership& members) {
     text += std::string(", nor do ") + (hang.links_cut ? "more than " : "") +
             std::to_string(hang.links.size() - 1) + " other pairs";
   return text;
+}
+
+std::vector<std::uint32_t> init_hang_culprits(const InitHang& hang) {
+  if (!hang.ranks.empty() || hang.links.empty()) return hang.ranks;
+  std::map<std::uint32_t, std::size_t> pairs;
+  for (const auto& [lower, higher] : hang.links) {
+    ++pairs[lower];
+    ++pairs[higher];
+  }
+  const auto most = std::max_element(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second, a.first) < std::pair(b.second, b.first);
+  });
+  return {most->first};
 }
 
 std::string init_hang_words(const InitHang& hang) {

@@ -32,6 +32,9 @@ InitHang find_init_hang(const std::vector<std::uint32_t>& inside,
 // For the verdict: "rank 2 hangs in hvd::init", or "rank 0 on a and rank 2 on b get no connection
 // to each other in hvd::init". Never empty.
 std::string init_hang_cause(const InitHang& hang, const Membership& members);
+// Those without whom the others could go on; of pairs without a connection the rank that is in most
+// of them, the highest of several.
+std::vector<std::uint32_t> init_hang_culprits(const InitHang& hang);
 // For "3 ranks wait in hvd::init since 10 s for ...".
 std::string init_hang_words(const InitHang& hang);
 // The doings of the first of them, in lines.

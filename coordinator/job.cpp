@@ -350,6 +350,7 @@ void Job::end_if_done(TimePoint now) {
     verdict_.victims = causes_.victims(names_rank ? std::optional(verdict_.rank) : std::nullopt);
   }
   state_ = JobState::ended;
+  verdict_.by_slot = membership_.epoch() > 1;
   to_driver(verdict_);
   to_agents(EndJob{});
 }
@@ -399,6 +400,21 @@ void Job::fail_start(TimePoint now) {
   fail(std::move(verdict), now);
 }
 
+// An agent that does not start its slots' next processes in time does nothing else, either.
+void Job::lose_slow_hosts(TimePoint now) {
+  for (const std::uint32_t host : membership_.hosts_used()) {
+    const auto slots = membership_.table().on_host(host);
+    const auto late = std::find_if(slots.begin(), slots.end(), [this](const RankPlace& one) {
+      return membership_.ranks()[one.rank].state == RankState::assigned;
+    });
+    if (late == slots.end() || state_ != JobState::running) continue;
+    agent_lost(host,
+               "its agent has not started slot " + std::to_string(late->rank) +
+                   " again for the time that --start-timeout gives it",
+               now);
+  }
+}
+
 void Job::tick(TimePoint now) {
   std::vector<Store::Answer> answers;
   store_.expire(now, answers);
@@ -413,7 +429,12 @@ void Job::tick(TimePoint now) {
       elastic_->tick(now);
       carry_out(now);
     }
-    if (state_ == JobState::running && starts_ranks() && now >= deadline_) fail_start(now);
+    if (state_ == JobState::running && starts_ranks() && now >= deadline_) {
+      if (goes_on())
+        lose_slow_hosts(now);
+      else
+        fail_start(now);
+    }
     if (state_ == JobState::running && spec_.timeout.count() > 0 &&
         now >= *launched_at_ + spec_.timeout) {
       JobEnded verdict;

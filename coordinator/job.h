@@ -120,6 +120,7 @@ class Job {
   // Sets the verdict and starts the kill ladder everywhere, unless a first cause is known already.
   void fail(JobEnded verdict, TimePoint now);
   void fail_start(TimePoint now);
+  void lose_slow_hosts(TimePoint now);
   void abort(std::uint32_t signal, TimePoint now);
   void end_if_done(TimePoint now);
   bool was_launched() const { return launched_at_.has_value(); }
@@ -138,6 +139,7 @@ class Job {
   // Says what a survey has found, and begins the next.
   void look_into_stalls(TimePoint now);
   void judge_stall(const SurveyedRanks& ranks, TimePoint now);
+  void end_hanging(const std::vector<std::uint32_t>& ranks, const std::string& why);
   void describe_missing(const InitWatch& init, const SurveyedRanks& ranks);
   void judge_init(const SurveyedRanks& ranks, TimePoint now);
   void set_state(std::uint32_t rank, RankState state);

@@ -75,6 +75,8 @@ void Job::tick_init_watch(InitWatch& watch, TimePoint now) {
       init_.doubt().warning = now;
     return look_into_stalls(now);
   }
+  if (ends && goes_on() && &watch != &horovod_watch_)
+    return end_hanging(watch.missing(), who_never_joined(watch));
   if (ends) return fail(never_joined(who_never_joined(watch)), now);
   if (say == InitWatch::Say::look) return;
   to_driver(Log{LogLevel::warn, watch.warning(now)});
@@ -91,6 +93,14 @@ void Job::fail_gathering_if_hopeless(TimePoint now) {
   for (const std::uint32_t rank : horovod_watch_.missing())
     if (causes_.ended_well(rank))
       return fail(causes_.missed_in_init(rank, membership_, horovod_watch_), now);
+}
+
+// They have the others wait for ever: as good as lost.
+void Job::end_hanging(const std::vector<std::uint32_t>& ranks, const std::string& why) {
+  to_driver(Log{LogLevel::warn, why + "; " + (ranks.size() == 1 ? "it is" : "they are") +
+                                    " killed, and the others go on"});
+  for (const std::uint32_t rank : ranks)
+    if (rank < membership_.order().size()) end_slot(membership_.order()[rank]);
 }
 
 void Job::describe_missing(const InitWatch& init, const SurveyedRanks& ranks) {
@@ -127,6 +137,7 @@ void Job::judge_init(const SurveyedRanks& ranks, TimePoint now) {
   if (!doubt.end || watch.waiting().empty()) return;
   // Where each is busy with something of its own nobody has waited yet.
   if (!somebody_waits) return watch.begin_again(now);
+  if (goes_on() && knows) return end_hanging(init_hang_culprits(hang), cause);
   if (!watch.missing().empty()) return fail(never_joined(who_never_joined(watch)), now);
   // Where nobody hangs it is for those that were here, and have left, if anybody has.
   const std::vector<std::uint32_t> gone = init_.were_here();

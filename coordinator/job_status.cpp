@@ -36,6 +36,9 @@ JobStatus Job::status(TimePoint now) const {
     rank.trouble = causes_.trouble_of(record.place.rank);
     rank.probe.rank = record.place.rank;
     rank.probe.pid = record.pid;
+    const auto number = membership_.rank_of(record.place.rank);
+    rank.takes_part = number.has_value();
+    rank.rank = number.value_or(record.place.rank);
     status.ranks.push_back(std::move(rank));
   }
   return status;

@@ -26,16 +26,13 @@ UsageError cannot(const std::string& what, const std::error_code& ec) {
   return UsageError("--output-filename: " + what + ": " + fault_text(ec));
 }
 
-// rank.0, rank.017: what a run makes.
+// rank.0, rank.017, rank.3.1: what a run makes.
 bool is_rank_folder(const std::string& name) {
   constexpr std::string_view kPrefix = "rank.";
-  return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return name.starts_with(kPrefix) && is_digit(name.back()) &&
          std::all_of(name.begin() + kPrefix.size(), name.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::size_t index_of(std::uint32_t rank, OutputStream stream) {
-  return std::size_t{rank} * 2 + (stream == OutputStream::out ? 0 : 1);
+                     [&](char c) { return is_digit(c) || c == '.'; });
 }
 
 }  // namespace
@@ -52,12 +49,9 @@ OutputFiles::OutputFiles(std::string folder, std::uint32_t np)
     throw UsageError("--output-filename: another hvdrun is writing to " + folder_ +
                      "; name another folder");
   move_earlier_run();
-  files_.resize(std::size_t{np} * 2);
   for (std::uint32_t rank = 0; rank < np; ++rank) {
-    if (::mkdir(rank_folder(rank).c_str(), 0777) != 0)
-      throw cannot(rank_folder(rank), last_error());
     for (const OutputStream stream : {OutputStream::out, OutputStream::err}) {
-      ec = open(index_of(rank, stream), O_CREAT | O_EXCL);
+      ec = open({rank, 0, stream});
       if (ec) throw cannot(path(rank, stream), ec);
     }
   }
@@ -84,22 +78,26 @@ void OutputFiles::move_earlier_run() {
   }
 }
 
-std::string OutputFiles::rank_folder(std::uint32_t rank) const {
+std::string OutputFiles::rank_folder(std::uint32_t rank, std::uint32_t start) const {
   const std::string number = std::to_string(rank);
-  return folder_ + "/rank." + std::string(width_ - number.size(), '0') + number;
+  return folder_ + "/rank." + std::string(width_ - number.size(), '0') + number +
+         (start == 0 ? "" : "." + std::to_string(start));
 }
 
-std::string OutputFiles::path(std::uint32_t rank, OutputStream stream) const {
-  return rank_folder(rank) + (stream == OutputStream::out ? "/stdout" : "/stderr");
+std::string OutputFiles::path(std::uint32_t rank, OutputStream stream, std::uint32_t start) const {
+  return rank_folder(rank, start) + (stream == OutputStream::out ? "/stdout" : "/stderr");
 }
 
-std::error_code OutputFiles::open(std::size_t index, int flags) {
-  File& file = files_[index];
-  const std::string name = path(static_cast<std::uint32_t>(index / 2),
-                                index % 2 == 0 ? OutputStream::out : OutputStream::err);
-  file.fd.reset(::open(name.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666));
+std::error_code OutputFiles::open(const Key& key) {
+  const auto& [rank, start, stream] = key;
+  const auto [at, is_new] = files_.try_emplace(key);
+  File& file = at->second;
+  if (is_new && ::mkdir(rank_folder(rank, start).c_str(), 0777) != 0 && errno != EEXIST)
+    return last_error();
+  file.fd.reset(::open(path(rank, stream, start).c_str(),
+                       O_WRONLY | O_APPEND | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : 0), 0666));
   if (!file.fd) return last_error();
-  used_.push_front(index);
+  used_.push_front(key);
   file.use = used_.begin();
   if (used_.size() > kOpenFiles) {
     files_[used_.back()].fd.reset();
@@ -108,16 +106,18 @@ std::error_code OutputFiles::open(std::size_t index, int flags) {
   return {};
 }
 
-std::error_code OutputFiles::write(std::uint32_t rank, OutputStream stream,
-                                   std::string_view bytes) {
-  File& file = files_[index_of(rank, stream)];
-  if (file.failed) return {};
+std::error_code OutputFiles::write(const Output& output) {
+  const Key key{output.rank, output.start, output.stream};
   std::error_code ec;
-  if (file.fd) {
-    used_.splice(used_.begin(), used_, file.use);
+  if (const auto known = files_.find(key); known == files_.end() || !known->second.fd) {
+    if (known != files_.end() && known->second.failed) return {};
+    ec = open(key);
   } else {
-    ec = open(index_of(rank, stream), 0);
+    used_.splice(used_.begin(), used_, known->second.use);
   }
+  File& file = files_[key];
+  if (file.failed) return {};
+  std::string_view bytes = output.bytes;
   while (!ec && !bytes.empty()) {
     const ssize_t sent = ::write(file.fd.get(), bytes.data(), bytes.size());
     if (sent >= 0) {

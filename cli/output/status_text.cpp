@@ -9,9 +9,17 @@
 namespace hvdrun {
 namespace {
 
+// A slot's number is its rank in the first epoch.
+std::string name_of(const RankStatus& rank) {
+  const std::string slot = "slot " + std::to_string(rank.probe.rank);
+  if (!rank.takes_part) return slot + " (no rank in this epoch)";
+  return "rank " + std::to_string(rank.rank) +
+         (rank.rank == rank.probe.rank ? "" : " (" + slot + ")");
+}
+
 std::string rank_line(const RankStatus& rank, const std::vector<std::string>& hosts) {
   const RankProbe& probe = rank.probe;
-  std::string line = "  rank " + std::to_string(probe.rank) + " on " +
+  std::string line = "  " + name_of(rank) + " on " +
                      (rank.host < hosts.size() ? hosts[rank.host] : "?") + ": " + rank.state;
   if (rank.state == "exited" || rank.state == "assigned") return line;
   if (probe.pid != 0) line += ", pid " + std::to_string(probe.pid);

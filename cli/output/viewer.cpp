@@ -154,11 +154,11 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
 void Viewer::keep(const Output& message) {
   // A full disk fails every file: so many are named.
   constexpr std::uint32_t kNamed = 4;
-  const std::error_code ec = files_->write(message.rank, message.stream, message.bytes);
+  const std::error_code ec = files_->write(message);
   if (!ec) return;
   ++files_failed_;
   if (files_failed_ <= kNamed)
-    say(files_->path(message.rank, message.stream) + ": " + fault_text(ec) +
+    say(files_->path(message.rank, message.stream, message.start) + ": " + fault_text(ec) +
         "; the file ends here, the job goes on" +
         (files_failed_ < kNamed ? "" : " (further ones are not named)"));
 }

@@ -19,8 +19,10 @@ std::string seconds(std::uint64_t ms) {
   return text;
 }
 
+const char* word_of(const JobEnded& verdict) { return verdict.by_slot ? "slot " : "rank "; }
+
 std::string who(const JobEnded& verdict) {
-  std::string text = "rank " + std::to_string(verdict.rank) + " on " + verdict.host;
+  std::string text = word_of(verdict) + std::to_string(verdict.rank) + " on " + verdict.host;
   if (verdict.pid != 0) text += " (pid " + std::to_string(verdict.pid) + ")";
   return text;
 }
@@ -56,10 +58,10 @@ std::vector<Victims> joined(const std::vector<Victims>& groups) {
   return all;
 }
 
-std::string victims_line(const std::vector<Victims>& groups) {
+std::string victims_line(const JobEnded& verdict) {
   std::string text;
-  for (const Victims& group : joined(groups)) {
-    text += text.empty() ? "rank " : "; rank ";
+  for (const Victims& group : joined(verdict.victims)) {
+    text += (text.empty() ? "" : "; ") + std::string(word_of(verdict));
     text += rank_ranges(group.ranks);
     switch (group.kind) {
       case ExitKind::exited:
@@ -154,7 +156,7 @@ std::vector<std::string> describe_failure(const JobEnded& verdict,
     lines.emplace_back("  its last lines on stderr:");
     for (const std::string& line : last_lines) lines.push_back("  | " + line);
   }
-  if (!verdict.victims.empty()) lines.push_back("  then " + victims_line(verdict.victims));
+  if (!verdict.victims.empty()) lines.push_back("  then " + victims_line(verdict));
   return lines;
 }
 

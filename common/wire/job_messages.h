@@ -313,6 +313,8 @@ struct JobEnded {
   std::string host;
   std::string text;
   std::vector<Victims> victims;
+  bool by_slot =
+      false;  // `rank` and those of the victims are slots, which had other ranks meanwhile
   template <class V>
   void visit(V& v) {
     v(cause);
@@ -326,6 +328,7 @@ struct JobEnded {
     v(host);
     v(text);
     v(victims);
+    v(by_slot);
   }
 };
 

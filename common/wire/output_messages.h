@@ -19,12 +19,14 @@ struct Output {
   OutputStream stream{};
   bool partial = false;
   std::string bytes;
+  std::uint32_t start = 0;  // of the slot's processes, the number of this one
   template <class V>
   void visit(V& v) {
     v(rank);
     v(stream);
     v(partial);
     v(bytes);
+    v(start);
   }
 };
 

@@ -77,14 +77,18 @@ struct StatusQuery {
 struct RankStatus {
   std::string state;  // assigned, started, joined, left, exited
   std::uint32_t host = 0;
-  std::string trouble;  // the error of its last collective, if one failed
-  RankProbe probe;      // rank and pid always; the rest when its host has answered
+  std::string trouble;     // the error of its last collective, if one failed
+  RankProbe probe;         // slot (as rank) and pid always; the rest when its host has answered
+  std::uint32_t rank = 0;  // of the moment
+  bool takes_part = true;  // in this epoch; else it has no rank
   template <class V>
   void visit(V& v) {
     v(state);
     v(host);
     v(trouble);
     v(probe);
+    v(rank);
+    v(takes_part);
   }
 };
 

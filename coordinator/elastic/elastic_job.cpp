@@ -214,7 +214,7 @@ std::string ElasticJob::missing_text() const {
     for (const std::uint32_t slot : in_state(state)) missing.push_back(slot);
   std::sort(missing.begin(), missing.end());
   if (missing.empty()) return "nobody is left who could come";
-  return "rank " + rank_ranges(missing, limits::kMaxNamedRanges) + " is waited for";
+  return "slot " + rank_ranges(missing, limits::kMaxNamedRanges) + " is waited for";
 }
 
 void ElasticJob::look_for_late_members(const std::vector<std::uint32_t>& members, TimePoint now) {

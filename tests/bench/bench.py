@@ -28,7 +28,7 @@ import training
 
 BENCHES = {
     bench.NAME: bench
-    for bench in (launch, init, memory, kill, elastic, http_store, *collectives.BENCHES, instructions, peer_copy, step, gradients, training, *train_speed.BENCHES, pipeline, swarm, *hosts.BENCHES)
+    for bench in (launch, init, memory, kill, *elastic.BENCHES, http_store, *collectives.BENCHES, instructions, peer_copy, step, gradients, training, *train_speed.BENCHES, pipeline, swarm, *hosts.BENCHES)
 }
 
 

@@ -1,9 +1,12 @@
-// elastic_step STATE TOUCHED: steps of a small allreduce and a commit of STATE bytes, for ever.
-// Slot 1 touches TOUCHED bytes first, which the kernel has to free when it is killed.
+// elastic_step STATE TOUCHED STEPS: steps of a small allreduce, a commit of STATE bytes after each
+// STEPS of them, for ever. Slot 1 touches TOUCHED bytes first, which the kernel has to free when it
+// is killed.
 //
 //   pid P slot S                    at the start
 //   ready: step NS                  rank 0 of the first epoch, when a step's time is known
-//   slot S went on at NS            after the first step of each later epoch; NS is CLOCK_MONOTONIC
+//   slot S went on at NS copied NS  after the first step of each later epoch; NS is
+//   CLOCK_MONOTONIC,
+//                                   and the time of a copy that all take at once
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +26,15 @@ long long now_ns() {
       .count();
 }
 
+// As the ranks go back to their last commit after a loss.
+long long copy_of(std::vector<char>& state) {
+  static const std::vector<char> commit(state);
+  hvd::barrier();
+  const long long begin = now_ns();
+  std::copy(commit.begin(), commit.end(), state.begin());
+  return now_ns() - begin;
+}
+
 int number_of(const char* name) {
   const char* const text = std::getenv(name);
   return text != nullptr ? std::atoi(text) : 0;
@@ -31,7 +43,7 @@ int number_of(const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 64;
+  if (argc != 4) return 64;
   std::vector<char> state(std::stoull(argv[1]), 1);
   std::vector<char> touched(number_of("HVD_RANK") == 1 ? std::stoull(argv[2]) : 0, 1);
   std::printf("pid %d slot %d\n", static_cast<int>(::getpid()), number_of("HVD_RANK"));
@@ -45,14 +57,18 @@ int main(int argc, char** argv) {
   hvd::elastic::run(kept, [&] {
     std::vector<double> values(1000, 1.0);
     std::vector<long long> times;
+    hvd::elastic::CommitEvery commits(kept, std::stoi(argv[3]));
     const bool first = meetings++ == 0 && number_of("HVD_START") == 0;
     for (;;) {
       const long long begin = now_ns();
       hvd::allreduce(values.data(), values.data(), values.size(), hvd::ReduceOp::average);
-      kept.commit();
+      commits.on_batch_end();
       times.push_back(now_ns() - begin);
-      if (times.size() == 1 && !first)
-        std::printf("slot %d went on at %lld\n", number_of("HVD_RANK"), now_ns());
+      if (times.size() == 1 && !first) {
+        const long long at = now_ns();
+        std::printf("slot %d went on at %lld copied %lld\n", number_of("HVD_RANK"), at,
+                    copy_of(state));
+      }
       if (times.size() == 50 && first && hvd::rank() == 0) {
         std::nth_element(times.begin(), times.begin() + 25, times.end());
         std::printf("ready: step %lld\n", times[25]);

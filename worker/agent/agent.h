@@ -141,7 +141,12 @@ class Agent {
   std::optional<Launch> checked_;                // waits for StartRanks
   std::optional<Launch> again_;                  // of an elastic job: what a slot's next process is
   std::map<std::uint32_t, pid_t> last_process_;  // of each slot of such a job, once it has ended
-  std::map<std::uint32_t, TimePoint> dying_;     // slots of such a job, since when
+  struct Dying {
+    TimePoint since;
+    bool killed = false;  // by us
+    bool told = false;    // that it does not end
+  };
+  std::map<std::uint32_t, Dying> dying_;  // slots of such a job
   TimePoint next_look_;
   bool launched_ = false;
   bool ending_ = false;

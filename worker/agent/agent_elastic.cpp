@@ -9,12 +9,15 @@
 #include "common/process/process_tree.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/ranks/dying_process.h"
+#include "worker/agent/stalls/process_picture.h"
 
 namespace hvdrun {
 namespace {
 
 // Between two looks at the ranks' processes, and for a dead one to end.
 constexpr std::chrono::seconds kLookPause{1};
+// For one that has been killed to end, until the user is told.
+constexpr std::chrono::seconds kEndPatience{10};
 
 }  // namespace
 
@@ -45,7 +48,7 @@ void Agent::slot_died(std::uint32_t slot) {
                                    [slot](const auto& one) { return one.second.rank == slot; });
   // Its end is on its way to the coordinator.
   if (worker == workers_.end()) return;
-  if (!dying_.emplace(slot, std::chrono::steady_clock::now()).second) return;
+  if (!dying_.emplace(slot, Dying{std::chrono::steady_clock::now()}).second) return;
   const bool core = dumps_core(worker->first);
   workers_server_->slot_dying(slot, core ? "it is dumping core" : "its process has died");
   up(SlotDying{slot, core});
@@ -58,21 +61,42 @@ void Agent::look_at_ranks() {
   next_look_ = now + kLookPause;
   std::vector<std::uint32_t> dumping;
   for (const auto& [pid, worker] : workers_) {
-    const auto dying = dying_.find(worker.rank);
-    if (dying == dying_.end()) {
+    const auto found = dying_.find(worker.rank);
+    if (found == dying_.end()) {
       if (dumps_core(pid)) dumping.push_back(worker.rank);
-    } else if (now - dying->second > kLookPause && has_program(pid) && !dumps_core(pid)) {
-      up(Log{LogLevel::warn, bootstrap_.host_name + ": process " + std::to_string(pid) +
-                                 " was a rank and runs another program now (exec); it is killed"});
+      continue;
+    }
+    Dying& dying = found->second;
+    const std::string process = bootstrap_.host_name + ": process " + std::to_string(pid);
+    if (!dying.killed && now - dying.since > kLookPause && has_program(pid) && !dumps_core(pid)) {
+      up(Log{LogLevel::warn,
+             process + " was a rank and runs another program now (exec); it is killed"});
       ::kill(-pid, SIGKILL);
+      dying.killed = true;
+    } else if (dying.killed && !dying.told && now - dying.since > kEndPatience) {
+      dying.told = true;
+      up(Log{LogLevel::warn, process + " has been killed and does not end; it is " +
+                                 words_of(picture_process(worker.rank, pid).probe) +
+                                 ". Its slot is not started again before that"});
     }
   }
   for (const std::uint32_t slot : dumping) slot_died(slot);
 }
 
+// The last that the kernel can tell of it may be why it had the others wait. Whatever still keeps
+// it, nothing comes of it any more.
 void Agent::end_slot(std::uint32_t slot) {
-  for (const auto& [pid, worker] : workers_)
-    if (worker.rank == slot) ::kill(-pid, SIGKILL);
+  for (const auto& [pid, worker] : workers_) {
+    if (worker.rank != slot) continue;
+    const pid_t joined = workers_server_->pid_of(slot);
+    const RankProbe probe = picture_process(slot, joined > 0 ? joined : pid).probe;
+    up(Log{LogLevel::warn, bootstrap_.host_name + ": process " + std::to_string(probe.pid) +
+                               " of slot " + std::to_string(slot) + " is killed; it was " +
+                               words_of(probe)});
+    ::kill(-pid, SIGKILL);
+  }
+  slot_died(slot);
+  if (const auto dying = dying_.find(slot); dying != dying_.end()) dying->second.killed = true;
 }
 
 }  // namespace hvdrun

@@ -145,8 +145,8 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
     if (has_input && output_) output_->send(InputClosed{slot.rank});
     return;
   }
-  pump_.add(slot.rank, OutputStream::out, std::move(pipes.out_read));
-  pump_.add(slot.rank, OutputStream::err, std::move(pipes.err_read));
+  pump_.add(slot.rank, OutputStream::out, std::move(pipes.out_read), start);
+  pump_.add(slot.rank, OutputStream::err, std::move(pipes.err_read), start);
   if (has_input)
     input_.add(slot.rank, std::move(pipes.in_write),
                std::min(limits::kInputCredit, limits::kMaxInputOfHost / message.slots.size()));

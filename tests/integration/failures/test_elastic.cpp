@@ -43,6 +43,12 @@ std::size_t times_in(const std::string& text, const std::string& what) {
   return count;
 }
 
+std::string contents(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 TEST_CASE("a rank that fails is started again, and the others go on meanwhile", "[elastic]") {
   const auto [fault, words] = GENERATE(
       table<std::string, std::string>({{"kill", "was killed by signal 9 (SIGKILL)"},
@@ -60,6 +66,37 @@ TEST_CASE("a rank that fails is started again, and the others go on meanwhile", 
   CHECK(times_in(job.out, "done: ") == 4);
   CHECK(times_in(job.out, "done: rank 0 of 4 has 8") == 1);
   CHECK(processes_with(marker.first + "=" + marker.second).empty());
+}
+
+TEST_CASE("a rank that only seems to live on is lost", "[elastic]") {
+  SECTION("as it runs another program") {
+    const RunResult job =
+        hvdrun({"-np", "3", "--min-np", "2", probe(), "60", "50", "exec", "1", "3"});
+    CAPTURE(job.out, job.err);
+    CHECK(job.exit_code == 0);
+    CHECK_THAT(job.err, Contains("was a rank and runs another program now (exec); it is killed"));
+    CHECK_THAT(job.err, Contains("rank 1 was killed by signal 9 (SIGKILL); it is started again"));
+    check_steps(job.out, 60);
+  }
+  SECTION("as a child of it has its connections") {
+    const RunResult job =
+        hvdrun({"-np", "3", "--min-np", "2", probe(), "8", "50", "fork", "1", "3"});
+    CAPTURE(job.out, job.err);
+    CHECK(job.exit_code == 0);
+    CHECK_THAT(job.err, Contains("rank 1 exited with code 3; it is started again"));
+    check_steps(job.out, 8);
+  }
+}
+
+TEST_CASE("each process of a slot has files of its own", "[elastic]") {
+  const auto folder = std::filesystem::temp_directory_path() / ("elastic-" + fresh_marker().second);
+  const RunResult job = hvdrun({"-np", "2", "--min-np", "1", "--output-filename", folder.string(),
+                                probe(), "8", "50", "kill", "1", "3"});
+  CAPTURE(job.out, job.err);
+  CHECK(job.exit_code == 0);
+  CHECK(times_in(contents(folder / "rank.1/stdout"), "meeting 0 at step 0") == 1);
+  CHECK(times_in(contents(folder / "rank.1.1/stdout"), "done: ") == 1);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("ranks of several hosts go on as those of one", "[elastic]") {

@@ -4,6 +4,8 @@
 //
 //   kill    SIGKILL           exit0   ends with 0, without a goodbye     stop   SIGSTOP
 //   exit3   ends with code 3  always  SIGKILL of each process of the slot
+//   exec    runs sleep        fork    leaves a child behind, and ends with code 3
+//   core    SIGSEGV with 1 GiB for its core file
 //
 // "again" is no fault: all ranks train, and call shutdown() and init() before the end.
 //
@@ -14,6 +16,7 @@
 #include <cstdlib>
 #include <signal.h>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -32,6 +35,18 @@ void fail(const std::string& fault) {
   if (fault == "stop") ::kill(::getpid(), SIGSTOP);
   if (fault == "exit0") std::_Exit(0);
   if (fault == "exit3") std::_Exit(3);
+  if (fault == "exec") ::execl("/bin/sleep", "sleep", "60", nullptr);
+  if (fault == "fork") {
+    if (::fork() != 0) std::_Exit(3);
+    ::sleep(60);
+  }
+  if (fault == "core") {
+    const rlimit all{RLIM_INFINITY, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_CORE, &all);
+    const std::vector<char> touched(1U << 30, 'x');
+    ::kill(::getpid(), SIGSEGV);
+    while (!touched.empty()) ::pause();
+  }
 }
 
 }  // namespace

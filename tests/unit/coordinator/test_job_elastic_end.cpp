@@ -102,7 +102,7 @@ TEST_CASE_METHOD(ElasticJobFixture, "too few ranks end the job, with a code of t
   now += 10s;
   job.tick(now);
   CHECK(lines() ==
-        Lines{"there is 1 rank of the 2 that --min-np asks for: rank 1, 2 is waited for, "
+        Lines{"there is 1 rank of the 2 that --min-np asks for: slot 1, 2 is waited for, "
               "for 10 s at most"});
   now += 10s;
   job.tick(now);
@@ -110,7 +110,7 @@ TEST_CASE_METHOD(ElasticJobFixture, "too few ranks end the job, with a code of t
   CHECK(job.verdict().cause == EndCause::too_few_ranks);
   CHECK(job.verdict().exit_code == exit_code::kTooFewRanks);
   CHECK(job.verdict().text ==
-        "there is 1 rank of the 2 that --min-np asks for: rank 1, 2 is waited for");
+        "there is 1 rank of the 2 that --min-np asks for: slot 1, 2 is waited for");
   CHECK(take_all<KillRanks>().size() == 2);
 }
 
@@ -253,6 +253,62 @@ TEST_CASE_METHOD(JobFixture, "a job without --min-np knows no elastic words", "[
   exit(2, ExitKind::signaled, SIGKILL);
   CHECK(job.state() == JobState::ending);
   CHECK(take_all<Log>(Target::driver).empty());
+}
+
+TEST_CASE_METHOD(ElasticJobFixture, "a host that does not start its slot again is lost", "[job]") {
+  run_elastic();
+  kill(2);
+  come({0, 1});
+  meet();
+  take();
+  REQUIRE(job.next_deadline());
+  now += job.spec().start_timeout;
+  job.tick(now);
+  CHECK(job.state() == JobState::running);
+  const auto said = lines();
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].find("host b is lost (its agent has not started slot 2 again") == 0);
+  finish(0);
+  finish(1);
+  CHECK(job.state() == JobState::ended);
+  CHECK(job.verdict().cause == EndCause::success);
+}
+
+TEST_CASE_METHOD(ElasticJobFixture, "the verdict says whether its numbers are ranks or slots",
+                 "[job]") {
+  run_elastic();
+  // Those that have been started again are not needed any more.
+  const auto end_all = [this] {
+    for (const std::uint32_t slot : {0U, 1U, 2U})
+      if (job.membership().ranks()[slot].state != RankState::exited) kill(slot);
+  };
+  SECTION("of the first epoch") {
+    for (const std::uint32_t slot : {0U, 1U, 2U}) kill(slot);
+    end_all();
+    CHECK_FALSE(job.verdict().by_slot);
+  }
+  SECTION("of a later one") {
+    kill(2);
+    come({0, 1});
+    meet();
+    kill(0);
+    kill(1);
+    end_all();
+    CHECK(job.verdict().rank == 0);
+    CHECK(job.verdict().by_slot);
+  }
+  CHECK(job.state() == JobState::ended);
+}
+
+TEST_CASE_METHOD(ElasticJobFixture, "the status of a slot has its rank of the moment", "[job]") {
+  turn_around();
+  const JobStatus status = job.status(now);
+  REQUIRE(status.ranks.size() == 3);
+  CHECK(status.ranks[0].rank == 1);
+  CHECK(status.ranks[0].takes_part);
+  CHECK(status.ranks[2].rank == 0);
+  CHECK(status.ranks[2].probe.rank == 2);
+  CHECK_FALSE(status.ranks[1].takes_part);
 }
 
 }  // namespace

@@ -118,5 +118,27 @@ TEST_CASE_METHOD(ElasticStallFixture, "who hangs in hvd::init is named by its ra
                                             "  rank 1 on a (pid 1000): sleeping"});
 }
 
+TEST_CASE_METHOD(ElasticStallFixture,
+                 "who hangs in a later hvd::init is killed, and the job goes on", "[job]") {
+  turn_around();
+  come_anew(1);
+  come({0, 2});
+  for (const std::uint32_t slot : {2U, 0U, 1U}) say(slot, RanksJoined{{slot}});
+  say(2, FenceEnter{0, {2}, ""});
+  say(1, FenceEnter{0, {1}, ""});
+  take();
+  job.tick(now + 60s);
+  const std::uint64_t request = take_all<SurveyRanks>().at(0).second.request;
+  RankPicture silent = picture(0, {});
+  silent.answered = false;
+  say(2, RankPictures{request, {picture(2, {})}});
+  say(0, RankPictures{request, {silent, picture(1, {})}});
+  CHECK(job.state() == JobState::running);
+  const auto ended = take_all<EndSlot>();
+  REQUIRE(ended.size() == 1);
+  CHECK(ended[0].first == 0);
+  CHECK(ended[0].second.slot == 0);
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -32,8 +32,8 @@ void OutputPump::set_viewer(std::shared_ptr<FrameChannel> viewer) {
   for (const auto& [key, source] : sources_) read(source);
 }
 
-void OutputPump::add(std::uint32_t rank, OutputStream stream, UniqueFd pipe) {
-  const auto source = std::make_shared<Source>(io_, rank, stream, pipe.release());
+void OutputPump::add(std::uint32_t rank, OutputStream stream, UniqueFd pipe, std::uint32_t start) {
+  const auto source = std::make_shared<Source>(io_, rank, stream, pipe.release(), start);
   sources_.emplace(Key(rank, stream), source);
   credit_.emplace(rank, first_credit_);
   read(source);
@@ -162,7 +162,7 @@ void OutputPump::send_unfinished(Source& source) {
 void OutputPump::send(const Source& source, std::string bytes, bool partial) {
   if (!viewer_) return;
   credit_[source.rank] -= static_cast<std::int64_t>(bytes.size());
-  viewer_->send(Output{source.rank, source.stream, partial, std::move(bytes)});
+  viewer_->send(Output{source.rank, source.stream, partial, std::move(bytes), source.start});
 }
 
 void OutputPump::credit(const Credit& message) {

@@ -49,7 +49,8 @@ class OutputPump {
 
   // Without a viewer (it is gone) output is read and dropped, so that nobody blocks on it.
   void set_viewer(std::shared_ptr<FrameChannel> viewer);
-  void add(std::uint32_t rank, OutputStream stream, UniqueFd pipe);
+  // `start`: of the slot's processes, the number of the one that writes.
+  void add(std::uint32_t rank, OutputStream stream, UniqueFd pipe, std::uint32_t start = 0);
   void credit(const Credit& message);
   // Sends what the rank has written to stderr and nobody has read yet, as far as there is room for
   // it: before its end is told, what it said last is known.
@@ -66,12 +67,13 @@ class OutputPump {
  private:
   static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
   struct Source {
-    Source(boost::asio::io_context& io, std::uint32_t r, OutputStream s, int fd)
-        : rank(r), stream(s), pipe(io, fd) {
+    Source(boost::asio::io_context& io, std::uint32_t r, OutputStream s, int fd, std::uint32_t nth)
+        : rank(r), stream(s), start(nth), pipe(io, fd) {
       pipe.non_blocking(true);  // the reading end alone
     }
     std::uint32_t rank;
     OutputStream stream;
+    std::uint32_t start;
     boost::asio::posix::stream_descriptor pipe;
     LineSplitter splitter;
     std::array<char, 16384> buffer{};

@@ -7,6 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/base/limits.h"
+#include "common/base/printable.h"
+#include "common/process/process_words.h"
 #include "worker/agent/ranks/process_probe.h"
 
 namespace hvdrun {
@@ -116,6 +119,16 @@ std::string system_call_name(std::string_view text,
     return row->name;
   const std::string file = file_of(fd);
   return row->name + (file.empty() ? "" : " of " + file);
+}
+
+std::string words_of(const RankProbe& probe) {
+  std::string text = process_word(probe.state);
+  if (text.empty()) text = "gone";
+  if (!probe.wait_channel.empty()) text += " in " + printable(probe.wait_channel);
+  if (!probe.system_call.empty()) text += ", system call " + printable(probe.system_call);
+  if (!probe.stack.empty() && probe.stack != kHiddenStack)
+    text += ", kernel stack " + printable(probe.stack, limits::kMaxKernelStack);
+  return text;
 }
 
 RankPicture picture_process(std::uint32_t rank, pid_t pid) {

@@ -14,6 +14,9 @@ namespace hvdrun {
 // All of the picture but what the rank itself says.
 RankPicture picture_process(std::uint32_t rank, pid_t pid);
 
+// "stopped in do_signal_stop", with its system call and its kernel stack where they are known.
+std::string words_of(const RankProbe& probe);
+
 // /proc/PID/stack as "futex_wait < do_futex < __x64_sys_futex".
 std::string stack_names(std::string_view text);
 // /proc/PID/syscall as "read of pipe:[4711]", a rare one as its number; empty: it is in none.

@@ -3,6 +3,15 @@
 #include <hvd/elastic_run.h>
 
 namespace hvd::elastic {
+namespace {
+
+// In the bytes of a state.
+struct SamplerPlace {
+  std::uint64_t epoch;
+  std::uint64_t processed;
+};
+
+}  // namespace
 
 MembersChange::~MembersChange() = default;
 
@@ -53,16 +62,10 @@ std::string MemoryState::layout() const {
   return text;
 }
 
-// Parts in the order of their names, then the samplers in that of their coming.
-std::string MemoryState::bytes() const {
-  std::string all;
-  for (const auto& [name, part] : parts_)
-    all.append(static_cast<const char*>(part.first), part.second);
-  for (const ElasticSampler* const sampler : samplers_) {
-    const std::uint64_t place[] = {sampler->epoch(), sampler->processed()};
-    all.append(reinterpret_cast<const char*>(place), sizeof place);
-  }
-  return all;
+std::size_t MemoryState::size() const {
+  std::size_t bytes = samplers_.size() * sizeof(SamplerPlace);
+  for (const auto& [name, part] : parts_) bytes += part.second;
+  return bytes;
 }
 
 void MemoryState::take(const std::string& bytes) {
@@ -73,13 +76,27 @@ void MemoryState::take(const std::string& bytes) {
   };
   for (const auto& [name, part] : parts_) next(part.first, part.second);
   for (ElasticSampler* const sampler : samplers_) {
-    std::uint64_t place[2];
-    next(place, sizeof place);
-    sampler->load(place[0], place[1]);
+    SamplerPlace place;
+    next(&place, sizeof place);
+    sampler->load(place.epoch, place.processed);
   }
 }
 
-void MemoryState::save() { copy_ = bytes(); }
+// Parts in the order of their names, then the samplers in that of their coming. In place: new
+// memory for a large state costs more than its copy.
+void MemoryState::save() {
+  copy_.resize(size());
+  std::size_t at = 0;
+  const auto put = [&](const void* from, std::size_t count) {
+    std::memcpy(copy_.data() + at, from, count);
+    at += count;
+  };
+  for (const auto& [name, part] : parts_) put(part.first, part.second);
+  for (const ElasticSampler* const sampler : samplers_) {
+    const SamplerPlace place{sampler->epoch(), sampler->processed()};
+    put(&place, sizeof place);
+  }
+}
 
 void MemoryState::restore() { take(copy_); }
 
@@ -94,11 +111,19 @@ void MemoryState::sync() {
       throw Error(ErrorCode::mismatch, "MemoryState::sync: rank " + name(0) + " has " +
                                            all.front() + ", rank " + name(rank) + " has " +
                                            all[rank]);
-  std::string state = bytes();
+  // The newest state is put beside the copy: should it break off, this rank's commit is needed yet.
+  const bool sends = rank() == source();
+  std::string newest;
+  if (sends)
+    save();
+  else
+    newest.resize(size());
+  std::string& state = sends ? copy_ : newest;
   broadcast(state.data(), state.size(), DataType::uint8, source(),
             {"hvd.elastic.state", group(), {}});
-  take(state);
-  save();
+  if (sends) return;
+  copy_.swap(newest);
+  restore();
 }
 
 void MemoryState::reset() {

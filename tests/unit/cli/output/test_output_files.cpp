@@ -39,7 +39,7 @@ TEST_CASE("every rank has its files, however few descriptors there are", "[outpu
   OutputFiles files(folder / "out/deeper", 300);
   for (int round = 0; round < 3; ++round)
     for (std::uint32_t rank = 0; rank < 300; ++rank)
-      CHECK_FALSE(files.write(rank, OutputStream::err, std::to_string(rank) + ";"));
+      CHECK_FALSE(files.write({rank, OutputStream::err, false, std::to_string(rank) + ";"}));
   ::setrlimit(RLIMIT_NOFILE, &before);
   CHECK(contents(folder / "out/deeper/rank.007/stderr") == "7;7;7;");
   CHECK(contents(folder / "out/deeper/rank.299/stderr") == "299;299;299;");
@@ -52,12 +52,40 @@ TEST_CASE("an earlier run's files are moved aside, nobody else's", "[output]") {
   for (int run = 1; run <= 3; ++run) {
     OutputFiles files(folder.path(), run == 1 ? 11 : 2);
     CHECK(files.moved_to() == (run == 1 ? "" : folder / ("run." + std::to_string(run - 1))));
-    CHECK_FALSE(files.write(0, OutputStream::out, "run " + std::to_string(run)));
+    CHECK_FALSE(files.write({0, OutputStream::out, false, "run " + std::to_string(run)}));
   }
   CHECK(contents(folder / "run.1/rank.00/stdout") == "run 1");
   CHECK(contents(folder / "run.2/rank.0/stdout") == "run 2");
   CHECK(contents(folder / "rank.0/stdout") == "run 3");
   CHECK(contents(folder / "rank.txt") == "mine");
+}
+
+TEST_CASE("each process of a slot has files of its own, moved aside with the others", "[output]") {
+  const test::TemporaryFolder folder;
+  {
+    OutputFiles files(folder.path(), 11);
+    CHECK(files.path(3, OutputStream::err, 2) == folder / "rank.03.2/stderr");
+    CHECK_FALSE(files.write({3, OutputStream::out, false, "first;"}));
+    CHECK_FALSE(files.write({3, OutputStream::out, false, "second;", 1}));
+    CHECK_FALSE(files.write({3, OutputStream::err, false, "trouble;", 1}));
+    // The output of the one before may come later.
+    CHECK_FALSE(files.write({3, OutputStream::out, false, "last;"}));
+    CHECK_FALSE(files.write({3, OutputStream::out, false, "more;", 1}));
+  }
+  CHECK(contents(folder / "rank.03/stdout") == "first;last;");
+  CHECK(contents(folder / "rank.03.1/stdout") == "second;more;");
+  CHECK(contents(folder / "rank.03.1/stderr") == "trouble;");
+  const OutputFiles next(folder.path(), 11);
+  CHECK(contents(folder / "run.1/rank.03.1/stdout") == "second;more;");
+}
+
+TEST_CASE("a file that cannot be made is told of once", "[output]") {
+  const test::TemporaryFolder folder;
+  OutputFiles files(folder.path(), 2);
+  folder.write("rank.1.1", "not a folder");
+  CHECK(files.write({1, OutputStream::out, false, "x", 1}));
+  CHECK_FALSE(files.write({1, OutputStream::out, false, "y", 1}));
+  CHECK(files.write({1, OutputStream::err, false, "z", 1}));
 }
 
 TEST_CASE("two runs at a time do not share a folder", "[output]") {

@@ -58,6 +58,33 @@ TEST_CASE("the block has the last words and folds the victims", "[report]") {
                                  "with code 1"});
 }
 
+TEST_CASE("numbers of an elastic job that has had other ranks are slots", "[report]") {
+  JobEnded verdict = failed_rank();
+  verdict.victims = {{ExitKind::signaled, SIGTERM, {0, 1}}, {ExitKind::exited, 1, {5}}};
+  verdict.by_slot = true;
+  const auto lines = describe_failure(verdict, {});
+  CHECK(lines.front() == "slot 3 on gpu1 (pid 77) exited with code 7 after 1.25 s");
+  CHECK(lines.back() == "  then slot 0, 1 ended by signal 15 (SIGTERM); slot 5 exited with code 1");
+}
+
+TEST_CASE("a slot is named by its rank of the moment", "[report]") {
+  JobStatus status;
+  status.hosts = {"a"};
+  status.size = 3;
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    RankStatus rank;
+    rank.state = "exited";
+    rank.probe.rank = rank.rank = slot;
+    status.ranks.push_back(rank);
+  }
+  status.ranks[1].rank = 0;
+  status.ranks[2].takes_part = false;
+  const auto lines = describe_status(status, {});
+  CHECK(lines.at(1) == "  rank 0 on a: exited");
+  CHECK(lines.at(2) == "  rank 0 (slot 1) on a: exited");
+  CHECK(lines.at(3) == "  slot 2 (no rank in this epoch) on a: exited");
+}
+
 TEST_CASE("a code of the program that is also ours is said to be the program's", "[report]") {
   JobEnded verdict = failed_rank();
   verdict.value = 69;
@@ -148,7 +175,7 @@ TEST_CASE("a status has a line for every rank", "[report]") {
   status.ranks[0].probe.system_call = "futex";
   status.ranks[0].probe.stack = "futex_wait < do_futex";
   status.ranks[1].state = "exited";
-  status.ranks[1].probe.rank = 1;
+  status.ranks[1].probe.rank = status.ranks[1].rank = 1;
   const auto lines =
       describe_status(status, [](std::uint32_t rank) { return rank == 0 ? "epoch 1" : ""; });
   REQUIRE(lines.size() == 5);

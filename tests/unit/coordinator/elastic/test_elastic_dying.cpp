@@ -97,7 +97,7 @@ TEST_CASE("too few ranks wait for one that is not gone yet", "[elastic]") {
   CHECK(fixture.did().empty());
   fixture.wait(10s);
   CHECK(fixture.did().empty());
-  CHECK(fixture.lines == Lines{"there are 3 ranks of the 4 that --min-np asks for: rank 1 is "
+  CHECK(fixture.lines == Lines{"there are 3 ranks of the 4 that --min-np asks for: slot 1 is "
                                "waited for, for 50 s at most"});
   fixture.lose(1);
   CHECK(fixture.did() == "start 1");

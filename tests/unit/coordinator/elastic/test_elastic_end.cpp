@@ -26,7 +26,7 @@ TEST_CASE_METHOD(ThreeAtLeast, "with too few ranks a job waits for more, and say
     wait(10s);
     CHECK(did().empty());
     CHECK(lines ==
-          Lines{"there are 2 ranks of the 3 that --min-np asks for: rank 2, 3 is waited for, for " +
+          Lines{"there are 2 ranks of the 3 that --min-np asks for: slot 2, 3 is waited for, for " +
                 std::string(left) + " at most"});
   }
   SECTION("a newcomer lets it go on") {
@@ -39,7 +39,7 @@ TEST_CASE_METHOD(ThreeAtLeast, "with too few ranks a job waits for more, and say
     CHECK(did().empty());
     wait(1ms);
     CHECK(did() == "too few");
-    CHECK(end == "there are 2 ranks of the 3 that --min-np asks for: rank 2, 3 is waited for");
+    CHECK(end == "there are 2 ranks of the 3 that --min-np asks for: slot 2, 3 is waited for");
     CHECK(job.is_over());
     CHECK_FALSE(job.next_deadline());
   }

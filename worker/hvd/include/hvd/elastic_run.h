@@ -156,7 +156,7 @@ class HVD_EXPORT MemoryState : public State {
  private:
   void reset() override;
   std::string layout() const;
-  std::string bytes() const;
+  std::size_t size() const;
   void take(const std::string& bytes);
 
   std::map<std::string, std::pair<void*, std::size_t>> parts_;

@@ -146,5 +146,19 @@ TEST_CASE("what may not be read of /proc is nothing", "[stall]") {
   CHECK(read_proc_file("/proc/self/comm"));
 }
 
+TEST_CASE("a process in words has what is known of it", "[picture]") {
+  RankProbe probe;
+  CHECK(words_of(probe) == "gone");
+  probe.state = "T";
+  CHECK(words_of(probe) == "stopped");
+  probe.wait_channel = "do_signal_stop";
+  probe.system_call = "read of pipe:[4711]";
+  probe.stack = kHiddenStack;
+  CHECK(words_of(probe) == "stopped in do_signal_stop, system call read of pipe:[4711]");
+  probe.stack = "a < b";
+  CHECK(words_of(probe) ==
+        "stopped in do_signal_stop, system call read of pipe:[4711], kernel stack a < b");
+}
+
 }  // namespace
 }  // namespace hvdrun

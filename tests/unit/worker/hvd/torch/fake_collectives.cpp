@@ -213,6 +213,11 @@ std::vector<int> process_set_ranks(const ProcessSet& /*set*/) {
   return ranks;
 }
 int process_set_rank(const ProcessSet& /*set*/) { return 0; }
+std::vector<ProcessSet> process_sets() { return {{}}; }
+ProcessSet add_process_set(const std::vector<int>& /*ranks*/, const std::string& /*name*/) {
+  return {1};
+}
+void remove_process_set(const ProcessSet& /*set*/) {}
 
 void grouped_allreduce(const std::vector<Buffer>& buffers, DataType type, ReduceOp op,
                        const ScaleFactors& scale, const OperationOptions& /*options*/) {
