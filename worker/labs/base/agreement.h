@@ -26,6 +26,20 @@ class Quit : public std::exception {
 void agree(const std::string& error, int exit_code);
 // Collective. Throws Quit when `value` differs between ranks; rank 0 says "<what> differ ...".
 void require_same(std::int64_t value, const std::string& what, int exit_code);
+// As long as it lives these functions are no collectives: a process that is new in an elastic job
+// prepares itself while the others train. agree() judges this rank alone, bytes stay as they are,
+// and require_same() leaves its values to compare_later(). One at a time.
+class AloneAtFirst {
+ public:
+  AloneAtFirst();
+  ~AloneAtFirst();
+  AloneAtFirst(const AloneAtFirst&) = delete;
+  AloneAtFirst& operator=(const AloneAtFirst&) = delete;
+};
+bool is_alone();
+// Collective, each time that the ranks have met: require_same() for all that was left to it.
+void compare_later();
+
 // Collective. The bytes of rank `root` on every rank.
 void broadcast_bytes(std::string& bytes, int root = 0);
 

@@ -7,6 +7,7 @@
 #include <hvd/hvd.h>
 
 #include "worker/labs/base/agreement.h"
+#include "worker/labs/base/start_place.h"
 #include "worker/labs/base/train_exit_codes.h"
 
 namespace hvdrun {
@@ -19,6 +20,7 @@ constexpr std::chrono::seconds kLookOver{5};
 }  // namespace
 
 BadSamples bad_of_all_ranks(const BadSamples& mine) {
+  if (is_alone()) return mine;
   auto count = static_cast<std::int64_t>(mine.count);
   hvd::allreduce(&count, &count, 1, hvd::ReduceOp::sum);
   BadSamples all;
@@ -37,15 +39,17 @@ BadSamples bad_of_all_ranks(const BadSamples& mine) {
 
 void refuse_bad_data(const DataSets& sets) {
   const auto until = std::chrono::steady_clock::now() + kLookOver;
-  const auto rank = static_cast<std::size_t>(hvd::rank());
-  const auto size = static_cast<std::size_t>(hvd::size());
+  const StartPlace start = start_place();
+  const auto rank = static_cast<std::size_t>(is_alone() ? start.rank : hvd::rank());
+  const auto size = static_cast<std::size_t>(is_alone() ? start.size : hvd::size());
   // The test first: it would be met last.
   BadSamples mine;
   for (const Dataset* data : {sets.test.get(), sets.validation.get(), sets.train.get()})
     if (data != nullptr) mine.add(data->look_over(rank, size, until));
   const BadSamples bad = bad_of_all_ranks(mine);
   if (bad.count == 0) return;
-  throw Quit(exit_no_input, hvd::rank() == 0 ? bad.text() + "; " + kSkipHint : std::string());
+  throw Quit(exit_no_input,
+             is_alone() || hvd::rank() == 0 ? bad.text() + "; " + kSkipHint : std::string());
 }
 
 }  // namespace hvdrun

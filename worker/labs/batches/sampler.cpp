@@ -8,8 +8,7 @@
 
 namespace hvdrun {
 
-std::size_t steps_of(std::size_t samples, std::size_t batch_size, int size) {
-  const std::size_t global = batch_size * static_cast<std::size_t>(size);
+std::size_t steps_of(std::size_t samples, std::size_t global) {
   return samples < global ? 0 : (samples + global - 1) / global;
 }
 
@@ -21,27 +20,28 @@ EpochSampler::EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_
   for (std::size_t i = samples; i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
 }
 
-IndexRange EpochSampler::step(std::size_t step, std::size_t batch_size, int size) const {
-  const std::size_t all = steps(batch_size, size);
+IndexRange EpochSampler::step(std::size_t step, std::size_t global) const {
+  const std::size_t all = steps(global);
   return {order_.size() * step / all, order_.size() * (step + 1) / all};
 }
 
-IndexRange EpochSampler::part(std::size_t step, std::size_t batch_size, int rank, int size) const {
-  const IndexRange global = this->step(step, batch_size, size);
-  const IndexRange mine = shard(global.size(), rank, size);
-  return {global.begin + mine.begin, global.begin + mine.end};
+IndexRange EpochSampler::part(std::size_t step, std::size_t global, int rank, int size) const {
+  const IndexRange whole = this->step(step, global);
+  const IndexRange mine = shard(whole.size(), rank, size);
+  return {whole.begin + mine.begin, whole.begin + mine.end};
 }
 
-double EpochSampler::share(std::size_t step, std::size_t batch_size, int rank, int size) const {
-  return static_cast<double>(part(step, batch_size, rank, size).size()) * size /
-         static_cast<double>(this->step(step, batch_size, size).size());
+double EpochSampler::share(std::size_t step, std::size_t global, int rank, int size) const {
+  return static_cast<double>(part(step, global, rank, size).size()) * size /
+         static_cast<double>(this->step(step, global).size());
 }
 
-Pass EpochSampler::pass(std::size_t batch_size, std::size_t max_steps, int rank, int size) const {
+Pass EpochSampler::pass(std::size_t global, std::size_t end, int rank, int size,
+                        std::size_t first) const {
   Pass pass{{}, {}, true, seed_, epoch_};
-  const std::size_t count = std::min(steps(batch_size, size), max_steps);
-  for (std::size_t step = 0; step < count; ++step) {
-    IndexRange mine = part(step, batch_size, rank, size);
+  const std::size_t behind = std::min(steps(global), end);
+  for (std::size_t step = first; step < behind; ++step) {
+    IndexRange mine = part(step, global, rank, size);
     // An empty part ends before a sample of its step, since the last rank's part has one.
     if (mine.size() == 0) ++mine.end;
     pass.batch_sizes.push_back(mine.size());

@@ -6,8 +6,12 @@
 //
 // Every sample has its turn in every epoch. Where the global batch does not divide them there is
 // one step more, and what is missing is spread over all of them: they are of nearly the same size,
-// and no rank ever has more than it asked for. With one sample for each rank some may have none in
-// a step; they take one all the same, which counts nothing, for every rank must take part.
+// and no rank ever has more than its share of the global batch. With one sample for each rank some
+// may have none in a step; they take one all the same, which counts nothing, for every rank must
+// take part.
+//
+// `global` is the size of the global batch, over `size` ranks. In an elastic job it stays while the
+// ranks change.
 #pragma once
 
 #include <cstddef>
@@ -25,27 +29,24 @@ struct IndexRange {
   std::size_t size() const { return end - begin; }
 };
 
-// The steps of an epoch with `batch_size` samples of each rank at most. 0 when there are fewer
-// samples than one step takes.
-std::size_t steps_of(std::size_t samples, std::size_t batch_size, int size);
+// The steps of an epoch. 0 when there are fewer samples than one step takes.
+std::size_t steps_of(std::size_t samples, std::size_t global);
 
 class EpochSampler {
  public:
   EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch);
 
-  std::size_t steps(std::size_t batch_size, int size) const {
-    return steps_of(order_.size(), batch_size, size);
-  }
+  std::size_t steps(std::size_t global) const { return steps_of(order_.size(), global); }
   // The samples of all ranks at one step, as positions in the order.
-  IndexRange step(std::size_t step, std::size_t batch_size, int size) const;
+  IndexRange step(std::size_t step, std::size_t global) const;
   // One rank's part of them.
-  IndexRange part(std::size_t step, std::size_t batch_size, int rank, int size) const;
+  IndexRange part(std::size_t step, std::size_t global, int rank, int size) const;
   // The weight of the mean over a rank's part, so that the average over the ranks is the mean over
   // all samples of the step. 0: the part is empty, and the batch is a stand-in.
-  double share(std::size_t step, std::size_t batch_size, int rank, int size) const;
-  // One rank's way through the first `max_steps` steps, augmented. In the place of an empty part
-  // stands another rank's sample.
-  Pass pass(std::size_t batch_size, std::size_t max_steps, int rank, int size) const;
+  double share(std::size_t step, std::size_t global, int rank, int size) const;
+  // One rank's way from step `first` through the steps before `end`, augmented. In the place of an
+  // empty part stands another rank's sample.
+  Pass pass(std::size_t global, std::size_t end, int rank, int size, std::size_t first = 0) const;
 
  private:
   std::vector<std::uint32_t> order_;

@@ -258,6 +258,14 @@ const std::vector<TrainOptionRow>& option_rows() {
       whole(
           "max-steps", [](To & to) -> auto& { return to.max_steps; }, 0, 1'000'000'000'000,
           "stop after N steps in all; the epoch that they cut short is told of as a whole one"),
+      flag(
+          "elastic",
+          "go on when ranks are lost, under hvdrun --min-np; the global batch stays that of all "
+          "ranks",
+          [](To& to) { to.elastic = true; }, [](const To& from) { return from.elastic; }),
+      whole(
+          "commit-steps", [](To & to) -> auto& { return to.commit_steps; }, 1, kMany,
+          "with --elastic: steps between two commits, which a loss goes back to (10)"),
       file(
           "checkpoint", "FILE", [](To & to) -> auto& { return to.checkpoint; },
           "write this file after every whole epoch, over the one of before"),

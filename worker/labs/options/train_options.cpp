@@ -87,6 +87,12 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
               std::to_string(options.data.vocabulary + 2) + " at least, for row 0 and the others");
   require(given.count("no-cuda") == 0 || given.count("device") == 0,
           "--no-cuda is --device cpu; give one of them");
+  require(given.count("commit-steps") == 0 || options.elastic,
+          "--commit-steps is of --elastic, which is not given");
+  require(
+      !options.elastic || !options.use_adasum,
+      "--elastic keeps the global batch of all ranks, and the step of --use-adasum follows from "
+      "the number of ranks; give one of them");
   require(given.count("keep") == 0 || !options.checkpoint_dir.empty(),
           "--keep is of --checkpoint-dir, which is not given");
 }

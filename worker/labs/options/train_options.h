@@ -18,7 +18,9 @@ struct TrainOptions {
   Recipe recipe;
   std::string dtype = "fp32";
   std::string data_format = "NCHW";
-  std::int64_t max_steps = 0;  // 0: no limit
+  std::int64_t max_steps = 0;      // 0: no limit
+  bool elastic = false;            // goes on when ranks are lost
+  std::int64_t commit_steps = 10;  // between two commits of it
   std::string device = "auto";
   bool synthetic = false;  // no files are read
   std::string embedding;   // a file of word vectors; empty: they begin as random numbers

@@ -6,6 +6,7 @@
 #include <hvd/hvd.h>
 
 #include "worker/labs/base/agreement.h"
+#include "worker/labs/base/start_place.h"
 #include "worker/labs/base/train_exit_codes.h"
 
 namespace hvdrun {
@@ -14,7 +15,7 @@ std::string take_word_vectors(LabModel& model, const TrainOptions& options,
                               const Vocabulary& vocabulary) {
   std::string error;
   std::string skipped;
-  if (!options.embedding.empty() && hvd::rank() == 0) {
+  if (!options.embedding.empty() && (is_alone() ? start_place().rank : hvd::rank()) == 0) {
     const std::vector<torch::Tensor> words = model.word_parameters();
     const auto dimension = static_cast<std::size_t>(words.at(0).size(1));
     const auto vectors = read_word_vectors(options.embedding, dimension, vocabulary, error);

@@ -1,6 +1,7 @@
 #include "worker/labs/report/run_outputs.h"
 
 #include <cstdio>
+#include <utility>
 
 #include <hvd/hvd.h>
 
@@ -13,33 +14,43 @@
 
 namespace hvdrun {
 
-void RunOutputs::open() {
+void RunOutputs::open(bool go_on) {
   std::string error;
-  if (hvd::rank() == 0) {
-    const Begin begin = options_.resume.empty() ? Begin::anew : Begin::at_end;
+  if (hvd::rank() == 0 && !std::exchange(opened_, true)) {
+    const bool is_later = go_on;
+    go_on = go_on || !options_.resume.empty();
+    const Begin begin = go_on ? Begin::at_end : Begin::anew;
     if (wants_losses()) loss_log_.open(options_.loss_log, begin, error);
     if (error.empty() && !options_.checkpoint.empty()) can_write_file(options_.checkpoint, error);
-    if (error.empty())
-      records_.open(options_.metrics_file, options_.log_dir, !options_.resume.empty(), error);
+    if (error.empty()) records_.open(options_.metrics_file, options_.log_dir, go_on, error);
     if (error.empty() && !options_.checkpoint_dir.empty())
-      CheckpointFolder(options_.checkpoint_dir, options_.keep).prepare(options_.resume, error);
+      CheckpointFolder(options_.checkpoint_dir, options_.keep)
+          .prepare(is_later ? options_.checkpoint_dir : options_.resume, error);
     if (error.empty() && wants_report()) can_write_file(options_.report, error);
     if (error.empty()) write_plot(error);
   }
   agree(error, exit_cannot_create);
 }
 
-void RunOutputs::add_loss(double mean) {
+void RunOutputs::add_loss(double mean, bool later) {
   if (!loss_log_.is_open()) return;
   char line[40];
   std::snprintf(line, sizeof(line), "%.9g\n", mean);
-  loss_log_.add(line);
+  if (later)
+    waiting_ += line;
+  else
+    loss_log_.add(line);
+}
+
+void RunOutputs::write_losses() {
+  std::string later;  // close() says it
+  if (loss_log_.is_open()) loss_log_.write(std::exchange(waiting_, {}), later);
 }
 
 void RunOutputs::add_epoch(const EpochResult& result) {
   std::string error;
+  history_.push_back(result);  // another rank may become 0
   if (hvd::rank() == 0) {
-    history_.push_back(result);
     if (records_.add(result, error)) write_plot(error);
   }
   agree(error, exit_cannot_create);

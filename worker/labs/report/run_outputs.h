@@ -19,13 +19,17 @@ class RunOutputs {
   // `options` outlives it.
   explicit RunOutputs(const TrainOptions& options) : options_(options) {}
 
-  // Says at once what could only fail at the end.
-  void open();
+  // Says at once what could only fail at the end. `go_on`: files of this job are there already, as
+  // in an elastic one that has another rank 0 now. Nothing where they are open.
+  void open(bool go_on = false);
   bool wants_losses() const { return !options_.loss_log.empty(); }
   bool wants_report() const { return !options_.report.empty(); }
   bool wants_validation() const { return !options_.plot.empty(); }
-  // The mean over the ranks.
-  void add_loss(double mean);
+  // The mean over the ranks. With `later` it waits for write_losses(), or is dropped by
+  // drop_losses().
+  void add_loss(double mean, bool later = false);
+  void write_losses();
+  void drop_losses() { waiting_.clear(); }
   void add_epoch(const EpochResult& result);
   // `encode` gives the bytes of a checkpoint, or none; rank 0 calls it, when one is wanted.
   void save(std::int64_t epoch, const std::function<std::string()>& encode) const;
@@ -37,6 +41,8 @@ class RunOutputs {
 
   const TrainOptions& options_;
   OutputFile loss_log_;
+  std::string waiting_;  // losses of steps that may be repeated
+  bool opened_ = false;
   EpochRecords records_;
   std::vector<EpochResult> history_;  // of this run
 };

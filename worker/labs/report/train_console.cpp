@@ -59,6 +59,14 @@ TrainConsole::TrainConsole(const TrainOptions& options, bool silent)
   if (!silent) bar_ = bar_for_stdout();
 }
 
+void TrainConsole::set_silent(bool silent) {
+  if (silent_ == silent) return;
+  clear_bar();
+  silent_ = silent;
+  bar_.reset();
+  if (!silent) bar_ = bar_for_stdout();
+}
+
 TrainConsole::~TrainConsole() { clear_bar(); }
 
 void TrainConsole::clear_bar() {

@@ -31,6 +31,8 @@ class TrainConsole {
  public:
   // With `silent` it prints nothing at all.
   TrainConsole(const TrainOptions& options, bool silent);
+  // The ranks of an elastic job change.
+  void set_silent(bool silent);
   // Takes the bar away, so that an error stands on a line of its own.
   ~TrainConsole();
   TrainConsole(const TrainConsole&) = delete;

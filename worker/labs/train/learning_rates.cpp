@@ -27,6 +27,12 @@ void LearningRates::go_on_after(std::int64_t epoch) {
   }
 }
 
+void LearningRates::go_on_at(std::int64_t epoch, std::size_t step) {
+  begin_epoch(epoch);
+  begin_step(step - 1);
+  end_step();
+}
+
 void LearningRates::begin_epoch(std::int64_t epoch) {
   for (hvd::LearningRateSchedule& schedule : schedules_)
     schedule.on_epoch_begin(static_cast<int>(epoch));

@@ -24,6 +24,9 @@ class LearningRates {
   // is corrected by how the next one differs from it.
   void go_on_after(std::int64_t epoch);
 
+  // Likewise, before the `step`th of this epoch, from 1.
+  void go_on_at(std::int64_t epoch, std::size_t step);
+
   void begin_epoch(std::int64_t epoch);
   void begin_step(std::size_t step);
   void end_step();

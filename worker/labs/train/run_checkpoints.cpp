@@ -14,7 +14,7 @@ namespace hvdrun {
 void RunCheckpoints::find() {
   if (options_.resume.empty()) return;
   std::string error;
-  if (hvd::rank() == 0) {
+  if (is_alone() || hvd::rank() == 0) {
     auto found =
         find_checkpoint(options_.resume, is_finite_checkpoint, error).value_or(FoundCheckpoint{});
     if (!found.path.empty())

@@ -8,6 +8,7 @@
 
 #include "common/host/usable_cores.h"
 #include "worker/labs/base/agreement.h"
+#include "worker/labs/base/start_place.h"
 #include "worker/labs/base/thread_plan.h"
 #include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/batches/bad_data.h"
@@ -22,7 +23,7 @@ constexpr std::size_t kSyntheticSteps = 100;  // of an epoch
 std::int64_t share_cores(const TrainOptions& options, at::Device device) {
   ThreadDemand demand;
   demand.cores = usable_cores();
-  demand.local_ranks = hvd::local_size();
+  demand.local_ranks = is_alone() ? start_place().local_size : hvd::local_size();
   demand.computing = static_cast<std::size_t>(torch::get_num_threads());
   demand.decoding = static_cast<std::size_t>(options.data.data_threads);
   demand.on_gpu = device.is_cuda();
@@ -48,7 +49,9 @@ DataSets make_synthetic(const TrainOptions& options, const ModelInfo& info,
                         std::size_t global_batch) {
   torch::manual_seed(options.recipe.seed);
   const std::shared_ptr<LabModel> model = info.make(options.shape);
-  const auto batch = static_cast<std::size_t>(options.recipe.batch_size);
+  // Ranks that are left have larger parts.
+  const std::size_t batch =
+      options.elastic ? global_batch : static_cast<std::size_t>(options.recipe.batch_size);
   const std::int64_t side = info.data.photographs ? options.data.image_size : 0;
   DataSets data;
   data.train =

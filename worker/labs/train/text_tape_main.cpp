@@ -123,6 +123,7 @@ void run(const TapeOptions& options) {
     for (const std::string& note : data->notes)
       std::fprintf(stderr, "train-tape: %s\n", printable(note, note.size()).c_str());
   const std::size_t of_rank = kStep / static_cast<std::size_t>(hvd::size());
+  const std::size_t of_all = of_rank * static_cast<std::size_t>(hvd::size());
   if (of_rank == 0) error = std::to_string(kStep) + " ranks at most, one sentence each";
   if (data->train->size() < kStep)
     error = options.data.directory + ": fewer sentences than the " + std::to_string(kStep) +
@@ -144,8 +145,7 @@ void run(const TapeOptions& options) {
   bool first = true;
   for (int epoch = 0; epoch < options.epochs; ++epoch) {
     const EpochSampler order(data->train->size(), kSeed, static_cast<std::uint64_t>(epoch));
-    data->train->begin(
-        order.pass(of_rank, order.steps(of_rank, hvd::size()), hvd::rank(), hvd::size()));
+    data->train->begin(order.pass(of_all, order.steps(of_all), hvd::rank(), hvd::size()));
     double loss_sum = 0;
     int steps = 0;
     while (const auto batch = data->train->next()) {
@@ -153,7 +153,7 @@ void run(const TapeOptions& options) {
       // The remainder of the division makes some ranks' parts one sentence shorter: each sentence
       // counts alike.
       const torch::Tensor loss =
-          mean * order.share(static_cast<std::size_t>(steps), of_rank, hvd::rank(), hvd::size());
+          mean * order.share(static_cast<std::size_t>(steps), of_all, hvd::rank(), hvd::size());
       // The gradients of the loss with regard to the variables, averaged over the ranks: of the
       // vectors only those rows travel that a rank has touched.
       const std::vector<torch::Tensor> own = torch::autograd::grad({loss}, variables);

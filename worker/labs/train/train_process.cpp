@@ -40,11 +40,16 @@ void leave_together() noexcept {
 
 int run_training(const TrainOptions& options) {
   try {
-    hvd::init();
+    // Where ranks come and go one that begins prepares itself before.
+    if (!options.elastic) hvd::init();
     train_model(options);
   } catch (const Quit& quit) {
     if (*quit.what() != '\0') complain(quit.what());
-    leave_together();
+    // In an elastic job nobody ends the others for it.
+    if (options.elastic)
+      hvd::shutdown();
+    else
+      leave_together();
     return quit.exit_code();
   } catch (const DataError& error) {
     complain(error.what());

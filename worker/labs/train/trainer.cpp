@@ -228,19 +228,20 @@ torch::Tensor Trainer::weights_of(const Dataset& data) const {
                          : torch::tensor(weights, output_type()).to(options_.device);
 }
 
-Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
-                           std::size_t max_steps, const StepCallbacks& callbacks) {
+Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t global,
+                           std::size_t end, const StepCallbacks& callbacks, std::size_t first) {
   model_->train();
   Sums sums;
-  const std::size_t steps = std::min(order.steps(batch_size, hvd::size()), max_steps);
+  const auto take = [&sums] { return std::exchange(sums, {}).over_all_ranks({}); };
+  const std::size_t steps = std::min(order.steps(global), end);
   const torch::Tensor weights = weights_of(data);
-  Pass pass = order.pass(batch_size, max_steps, hvd::rank(), hvd::size());
+  Pass pass = order.pass(global, end, hvd::rank(), hvd::size(), first);
   pass.augment = options_.augment;
   if (options_.replaces_bad) pass.on_bad = OnBadSample::replace;
   data.begin(std::move(pass));
   Reports reports;
   std::optional<Batch> ahead;
-  for (std::size_t step = 0; step < steps; ++step) {
+  for (std::size_t step = first; step < steps; ++step) {
     if (callbacks.before) callbacks.before(step);
     const Batch batch = ahead ? *std::exchange(ahead, std::nullopt) : next(data).value();
     optimizer_.zero_grad(/*set_to_none=*/true);
@@ -249,8 +250,8 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
                                                              : std::vector<at::Tensor>());
     const torch::Tensor output = forward(batch.inputs);
     const torch::Tensor loss = checked_loss(*model_, output, batch.labels, weights, data.classes());
-    const std::size_t of_all = order.step(step, batch_size, hvd::size()).size();
-    const double share = order.share(step, batch_size, hvd::rank(), hvd::size());
+    const std::size_t of_all = order.step(step, global).size();
+    const double share = order.share(step, global, hvd::rank(), hvd::size());
     const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
     const bool stepped = backward_and_step(penalty.defined() ? shared + penalty : shared);
@@ -260,10 +261,14 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     const bool left_out = options_.leave_out_not_finite && !stepped;
     if (!left_out && share > 0) sums.add(loss, model_->predict(output.detach()), batch.labels);
     if (callbacks.after) callbacks.after();
-    if (!callbacks.report) continue;
-    reports.add({step, share, of_all, left_out, trace_ ? trace_->found() : std::string()}, loss);
-    if ((step + 1) % options_.report_every == 0 || step + 1 == steps)
-      reports.tell(callbacks.report);
+    const bool commits =
+        callbacks.commit_every > 0 && (step + 1) % callbacks.commit_every == 0 && step + 1 < steps;
+    if (callbacks.report) {
+      reports.add({step, share, of_all, left_out, trace_ ? trace_->found() : std::string()}, loss);
+      if ((step + 1) % options_.report_every == 0 || step + 1 == steps || commits)
+        reports.tell(callbacks.report);
+    }
+    if (commits) callbacks.commit(step + 1, take);
   }
   average_buffers();
   return sums.over_all_ranks(data.bad());

@@ -58,13 +58,19 @@ class Trainer {
     std::function<void(std::size_t step)> before;
     std::function<void()> after;  // at once
     std::function<void(const StepResult& result)> report;
+    // After each `commit_every` steps that are not the last, when all before have been reported;
+    // `done` steps of the epoch. Calling `take`, a collective, gives the score of the steps since
+    // the last time, which the epoch's has no more. Never with 0.
+    std::size_t commit_every = 0;
+    std::function<void(std::size_t done, const std::function<Score()>& take)> commit = {};
   };
-  // At most `max_steps` steps. A rank's loss counts by its share of a step's samples, so gradients
+  // From step `first` on, the steps before `end`, of global batches of so many samples. A rank's
+  // loss counts by its share of a step's samples, so gradients
   // are those of the mean over all of them. What is left out counts in no score. Afterwards all
   // ranks have the same buffers: the averages of what they have seen, running means and variances
   // that is.
-  Score train_epoch(Dataset& data, const EpochSampler& order, std::size_t batch_size,
-                    std::size_t max_steps, const StepCallbacks& callbacks);
+  Score train_epoch(Dataset& data, const EpochSampler& order, std::size_t global, std::size_t end,
+                    const StepCallbacks& callbacks, std::size_t first = 0);
   // Every rank takes its share; with further passes that of its next neighbour each time. Samples
   // that cannot be read are left out, and told of in the score.
   Score evaluate(Dataset& data, int passes = 1);

@@ -11,7 +11,10 @@
 #include <vector>
 #include <zlib.h>
 
+#include <hvd/elastic.h>
+
 #include "worker/labs/base/agreement.h"
+#include "worker/labs/base/start_place.h"
 #include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/base/training_device.h"
 #include "worker/labs/batches/dataset.h"
@@ -45,7 +48,8 @@ class TrainingRun {
       : options_(options),
         recipe_(options.recipe),
         info_(*find_model(options.model)),
-        console_(options, hvd::rank() != 0),
+        start_(start_place()),
+        console_(options, (options.elastic ? start_.rank : hvd::rank()) != 0),
         checkpoints_(options, console_, progress_),
         outputs_(options),
         health_(options, console_),
@@ -54,20 +58,65 @@ class TrainingRun {
   }
 
   void run() {
+    if (options_.elastic) return run_elastic();
     require_same_options();
     device_ = agreed_device();
-    speed_.emplace(options_.cudnn_search, device_.is_cuda(), gpu_reports(), console_);
     checkpoints_.find();
-    const DataSets data = open_run_data(options_, info_, device_, global_batch(), progress_.seed);
-    for (const std::string& note : data.notes) console_.warn(note);
-    Dataset& train = *data.train;
-    Dataset& test = *data.test;
-    Dataset& validation = data.validation ? *data.validation : test;
+    open_data();
+    make_model();
+    hvd::broadcast_parameters(*model_);
+    make_optimizer();
+    train();
+  }
 
+ private:
+  // A process that is new prepares itself while the others train, so by itself. What must be the
+  // same on all ranks is compared when it meets them. The state goes to those who lack it then.
+  void run_elastic() {
+    {
+      const AloneAtFirst alone;
+      require_same_options();
+      checkpoints_.find();
+      open_data();
+      make_model();
+    }
+    hvd::init();
+    {
+      const AloneAtFirst alone;
+      device_ = agreed_device();
+      make_optimizer();
+    }
+    state_.emplace(model_.get(), optimizer_.get());
+    state_->add("epochs", progress_.epochs)
+        .add("steps", progress_.steps)
+        .add("on target", progress_.on_target)
+        .add("best loss", progress_.best_loss)
+        .add("without gain", progress_.without_gain)
+        .add("seconds", progress_.seconds)
+        .add("steps of the epoch", done_)
+        .add("score of the epoch", so_far_);
+    hvd::elastic::run(*state_, [this] {
+      compare_later();
+      console_.set_silent(hvd::rank() != 0);
+      outputs_.drop_losses();
+      train();
+    });
+  }
+
+  void open_data() {
+    // In an elastic job that is before hvd::init().
+    const bool expects_gpu =
+        options_.elastic && options_.device != "cpu" && torch::cuda::is_available();
+    const at::Device device = expects_gpu ? at::Device(at::kCUDA) : device_;
+    data_.emplace(open_run_data(options_, info_, device, global_batch(), progress_.seed));
+    for (const std::string& note : data_->notes) console_.warn(note);
+  }
+
+  void make_model() {
     // The same start on every rank, even if one was built with another generator.
     torch::manual_seed(recipe_.seed);
     ModelShape shape = options_.shape;
-    if (info_.classes_of_data) shape.classes = train.classes();
+    if (info_.classes_of_data) shape.classes = data_->train->classes();
     model_ = info_.make(shape);
     agree(wrong_count(info_, shape, *model_), exit_failed);
     if (channels_last()) model_->to_channels_last();
@@ -76,23 +125,42 @@ class TrainingRun {
                 ? ""
                 : "--sync-batch-norm: " + options_.model + " normalises no batches",
             exit_usage);
-    const std::string left_out = take_word_vectors(*model_, options_, data.vocabulary);
+    const std::string left_out = take_word_vectors(*model_, options_, data_->vocabulary);
     if (!left_out.empty()) console_.warn(left_out);
     make_word_gradients_sparse(*model_, options_);
-    hvd::broadcast_parameters(*model_);
+  }
+
+  void make_optimizer() {
     if (options_.dtype == "fp64") model_->to(at::kDouble);
     model_->to(device_);
     lr_ = recipe_.lr * lr_factor();
-    optimizer_ = make_optimizer(recipe_, trained_parameters(), lr_);
+    optimizer_ = hvdrun::make_optimizer(recipe_, trained_parameters(), lr_);
     // The checkpoint holds the options of its own run, perhaps of another number of ranks.
     if (checkpoints_.restore(*model_, *optimizer_)) set_options(*optimizer_, recipe_, lr_);
-    checkpoints_.compare_data(train);
-    const auto steps = static_cast<int>(steps_of(train.size(), batch_size(), hvd::size()));
+    checkpoints_.compare_data(*data_->train);
+    speed_.emplace(options_.cudnn_search, device_.is_cuda(), gpu_reports(), console_);
+  }
+
+  // To its end, from where the progress stands.
+  void train() {
+    Dataset& train = *data_->train;
+    Dataset& test = *data_->test;
+    Dataset& validation = data_->validation ? *data_->validation : test;
+    const auto steps = static_cast<int>(steps_of(train.size(), global_batch()));
     rates_.emplace(recipe_, *optimizer_, lr_, steps);
-    if (progress_.epochs > 0) rates_->go_on_after(progress_.epochs - 1);
-    outputs_.open();
-    print_header(train.size(), test.size());
-    speed_->begin_run();
+    if (done_ > 0)
+      rates_->go_on_at(progress_.epochs, done_);
+    else if (progress_.epochs > 0)
+      rates_->go_on_after(progress_.epochs - 1);
+    const bool again = std::exchange(has_begun_, true);
+    outputs_.open(again);
+    if (again) {
+      console_.note("going on with " + std::to_string(hvd::size()) + " ranks, from step " +
+                    std::to_string(done_) + " of epoch " + std::to_string(progress_.epochs + 1));
+    } else {
+      print_header(train.size(), test.size());
+      speed_->begin_run();
+    }
 
     Trainer trainer(model_, *optimizer_, trainer_options());
     while (progress_.epochs < recipe_.epochs && steps_left() > 0 && !on_target() &&
@@ -113,10 +181,11 @@ class TrainingRun {
     health_.end_run();
   }
 
- private:
   bool skips_bad() const { return options_.data.bad_data == "skip"; }
   std::size_t batch_size() const { return static_cast<std::size_t>(recipe_.batch_size); }
-  std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(hvd::size()); }
+  // In an elastic job that of the ranks at its start.
+  int ranks() const { return options_.elastic ? start_.size : hvd::size(); }
+  std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(ranks()); }
   bool on_target() const {
     return recipe_.target_accuracy > 0 && progress_.on_target >= recipe_.patience;
   }
@@ -135,7 +204,7 @@ class TrainingRun {
   // The rule of Horovod's example: Adasum finds out itself how far the ranks' steps add up. Its
   // Adasum on GPUs adds within a host, hence the factor there.
   double lr_factor() const {
-    if (!options_.use_adasum) return hvd::size();
+    if (!options_.use_adasum) return ranks();
     return device_.is_cuda() ? hvd::local_size() : 1;
   }
 
@@ -204,28 +273,38 @@ class TrainingRun {
   }
 
   void train_epoch(Trainer& trainer, Dataset& train, Dataset& validation) {
-    // A stream of its own per epoch and rank, so a resumed run drops what an unbroken one does.
     const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
-    const auto rank = static_cast<std::uint64_t>(hvd::rank());
-    torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | rank).next());
     const EpochSampler order(train.size(), progress_.seed, epoch);
-    const std::size_t whole = order.steps(batch_size(), hvd::size());
+    // A stream of its own per epoch and rank, so a resumed run drops what an unbroken one does.
+    if (!options_.elastic)
+      torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | rank()).next());
+    const std::size_t whole = order.steps(global_batch());
     rates_->begin_epoch(progress_.epochs);
-    const auto before = progress_.steps;
-    epoch_ = {progress_.epochs + 1, std::min(whole, steps_left()), train.size(), {}};
+    first_ = static_cast<std::size_t>(done_);
+    const auto before = progress_.steps - done_;
+    epoch_ = {progress_.epochs + 1, first_ + std::min(whole - first_, steps_left()), train.size(),
+              std::vector<double>(first_), &order};
     console_.begin_epoch(epoch_.number, epoch_.steps);
-    const auto start = std::chrono::steady_clock::now();
-    speed_->begin_epoch(epoch_.steps, train.size() / global_batch(), start);
-    const Score score = trainer.train_epoch(
-        train, order, batch_size(), steps_left(),
-        {[this](std::size_t step) { before_step(step); }, [this] { after_step(); },
-         [this](const Trainer::StepResult& result) { report(result); }});
+    started_ = std::chrono::steady_clock::now();
+    const std::size_t full = train.size() / global_batch();
+    speed_->begin_epoch(epoch_.steps - first_, full > first_ ? full - first_ : 0, started_);
+    Trainer::StepCallbacks callbacks{[this](std::size_t step) { before_step(step); },
+                                     [this] { after_step(); },
+                                     [this](const Trainer::StepResult& result) { report(result); }};
+    if (state_) callbacks.commit_every = static_cast<std::size_t>(options_.commit_steps);
+    callbacks.commit = [this](std::size_t done, const std::function<Score()>& take) {
+      so_far_.add(take());
+      commit(static_cast<std::int64_t>(done));
+    };
+    const Score score = so_far_.with(
+        trainer.train_epoch(train, order, global_batch(), epoch_.steps, callbacks, first_));
     const auto end = std::chrono::steady_clock::now();
-    const std::chrono::duration<double> seconds = end - start;
+    const std::chrono::duration<double> last = end - started_;
+    const double seconds = so_far_.seconds + last.count();
     const Throughput::Epoch speed = speed_->end_epoch(end);
-    progress_.seconds += seconds.count();
+    progress_.seconds += last.count();
     health_.end_epoch(epoch_.number, progress_.steps - before, *model_);
-    console_.end_epoch(score, speed, seconds.count(), progress_.seconds,
+    console_.end_epoch(score, speed, seconds, progress_.seconds,
                        rates_->change() ? std::optional<double>(rates_->now()) : std::nullopt,
                        longest_wait(train));
     unread_.tell(score.bad, "epoch " + std::to_string(progress_.epochs + 1), "replaced by others");
@@ -235,16 +314,39 @@ class TrainingRun {
     EpochResult result{progress_.epochs + (cut ? 1 : 0),
                        progress_.steps,
                        score,
-                       seconds.count(),
+                       seconds,
                        speed.per_second,
                        rates_->now(),
                        std::nullopt};
     if (recipe_.target_accuracy > 0 || recipe_.stops_on_loss || outputs_.wants_validation())
       result.validation = validate(trainer, validation);
     outputs_.add_epoch(result);
-    if (cut || !health_.is_sound()) return;
-    outputs_.save(progress_.epochs, [this] { return checkpoints_.encode(*model_, *optimizer_); });
+    if (!cut && health_.is_sound())
+      outputs_.save(progress_.epochs, [this] { return checkpoints_.encode(*model_, *optimizer_); });
+    so_far_ = {};
+    started_ = std::chrono::steady_clock::now();
+    commit(0);
+    so_far_ = {};
   }
+
+  // After so many steps of the epoch. Does not return where ranks are let in.
+  void commit(std::int64_t done) {
+    done_ = done;
+    if (!state_) return;
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> since = now - std::exchange(started_, now);
+    progress_.seconds += since.count();
+    so_far_.seconds += since.count();
+    try {
+      state_->commit();
+    } catch (const hvd::elastic::MembersChange&) {
+      outputs_.write_losses();
+      throw;
+    }
+    outputs_.write_losses();
+  }
+
+  static std::uint64_t rank() { return static_cast<std::uint64_t>(hvd::rank()); }
 
   // The rank with the least of it holds up the others.
   static std::optional<double> longest_wait(const Dataset& data) {
@@ -270,9 +372,16 @@ class TrainingRun {
   }
 
   void before_step(std::size_t step) {
+    // Whatever ranks there were before: a step that is repeated by these drops the same.
+    if (options_.elastic) {
+      const auto position = static_cast<std::uint64_t>(
+          epoch_.order->part(step, global_batch(), hvd::rank(), hvd::size()).begin);
+      const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
+      torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | position).next());
+    }
     rates_->begin_step(step);
     epoch_.rates.push_back(rates_->now());
-    speed_->before_step(step);
+    speed_->before_step(step - first_);
   }
 
   void after_step() {
@@ -282,7 +391,7 @@ class TrainingRun {
 
   void report(const Trainer::StepResult& result) {
     const std::size_t done = result.step + 1;
-    speed_->after_step(done, result.samples, std::chrono::steady_clock::now(),
+    speed_->after_step(done - first_, result.samples, std::chrono::steady_clock::now(),
                        [this, done] { return steps_of_run_left(done); });
     health_.saw({static_cast<std::int64_t>(done), epoch_.number, hvd::rank(), result.loss,
                  epoch_.rates[result.step], result.origin},
@@ -295,7 +404,7 @@ class TrainingRun {
       if (means[1] > 0) health_.tell();
     }
     console_.step(done, loss, speed_->of_steps());
-    if (outputs_.wants_losses()) outputs_.add_loss(loss);
+    if (outputs_.wants_losses()) outputs_.add_loss(loss, state_.has_value());
   }
 
   // After so many steps of this epoch.
@@ -311,11 +420,38 @@ class TrainingRun {
     std::size_t steps = 0;
     std::size_t samples = 0;
     std::vector<double> rates;  // of each step so far
+    const EpochSampler* order = nullptr;
+  };
+
+  // Sums of the steps of an epoch that have been committed.
+  struct ScoreSums {
+    double loss = 0;
+    double correct = 0;
+    double samples = 0;
+    double seconds = 0;  // that they took
+
+    void add(const Score& score) {
+      const auto count = static_cast<double>(score.samples);
+      loss += score.loss * count;
+      correct += score.accuracy * count;
+      samples += count;
+    }
+    // The score of these steps and those of `rest`.
+    Score with(Score rest) const {
+      if (samples == 0) return rest;
+      ScoreSums all = *this;
+      all.add(rest);
+      rest.loss = all.loss / all.samples;
+      rest.accuracy = all.correct / all.samples;
+      rest.samples = static_cast<std::size_t>(all.samples);
+      return rest;
+    }
   };
 
   const TrainOptions& options_;
   const Recipe& recipe_;
   const ModelInfo& info_;
+  const StartPlace start_;
   TrainConsole console_;
   Progress progress_;
   RunCheckpoints checkpoints_;
@@ -329,6 +465,13 @@ class TrainingRun {
   double lr_ = 0;  // of all ranks
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<LearningRates> rates_;
+  std::optional<DataSets> data_;
+  bool has_begun_ = false;
+  std::int64_t done_ = 0;  // steps of the epoch, when it was committed
+  std::size_t first_ = 0;  // step of the epoch that this part of it began with
+  ScoreSums so_far_;
+  std::chrono::steady_clock::time_point started_;  // this part of it
+  std::optional<hvd::elastic::TorchState> state_;  // of an elastic job
 };
 
 }  // namespace

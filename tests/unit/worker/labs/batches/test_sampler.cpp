@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
@@ -8,11 +9,14 @@
 namespace hvdrun {
 namespace {
 
+// The global batch of so many of each rank.
+std::size_t of_all(std::size_t each, int size) { return each * static_cast<std::size_t>(size); }
+
 std::vector<std::uint32_t> global_batch(const EpochSampler& sampler, std::size_t step,
                                         std::size_t batch_size, int size) {
   std::vector<std::uint32_t> samples;
   for (int rank = 0; rank < size; ++rank) {
-    const Pass pass = sampler.pass(batch_size, 1'000'000, rank, size);
+    const Pass pass = sampler.pass(of_all(batch_size, size), 1'000'000, rank, size);
     std::size_t begin = 0;
     for (std::size_t i = 0; i < step; ++i) begin += pass.batch_sizes.at(i);
     const auto part = pass.samples.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -35,17 +39,17 @@ TEST_CASE("an epoch is a permutation that follows from seed and epoch", "[sample
 
 TEST_CASE("equal global batch sizes give equal global batches", "[sampler]") {
   const EpochSampler sampler(1000, 1, 0);
-  CHECK(sampler.steps(64, 1) == 16);
-  CHECK(sampler.steps(16, 4) == 16);
+  CHECK(sampler.steps(64) == 16);
+  CHECK(sampler.steps(64) == 16);
   for (std::size_t step = 0; step < 16; ++step) {
     const auto alone = global_batch(sampler, step, 64, 1);
     CHECK(global_batch(sampler, step, 16, 4) == alone);
     CHECK(global_batch(sampler, step, 32, 2) == alone);
   }
-  CHECK(sampler.steps(1000, 1) == 1);
-  CHECK(sampler.steps(999, 1) == 2);
-  CHECK(sampler.steps(251, 4) == 0);
-  CHECK(sampler.pass(251, 9, 0, 4).batch_sizes.empty());
+  CHECK(sampler.steps(1000) == 1);
+  CHECK(sampler.steps(999) == 2);
+  CHECK(sampler.steps(1004) == 0);
+  CHECK(sampler.pass(1004, 9, 0, 4).batch_sizes.empty());
 }
 
 TEST_CASE("an epoch has every sample once, and no step more than was asked for", "[sampler]") {
@@ -56,16 +60,18 @@ TEST_CASE("an epoch has every sample once, and no step more than was asked for",
         const EpochSampler sampler(samples, 1, 5);
         std::vector<int> seen(samples);
         for (int rank = 0; rank < size; ++rank) {
-          const Pass pass = sampler.pass(batch_size, 1'000'000, rank, size);
+          const Pass pass = sampler.pass(of_all(batch_size, size), 1'000'000, rank, size);
           CHECK(pass.augment);
           CHECK(pass.epoch == 5);
-          CHECK(pass.batch_sizes.size() == sampler.steps(batch_size, size));
-          CHECK(sampler.steps(batch_size, size) == steps_of(samples, batch_size, size));
+          CHECK(pass.batch_sizes.size() == sampler.steps(of_all(batch_size, size)));
+          CHECK(sampler.steps(of_all(batch_size, size)) ==
+                steps_of(samples, of_all(batch_size, size)));
           std::size_t sum = 0;
           for (std::size_t step = 0; step < pass.batch_sizes.size(); ++step) {
             CHECK(pass.batch_sizes[step] >= 1);
             CHECK(pass.batch_sizes[step] <= batch_size);
-            CHECK(pass.batch_sizes[step] == sampler.part(step, batch_size, rank, size).size());
+            CHECK(pass.batch_sizes[step] ==
+                  sampler.part(step, of_all(batch_size, size), rank, size).size());
             sum += pass.batch_sizes[step];
           }
           CHECK(sum == pass.samples.size());
@@ -75,7 +81,7 @@ TEST_CASE("an epoch has every sample once, and no step more than was asked for",
       }
     }
   }
-  CHECK(EpochSampler(100, 1, 0).pass(10, 3, 0, 2).batch_sizes.size() == 3);
+  CHECK(EpochSampler(100, 1, 0).pass(20, 3, 0, 2).batch_sizes.size() == 3);
   // One sample less than two steps take: not one step of nearly twice as many.
   CHECK(EpochSampler(99, 1, 0).pass(50, 9, 0, 1).batch_sizes == std::vector<std::size_t>{49, 50});
 }
@@ -84,8 +90,8 @@ TEST_CASE("the global batch divides the samples: every step has as many as were 
           "[sampler]") {
   for (const int size : {1, 4}) {
     const EpochSampler sampler(960, 1, 0);
-    CHECK(sampler.steps(16, size) == 960U / 16 / static_cast<std::size_t>(size));
-    for (const std::size_t of_step : sampler.pass(16, 99, 0, size).batch_sizes)
+    CHECK(sampler.steps(of_all(16, size)) == 960U / 16 / static_cast<std::size_t>(size));
+    for (const std::size_t of_step : sampler.pass(of_all(16, size), 99, 0, size).batch_sizes)
       CHECK(of_step == 16);
   }
 }
@@ -98,15 +104,16 @@ TEST_CASE("a rank without a sample in a step takes one that counts nothing", "[s
       std::vector<int> seen(samples);
       std::vector<Pass> passes;
       for (int rank = 0; rank < size; ++rank) {
-        passes.push_back(sampler.pass(1, 1'000'000, rank, size));
-        CHECK(passes.back().batch_sizes == std::vector<std::size_t>(sampler.steps(1, size), 1));
+        passes.push_back(sampler.pass(of_all(1, size), 1'000'000, rank, size));
+        CHECK(passes.back().batch_sizes ==
+              std::vector<std::size_t>(sampler.steps(of_all(1, size)), 1));
       }
-      for (std::size_t step = 0; step < sampler.steps(1, size); ++step) {
+      for (std::size_t step = 0; step < sampler.steps(of_all(1, size)); ++step) {
         double shares = 0;
         for (int rank = 0; rank < size; ++rank) {
-          const double share = sampler.share(step, 1, rank, size);
+          const double share = sampler.share(step, of_all(1, size), rank, size);
           shares += share;
-          CHECK((share > 0) == (sampler.part(step, 1, rank, size).size() == 1));
+          CHECK((share > 0) == (sampler.part(step, of_all(1, size), rank, size).size() == 1));
           if (share > 0) ++seen.at(passes[static_cast<std::size_t>(rank)].samples.at(step));
         }
         CHECK(shares == Approx(size));
@@ -115,7 +122,7 @@ TEST_CASE("a rank without a sample in a step takes one that counts nothing", "[s
     }
   }
   const EpochSampler two_of_three(2 + 3, 1, 0);
-  CHECK(two_of_three.share(0, 1, 0, 3) == 0);
+  CHECK(two_of_three.share(0, 3, 0, 3) == 0);
 }
 
 TEST_CASE("a share of a test is in order and as it is", "[sampler]") {
@@ -137,6 +144,33 @@ TEST_CASE("shards cover everything once", "[sampler]") {
         next = range.end;
       }
       CHECK(next == count);
+    }
+  }
+}
+
+TEST_CASE("the global batches of an epoch stay when the ranks change in its middle", "[sampler]") {
+  const EpochSampler sampler(100, 1, 0);
+  const auto samples_of = [&](std::size_t first, std::size_t end, int size) {
+    std::vector<std::vector<std::uint32_t>> steps(end - first);
+    for (int rank = 0; rank < size; ++rank) {
+      const Pass pass = sampler.pass(12, end, rank, size, first);
+      REQUIRE(pass.batch_sizes.size() == end - first);
+      std::size_t at = 0;
+      for (std::size_t i = 0; i < steps.size(); ++i)
+        for (std::size_t k = 0; k < pass.batch_sizes[i]; ++k)
+          steps[i].push_back(pass.samples[at++]);
+    }
+    return steps;
+  };
+  const auto all = samples_of(0, sampler.steps(12), 4);
+  REQUIRE(all.size() == 9);
+  for (const int size : {1, 2, 3, 5}) {
+    const auto rest = samples_of(4, sampler.steps(12), size);
+    CHECK(std::equal(rest.begin(), rest.end(), all.begin() + 4, all.end()));
+    for (std::size_t step = 0; step < all.size(); ++step) {
+      double shares = 0;
+      for (int rank = 0; rank < size; ++rank) shares += sampler.share(step, 12, rank, size);
+      CHECK(std::abs(shares - size) < 1e-9);
     }
   }
 }

@@ -1,0 +1,166 @@
+// train --elastic: ranks are lost, and the losses of the steps are those of a run without.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <signal.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/train_output.h"
+#include "tests/soak.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Words = std::vector<std::string>;
+
+const std::string& mnist() {
+  static const TempFolder folder;
+  static const bool made = [] {
+    const RunResult result = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), "mnist",
+                                           folder.path(), "--train", "2000", "--test", "100"}});
+    return result.exit_code == 0;
+  }();
+  REQUIRE(made);
+  return folder.path();
+}
+
+struct Run {
+  int exit_code = 0;
+  std::string output;
+  std::vector<double> losses;
+};
+
+std::size_t lines_in(const std::string& path) {
+  std::ifstream file(path);
+  return static_cast<std::size_t>(
+      std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n'));
+}
+
+// Of three ranks. With a `victim` that slot's first process is killed when so many losses are in
+// the file.
+Run elastic(const Words& args, const std::string& victim = "", std::size_t kill_at = 0) {
+  const TempFolder folder;
+  const auto marker = fresh_marker();
+  const std::string log = folder.path() + "/losses";
+  Words all = {build_path("hvdrun"), "-np",       "3",          "--min-np", "2",
+               build_path("train"),  "--elastic", "--loss-log", log};
+  all.insert(all.end(), args.begin(), args.end());
+  Background job({.args = all, .env = {marker, {"OMP_NUM_THREADS", "1"}}});
+  if (!victim.empty()) {
+    const auto deadline = std::chrono::steady_clock::now() + 120s;
+    while (lines_in(log) < kill_at && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(2ms);
+    REQUIRE(lines_in(log) >= kill_at);
+    for (const ProcessInfo& process : processes_with(marker.first + "=" + marker.second))
+      if (process.name == "train" &&
+          process.environ.find("HVD_RANK=" + victim + '\0') != std::string::npos)
+        ::kill(process.pid, SIGKILL);
+  }
+  Run run;
+  run.exit_code = job.wait(240s);
+  run.output = job.output();
+  run.losses = logged_losses(log);
+  return run;
+}
+
+TEST_CASE("a lost rank changes no step's loss", "[train][elastic]") {
+  const Words args = {"--data-dir", mnist(), "--dropout", "0", "--batch-size",   "8",
+                      "--epochs",   "2",     "--seed",    "7", "--commit-steps", "4"};
+  static const Run whole = elastic(args);
+  INFO(whole.output);
+  REQUIRE(whole.exit_code == 0);
+  REQUIRE(whole.losses.size() == 168);
+  // In the first epoch and in the second; rank 0 writes the file.
+  const std::string victim = GENERATE("0", "2");
+  const std::size_t kill_at = GENERATE(20U, 100U);
+  const Run broken = elastic(args, victim, kill_at);
+  INFO(broken.output);
+  CHECK(broken.exit_code == 0);
+  CHECK_THAT(broken.output, Catch::Contains("rank " + victim + " was killed by signal 9"));
+  CHECK_THAT(broken.output, Catch::Contains("going on with 2 ranks, from step "));
+  REQUIRE(broken.losses.size() == whole.losses.size());
+  double worst = 0;
+  for (std::size_t step = 0; step < whole.losses.size(); ++step)
+    worst = std::max(worst, std::abs(broken.losses[step] / whole.losses[step] - 1));
+  CHECK(worst < 1e-4);
+}
+
+TEST_CASE("every model goes on without a rank that is lost", "[train][elastic]") {
+  static const std::uint64_t seed = soak_seed("models that go on");
+  const auto [number, model] = GENERATE(table<std::size_t, std::string>({{0, "mnist-linear"},
+                                                                         {1, "svhn-cnn"},
+                                                                         {2, "resnet50"},
+                                                                         {3, "alexnet-owt"},
+                                                                         {4, "artists-resnet"},
+                                                                         {5, "wrn-16-10"},
+                                                                         {6, "text-nnlm"}}));
+  // One of them each time; the soak has all.
+  if (soak_count(100) < 100 && seed % 7 != number) return;
+  CAPTURE(model);
+  Words args = {"--model",        model, "--synthetic", "--batch-size", "2", "--max-steps", "40",
+                "--commit-steps", "5"};
+  if (model == "wrn-16-10") args.insert(args.end(), {"--depth", "10", "--width", "1"});
+  if (model == "resnet50" || model == "alexnet-owt" || model == "artists-resnet")
+    args.insert(args.end(), {"--width", "8", "--image-size", "64"});
+  const Run run = elastic(args, "1", 10);
+  INFO(run.output);
+  CHECK(run.exit_code == 0);
+  CHECK(run.losses.size() == 40);
+  CHECK_THAT(run.output, Catch::Contains("going on with 2 ranks, from step "));
+  CHECK_THAT(run.output, Catch::Contains("test accuracy "));
+}
+
+TEST_CASE("checkpoints of an elastic run are those of the job", "[train][elastic]") {
+  const TempFolder folder;
+  const Words args = {"--data-dir",       mnist(),      "--model",        "mnist-linear",
+                      "--epochs",         "3",          "--batch-size",   "4",
+                      "--seed",           "7",          "--commit-steps", "4",
+                      "--checkpoint-dir", folder.path()};
+  const Run run = elastic(args, "0", 200);
+  INFO(run.output);
+  REQUIRE(run.exit_code == 0);
+  Words more = args;
+  more[5] = "4";
+  more.insert(more.end(), {"--resume", folder.path()});
+  const Run next = elastic(more);
+  INFO(next.output);
+  CHECK(next.exit_code == 0);
+  CHECK_THAT(next.output, Catch::Contains("epoch 4/4"));
+  CHECK_THAT(next.output, !Catch::Contains("epoch 3/4"));
+}
+
+TEST_CASE("what goes without --elastic, or against it, is bad usage", "[train][elastic]") {
+  const RunResult alone = run({.args = {build_path("train"), "--commit-steps", "5"}});
+  CHECK(alone.exit_code == 64);
+  CHECK_THAT(alone.err, Catch::Contains("--commit-steps is of --elastic"));
+  const RunResult both = run({.args = {build_path("train"), "--elastic", "--use-adasum"}});
+  CHECK(both.exit_code == 64);
+  CHECK_THAT(both.err, Catch::Contains("give one of them"));
+}
+
+TEST_CASE("without a launcher, or without --min-np, an elastic run is an ordinary one",
+          "[train][elastic]") {
+  const Words args = {build_path("train"), "--elastic",    "--data-dir", mnist(),
+                      "--model",           "mnist-linear", "--epochs",   "1"};
+  const RunResult alone = run({.args = args, .limit = 120s});
+  INFO(alone.err);
+  CHECK(alone.exit_code == 0);
+  Words two = {"-np", "2"};
+  two.insert(two.end(), args.begin(), args.end());
+  const RunResult job = hvdrun(two, {.limit = 120s});
+  INFO(job.err);
+  CHECK(job.exit_code == 0);
+  CHECK_THAT(job.out, Catch::Contains("test accuracy "));
+}
+
+}  // namespace
+}  // namespace hvdrun::test

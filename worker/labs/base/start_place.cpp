@@ -1,0 +1,24 @@
+#include "worker/labs/base/start_place.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+namespace hvdrun {
+namespace {
+
+int number_of(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  int value = otherwise;
+  std::from_chars(text, text + std::strlen(text), value);
+  return value;
+}
+
+}  // namespace
+
+StartPlace start_place() {
+  return {number_of("HVD_RANK", 0), number_of("HVD_SIZE", 1), number_of("HVD_LOCAL_SIZE", 1)};
+}
+
+}  // namespace hvdrun
