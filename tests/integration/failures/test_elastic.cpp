@@ -1,5 +1,6 @@
 // Elastic jobs: ranks are lost, the others go on in their processes, the lost ones come back.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -86,6 +87,47 @@ TEST_CASE("a rank that only seems to live on is lost", "[elastic]") {
     CHECK_THAT(job.err, Contains("rank 1 exited with code 3; it is started again"));
     check_steps(job.out, 8);
   }
+}
+
+TEST_CASE("a new process of another program is left out, and harms nobody", "[elastic]") {
+  const RunResult job =
+      hvdrun({"-np", "3", "--min-np", "2", probe(), "60", "60", "other", "1", "3"});
+  CAPTURE(job.out, job.err);
+  CHECK(job.exit_code == 0);
+  CHECK_THAT(job.err, Contains("has 0 samplers, step of 4 bytes, stranger of 4 bytes, value of 8000"
+                               " bytes; it runs another program"));
+  CHECK_THAT(job.err, Contains("it is not started again, as that was 3 times within 10 minutes"));
+  check_steps(job.out, 60);
+}
+
+// What one process uses is the same after many losses as after a few.
+TEST_CASE("a process that has survived many losses has grown by nothing", "[elastic]") {
+  const std::size_t ranks = std::max<std::size_t>(8, soak_count(68));  // 201 losses; 21 at least
+  const RunResult job = hvdrun({"-np", std::to_string(ranks), "--min-np", "1",
+                                build_path("tests/integration/programs/elastic_losses"), "2"},
+                               {.limit = 600s});
+  CAPTURE(job.out, job.err);
+  CHECK(job.exit_code == 0);
+  CHECK(times_in(job.err, "was killed by signal 9") == 3 * (ranks - 1));
+  CHECK(times_in(job.out, "done: alone") == 1);
+  const std::regex line(
+      "meeting \\d+: (\\d+) descriptors, (\\d+) threads, (\\d+) mappings, (\\d+) KiB");
+  std::vector<std::array<long, 4>> uses;
+  for (auto it = std::sregex_iterator(job.out.begin(), job.out.end(), line);
+       it != std::sregex_iterator(); ++it)
+    uses.push_back(
+        {std::stol((*it)[1]), std::stol((*it)[2]), std::stol((*it)[3]), std::stol((*it)[4])});
+  REQUIRE(uses.size() > 2 * ranks);
+  // The first meetings load what later ones have.
+  const std::size_t warm = uses.size() / 4;
+  const auto most = [&](std::size_t what, std::size_t from, std::size_t end) {
+    long found = 0;
+    for (std::size_t i = from; i < end; ++i) found = std::max(found, uses[i][what]);
+    return found;
+  };
+  for (std::size_t what = 0; what < 3; ++what)
+    CHECK(most(what, uses.size() - warm, uses.size()) <= most(what, 0, warm));
+  CHECK(most(3, uses.size() - warm, uses.size()) <= most(3, 0, warm) + 512);
 }
 
 TEST_CASE("each process of a slot has files of its own", "[elastic]") {

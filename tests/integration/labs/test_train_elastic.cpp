@@ -45,8 +45,8 @@ std::size_t lines_in(const std::string& path) {
       std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n'));
 }
 
-// Of three ranks. With a `victim` that slot's first process is killed when so many losses are in
-// the file.
+// Trains on three ranks. With a `victim` that slot's first process is killed when so many losses
+// are in the file.
 Run elastic(const Words& args, const std::string& victim = "", std::size_t kill_at = 0) {
   const TempFolder folder;
   const auto marker = fresh_marker();

@@ -6,6 +6,7 @@
 //   exit3   ends with code 3  always  SIGKILL of each process of the slot
 //   exec    runs sleep        fork    leaves a child behind, and ends with code 3
 //   core    SIGSEGV with 1 GiB for its core file
+//   other   SIGKILL; the slot's later processes are of another program, with another state
 //
 // "again" is no fault: all ranks train, and call shutdown() and init() before the end.
 //
@@ -31,7 +32,7 @@ int number_of(const char* name) {
 }
 
 void fail(const std::string& fault) {
-  if (fault == "kill" || fault == "always") ::kill(::getpid(), SIGKILL);
+  if (fault == "kill" || fault == "always" || fault == "other") ::kill(::getpid(), SIGKILL);
   if (fault == "stop") ::kill(::getpid(), SIGSTOP);
   if (fault == "exit0") std::_Exit(0);
   if (fault == "exit3") std::_Exit(3);
@@ -63,6 +64,8 @@ int main(int argc, char** argv) {
   int step = 0;
   hvd::elastic::MemoryState state;
   state.add("value", value.data(), value.size() * sizeof(double)).add("step", step);
+  int stranger = 0;
+  if (!is_first && words.size() > 2 && words[2] == "other") state.add("stranger", stranger);
   int met = 0;
   hvd::elastic::run(state, [&] {
     std::printf("meeting %d at step %d: rank %d of %d\n", met++, step, hvd::rank(), hvd::size());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include <hvd/elastic_run.h>
@@ -38,6 +39,25 @@ void State::register_reset_callback(std::function<void()> callback) {
 void State::on_reset() {
   reset();
   for (const auto& callback : callbacks_) callback();
+}
+
+void State::require_same_layout(const std::string& who, const std::string& layout) const {
+  const std::vector<std::string> all = allgather_object(layout, {"hvd.elastic.layout", group_, {}});
+  const std::vector<int> ranks = process_set_ranks(group_);
+  const auto sender = std::find(ranks.begin(), ranks.end(), source_) - ranks.begin();
+  const std::string& right = all[static_cast<std::size_t>(sender)];
+  const auto other =
+      std::find_if(all.begin(), all.end(), [&](const std::string& one) { return one != right; });
+  if (other == all.end()) return;
+  const bool differs = layout != right;
+  const std::string named =
+      differs ? std::to_string(rank())
+              : std::to_string(ranks[static_cast<std::size_t>(other - all.begin())]);
+  const std::string text = who + ": rank " + std::to_string(source_) + " has " + right + ", rank " +
+                           named + " has " + (differs ? layout : *other);
+  if (!is_elastic()) throw Error(ErrorCode::mismatch, text);
+  if (differs) throw Error(ErrorCode::invalid_argument, text + "; it runs another program");
+  throw Error(ErrorCode::peer_lost, text);
 }
 
 MemoryState::~MemoryState() = default;
@@ -101,16 +121,7 @@ void MemoryState::save() {
 void MemoryState::restore() { take(copy_); }
 
 void MemoryState::sync() {
-  const std::vector<std::string> all =
-      allgather_object(layout(), {"hvd.elastic.layout", group(), {}});
-  const auto name = [ranks = process_set_ranks(group())](std::size_t place) {
-    return std::to_string(ranks[place]);
-  };
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != all.front())
-      throw Error(ErrorCode::mismatch, "MemoryState::sync: rank " + name(0) + " has " +
-                                           all.front() + ", rank " + name(rank) + " has " +
-                                           all[rank]);
+  require_same_layout("MemoryState::sync", layout());
   // The newest state is put beside the copy: should it break off, this rank's commit is needed yet.
   const bool sends = rank() == source();
   std::string newest;

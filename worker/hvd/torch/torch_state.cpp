@@ -107,10 +107,12 @@ void TorchState::sync() {
   std::string layout = std::to_string(samplers_.size()) + " samplers";
   for (const auto& [name, number] : numbers_)
     layout += ", " + name + " of " + std::to_string(number.second) + " bytes";
-  const std::vector<std::string> all =
-      allgather_object(layout, {"hvd.elastic.layout", group(), {}});
-  for (const std::string& one : all)
-    if (one != all.front()) throw hvdrun::mismatch_of("TorchState::sync", all, {});
+  std::int64_t elements = 0;
+  const std::vector<at::Tensor> tensors = hvdrun::tensors_of(model_);
+  for (const at::Tensor& tensor : tensors) elements += tensor.numel();
+  layout += ", " + std::to_string(tensors.size()) + " tensors of " + std::to_string(elements) +
+            " elements";
+  require_same_layout("TorchState::sync", layout);
   if (model_ != nullptr) broadcast_parameters(*model_, source(), group());
   if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_, source(), group());
   set_values(broadcast_object(values(), source(), {"hvd.elastic.values", group(), {}}));

@@ -24,6 +24,7 @@
 #include "worker/labs/options/option_rows.h"
 #include "worker/labs/options/word_options.h"
 #include "worker/labs/report/run_outputs.h"
+#include "worker/labs/report/score_sums.h"
 #include "worker/labs/report/train_console.h"
 #include "worker/labs/train/learning_rates.h"
 #include "worker/labs/train/optimizers.h"
@@ -421,31 +422,6 @@ class TrainingRun {
     std::size_t samples = 0;
     std::vector<double> rates;  // of each step so far
     const EpochSampler* order = nullptr;
-  };
-
-  // Sums of the steps of an epoch that have been committed.
-  struct ScoreSums {
-    double loss = 0;
-    double correct = 0;
-    double samples = 0;
-    double seconds = 0;  // that they took
-
-    void add(const Score& score) {
-      const auto count = static_cast<double>(score.samples);
-      loss += score.loss * count;
-      correct += score.accuracy * count;
-      samples += count;
-    }
-    // The score of these steps and those of `rest`.
-    Score with(Score rest) const {
-      if (samples == 0) return rest;
-      ScoreSums all = *this;
-      all.add(rest);
-      rest.loss = all.loss / all.samples;
-      rest.accuracy = all.correct / all.samples;
-      rest.samples = static_cast<std::size_t>(all.samples);
-      return rest;
-    }
   };
 
   const TrainOptions& options_;

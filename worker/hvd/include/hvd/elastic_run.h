@@ -78,6 +78,12 @@ class HVD_EXPORT State {
   // It and the ranks that lack its state: where sync() has its collectives. All ranks mostly, and
   // in jobs that are not elastic.
   const ProcessSet& group() const { return group_; }
+  // For sync(), before anything is sent: ranks of group() whose states are of different makes
+  // throw. `layout` says what this one's is of, in words; `who` is in the message, which has both
+  // sides. Error(mismatch) on all of them; but in an elastic job a rank that differs from source()
+  // throws Error(invalid_argument), which ends it, and the others Error(peer_lost), and go on
+  // without it.
+  void require_same_layout(const std::string& who, const std::string& layout) const;
 
  private:
   friend class Run;
