@@ -100,7 +100,7 @@ TEST_CASE("a new process of another program is left out, and harms nobody", "[el
   check_steps(job.out, 60);
 }
 
-// What one process uses is the same after many losses as after a few.
+// The use of one process is the same after many losses as after a few.
 TEST_CASE("a process that has survived many losses has grown by nothing", "[elastic]") {
   const std::size_t ranks = std::max<std::size_t>(8, soak_count(68));  // 201 losses; 21 at least
   const RunResult job = hvdrun({"-np", std::to_string(ranks), "--min-np", "1",

@@ -30,7 +30,7 @@ std::size_t lines_in(const char* path) {
   return lines;
 }
 
-// Of its own memory: what it shares goes with the epoch.
+// Its own memory: what it shares goes with the epoch.
 long own_kib() {
   std::ifstream file("/proc/self/status");
   for (std::string word; file >> word;)
