@@ -51,7 +51,8 @@ Job::Job(JobSpec spec, TimePoint now)
       started_(now),
       deadline_(now + spec_.start_timeout) {
   membership_.assign(spec_.ranks);
-  if (spec_.min_np > 0) elastic_.emplace(spec_.ranks, spec_.min_np, spec_.elastic_timeout);
+  if (spec_.min_np > 0)
+    elastic_.emplace(spec_.ranks, spec_.min_np, spec_.elastic_timeout, spec_.stall_shutdown);
   for (const std::uint32_t host : membership_.hosts_used()) hosts_.need(host);
 }
 

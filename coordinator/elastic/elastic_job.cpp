@@ -18,12 +18,14 @@ std::string ranks_text(std::size_t count) {
 
 }  // namespace
 
-ElasticJob::ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout)
+ElasticJob::ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout,
+                       std::chrono::milliseconds stall_shutdown)
     : table_(std::move(table)),
       slots_(table_.size()),
       entered_(table_.size(), false),
       min_np_(min_np),
-      timeout_(timeout) {
+      timeout_(timeout),
+      late_after_(stall_shutdown.count() > 0 ? std::min(timeout, stall_shutdown) : timeout) {
   for (std::uint32_t slot = 0; slot < table_.size(); ++slot) order_.push_back(slot);
 }
 
@@ -120,7 +122,7 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
         record.goodbye = false;
         gather(now);
       } else if (ended_late_) {
-        start_clock(now);
+        start_clock(now, late_after_);
       }
       break;
     case SlotState::leaving:  // it comes back all the same
@@ -166,11 +168,11 @@ void ElasticJob::opened(TimePoint now) {
 void ElasticJob::gather(TimePoint now) {
   if (phase_ != Phase::open && phase_ != Phase::meeting) return;
   phase_ = Phase::gathering;
-  start_clock(now);
+  start_clock(now, late_after_);
 }
 
-void ElasticJob::start_clock(TimePoint now) {
-  wait_until_ = now + timeout_;
+void ElasticJob::start_clock(TimePoint now, std::chrono::milliseconds limit) {
+  wait_until_ = now + limit;
   next_news_ = now + kNews;
   goodbyes_until_ = now + kGoodbye;
   ended_late_ = false;
@@ -223,8 +225,10 @@ void ElasticJob::look_for_late_members(const std::vector<std::uint32_t>& members
     if (!slots_[slot].waits) late.push_back(slot);
   if (now >= wait_until_ && !std::exchange(ended_late_, true)) {
     for (const std::uint32_t slot : late) {
-      say(name_of(slot) + " has not come to meet the others for " + seconds_text(timeout_) +
-          " (--elastic-timeout), and is killed");
+      say(name_of(slot) + " has not come to meet the others for " + seconds_text(late_after_) +
+          (late_after_ < timeout_ ? " (--stall-check-shutdown-time-seconds)"
+                                  : " (--elastic-timeout)") +
+          ", and is killed");
       decide({.what = What::end_slot, .slot = slot});
     }
   }
@@ -241,7 +245,7 @@ void ElasticJob::look_for_late_members(const std::vector<std::uint32_t>& members
 void ElasticJob::wait_for_more(std::size_t ranks, TimePoint now) {
   if (phase_ != Phase::waiting) {
     phase_ = Phase::waiting;
-    start_clock(now);
+    start_clock(now, timeout_);
   }
   const std::string few = (ranks == 1 ? "there is " : "there are ") + ranks_text(ranks) +
                           " of the " + std::to_string(min_np_) +

@@ -49,9 +49,11 @@ class ElasticJob {
   static constexpr std::chrono::seconds kNews{10};
 
   // `table` has the ranks of the first epoch, which are the slots. With fewer ranks than `min_np`
-  // the job waits. `timeout` is for how long anybody is waited for: a member that does not come to
-  // its door, and a slot's next process.
-  ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout);
+  // the job waits. `timeout` is for how long anybody is waited for: a slot's next process, and a
+  // member that does not come to its door. For that one `stall_shutdown` holds where it is less, and
+  // not 0.
+  ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout,
+             std::chrono::milliseconds stall_shutdown = {});
 
   // A member's program says that it goes on when others are lost.
   void entered(std::uint32_t slot);
@@ -96,7 +98,7 @@ class ElasticJob {
   void proceed(TimePoint now);
   void gather(TimePoint now);
   // For whoever is waited for.
-  void start_clock(TimePoint now);
+  void start_clock(TimePoint now, std::chrono::milliseconds limit);
   // Members that are at their doors again after their goodbye, when no others are left.
   std::vector<std::uint32_t> take_back();
   void begin_epoch();
@@ -117,6 +119,7 @@ class ElasticJob {
   std::vector<bool> entered_;
   std::uint32_t min_np_;
   std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds late_after_;  // a member
   Phase phase_ = Phase::meeting;  // the first epoch's
   bool goes_on_ = false;
   bool asked_ = false;                       // the members of this epoch, to come to their doors

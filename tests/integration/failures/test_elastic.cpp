@@ -218,6 +218,30 @@ TEST_CASE("a rank that is stopped is killed when its time is over", "[elastic]")
   check_steps(job.out, 6);
 }
 
+// Those who wait for a stopped rank, in an operation of which the lost one has done its part, come
+// all the same.
+TEST_CASE("a rank that is stopped holds nobody up when another is lost", "[elastic]") {
+  Background job({.args = {build_path("hvdrun"), "--transport", "local", "-H", "a:2,b:2", "-np",
+                           "4", "--min-np", "2", "--stall-check-warning-time-seconds", "1",
+                           "--stall-check-shutdown-time-seconds", "2", probe(), "60", "41"}});
+  job.wait_for_output("step 3 rank 0", 20s);
+  std::vector<pid_t> ranks;
+  for (const ProcessInfo& info : all_processes())
+    if (info.cmdline.find("elastic_probe 60 41") != std::string::npos &&
+        info.name == "elastic_probe")
+      ranks.push_back(info.pid);
+  REQUIRE(ranks.size() == 4);
+  std::sort(ranks.begin(), ranks.end());
+  ::kill(ranks[3], SIGSTOP);
+  std::this_thread::sleep_for(100ms);  // the others wait for it
+  ::kill(ranks[1], SIGKILL);
+  CHECK(job.wait(40s) == 0);
+  CAPTURE(job.output());
+  CHECK(times_in(job.output(), "is killed") <= 2);  // the word on it, and what it was doing
+  CHECK(times_in(job.output(), "was killed by signal 9") == 2);
+  check_steps(job.output(), 60);
+}
+
 TEST_CASE("a loss ends the job as ever", "[elastic]") {
   SECTION("without --min-np") {
     const RunResult job = hvdrun({"-np", "3", probe(), "6", "30", "kill", "1", "2"});

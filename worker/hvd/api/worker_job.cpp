@@ -283,11 +283,10 @@ void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Dea
   };
   sets_ =
       std::make_unique<ProcessSets>(std::move(world), place_.rank, place_.size, std::move(factory));
-  for (const PeerLost& lost : early)
-    sets_->peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
+  for (const PeerLost& lost : early) lose(lost);
   agent.set_events({[this](const PeerLost& lost) {
                       const hvd::Error error = peer_lost_error(lost);
-                      sets_->peer_gone(static_cast<int>(lost.rank), error);
+                      lose(lost);
                       // Kernels wait for a dead rank for ever. One that said goodbye has waited for
                       // its own, so what has been queued with it ends.
                       if (gpu_ && !lost.clean) gpu_->abort(error);
@@ -305,6 +304,15 @@ void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Dea
     death_watch_->watch([&agent, here = topology.local_ranks](std::size_t local_rank) {
       agent.report_death(here[local_rank]);
     });
+}
+
+// In an elastic job all are to meet anew. An operation that the lost rank has done its part of is
+// given up, too: it may wait for another one that is stopped.
+void WorkerJob::lose(const PeerLost& lost) {
+  if (is_elastic() && !lost.clean)
+    sets_->abort(peer_lost_error(lost));
+  else
+    sets_->peer_gone(static_cast<int>(lost.rank), peer_lost_error(lost));
 }
 
 // That of this host's ranks, and with it that of all.

@@ -72,6 +72,7 @@ class WorkerJob {
  private:
   void enter(const WorkerEnvironment& environment, AgentConnection::Deadline deadline,
              const EnvironmentLookup& lookup);
+  void lose(const PeerLost& lost);
   void stay_alone(const EnvironmentLookup& lookup);
   void take_gpu(GpuChoice choice, const EnvironmentLookup& lookup);
   // `set`: the id of the process set.

@@ -399,5 +399,23 @@ TEST_CASE_METHOD(ElasticFixture, "after the end nothing is decided", "[elastic]"
   CHECK(lines.empty());
 }
 
+TEST_CASE("a member is late sooner where the stall check would end it sooner", "[elastic]") {
+  ElasticJob job({{{"a", 3}}, 3}, 2, 60s, 5s);
+  TimePoint now{1000s};
+  for (const std::uint32_t slot : {0U, 1U, 2U}) job.entered(slot);
+  job.opened(now);
+  job.lost(1, "was killed", now);
+  job.at_door(0, true, now);
+  job.take_decisions();
+  CHECK(job.next_deadline() == now + 5s);
+  job.tick(now + 5s);
+  const auto decisions = job.take_decisions();
+  REQUIRE(decisions.size() == 2);
+  CHECK(decisions[0].text ==
+        "rank 2 has not come to meet the others for 5 s (--stall-check-shutdown-time-seconds), and "
+        "is killed");
+  CHECK(decisions[1].slot == 2);
+}
+
 }  // namespace
 }  // namespace hvdrun
