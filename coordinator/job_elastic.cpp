@@ -80,8 +80,10 @@ void Job::slot_ended(const RankExited& end, TimePoint now) {
   if (ended_well(end) && elastic_->state_of(end.rank) == SlotState::leaving) {
     elastic_->done(end.rank, now);
   } else {
-    if (!first_loss_ && membership_.rank_of(end.rank))
-      first_loss_ = causes_.blame(end.rank, membership_);
+    // A dead rank's end may come when the others have met without it.
+    const bool was_member = membership_.rank_of(end.rank).has_value() ||
+                            elastic_->state_of(end.rank) == SlotState::dying;
+    if (!first_loss_ && was_member) first_loss_ = causes_.blame(end.rank, membership_);
     const std::string words = words_of(end, causes_.trouble_of(end.rank));
     elastic_->lost(end.rank, words, now);
     tell_members_lost(end.rank, words, now);

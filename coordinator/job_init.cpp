@@ -24,8 +24,7 @@ Errc Job::on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now) 
     causes_.init_opened();
     to_agents(*release);
     if (elastic_) {
-      first_loss_.reset();
-      elastic_->opened(now);
+      if (elastic_->opened(now)) first_loss_.reset();
       carry_out(now);
     }
   }

@@ -1,10 +1,12 @@
-// A job's way from the first host that is ready to ranks that start.
+// A job's way from the first host that is ready to ranks that start, or do not in time.
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/exit_code.h"
+#include "common/base/limits.h"
 #include "common/net/host_addresses.h"
 #include "coordinator/job.h"
 #include "coordinator/launch_messages.h"
@@ -79,6 +81,48 @@ void Job::send_launches(bool check_first) {
     append_header(frame, Launch::kType, membership_.epoch(), head.size() + body->size());
     actions_.push_back({Action::Target::agent, host, frame + head, body});
   });
+}
+
+// Names the hosts that are not there, or once all are those that have not started all their ranks.
+void Job::fail_start(TimePoint now) {
+  JobEnded verdict;
+  verdict.cause = EndCause::start_timeout;
+  verdict.exit_code = exit_code::kHost;
+  std::size_t late = 0;
+  for (const std::uint32_t host : membership_.hosts_used()) {
+    std::string name = host_name(host);
+    if (was_launched()) {
+      const auto ranks = membership_.table().on_host(host);
+      const auto late_one = std::find_if(ranks.begin(), ranks.end(), [this](const RankPlace& one) {
+        return membership_.ranks()[one.rank].state == RankState::assigned;
+      });
+      if (late_one == ranks.end()) continue;
+      name += " (rank " + std::to_string(late_one->rank) + " has not started)";
+    } else if (hosts_.is_ready(host) && !checks_.waits_for(host)) {
+      continue;
+    }
+    if (++late > limits::kMaxNamedHosts) continue;
+    if (!verdict.text.empty()) verdict.text += ", ";
+    verdict.text += name;
+  }
+  if (late > limits::kMaxNamedHosts)
+    verdict.text += " and " + std::to_string(late - limits::kMaxNamedHosts) + " more";
+  fail(std::move(verdict), now);
+}
+
+// An agent that does not start its slots' next processes in time does nothing else, either.
+void Job::lose_slow_hosts(TimePoint now) {
+  for (const std::uint32_t host : membership_.hosts_used()) {
+    const auto slots = membership_.table().on_host(host);
+    const auto late = std::find_if(slots.begin(), slots.end(), [this](const RankPlace& one) {
+      return membership_.ranks()[one.rank].state == RankState::assigned;
+    });
+    if (late == slots.end() || state_ != JobState::running) continue;
+    agent_lost(host,
+               "its agent has not started slot " + std::to_string(late->rank) +
+                   " again for the time that --start-timeout gives it",
+               now);
+  }
 }
 
 }  // namespace hvdrun

@@ -157,11 +157,12 @@ void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::s
   proceed(now);
 }
 
-void ElasticJob::opened(TimePoint now) {
-  if (phase_ != Phase::meeting) return;
+bool ElasticJob::opened(TimePoint now) {
+  if (phase_ != Phase::meeting) return false;
   phase_ = Phase::open;
   first_lost_.reset();
   proceed(now);
+  return true;
 }
 
 // The clock for who is late runs from the first reason on.

@@ -73,8 +73,8 @@ class ElasticJob {
   void at_door(std::uint32_t slot, bool waits, TimePoint now);
   // These slots are not started again. They are lost, unless done, for `why`: "host b was lost".
   void host_lost(const std::vector<std::uint32_t>& slots, const std::string& why, TimePoint now);
-  // All of the epoch have met in hvd::init.
-  void opened(TimePoint now);
+  // All of the epoch have met in hvd::init. False: it had been given up.
+  bool opened(TimePoint now);
   void tick(TimePoint now);
 
   std::vector<Decision> take_decisions() { return std::exchange(decisions_, {}); }

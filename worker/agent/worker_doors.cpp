@@ -35,6 +35,8 @@ void WorkerServer::slot_restarts(std::uint32_t slot) {
   if (lines_[slot].channel) lose(slot, false, "it is started again");
   if (lines_[slot].door) lines_[slot].door->close();
   lines_[slot] = {};
+  // It belongs to the next epoch, whatever the last process had to do with this one.
+  have_joined_.insert(slot);
 }
 
 void WorkerServer::begin_epoch(std::uint32_t epoch, const std::vector<EpochMember>& members,

@@ -427,7 +427,13 @@ void WorkerServer::end_hearing(std::uint32_t rank) {
 void WorkerServer::rank_exited(std::uint32_t rank, const std::string& how) {
   const auto line = lines_.find(rank);
   if (line == lines_.end()) return;
+  // A member that has left its door before it was let in: the others wait for it all the same.
+  const bool never_came = options_.elastic && is_member(rank) && !have_joined_.contains(rank);
   lose(rank, false, how);
+  if (never_came) {
+    have_joined_.insert(rank);
+    peer_lost({members_.at(rank).rank, false, how});
+  }
   if (line->second.door) line->second.door->close();
   line->second.door.reset();
   line->second.exited = true;

@@ -30,7 +30,7 @@ void check(const std::string& phase, const std::string& slot, const std::string&
                 phase, slot, delay});
   const RunResult job = hvdrun(words, {.env = {marker}});
   CAPTURE(job.out, job.err);
-  // Who dies after its goodbye is lost, and nobody is left who could go on.
+  // The others are at their end, and do not meet again.
   CHECK(job.exit_code == (phase == "shutdown" ? 137 : 0));
   CHECK(job.err.find("SIGKILL") != std::string::npos);
   const std::regex line("step (\\d+) rank \\d+ of \\d+: ([0-9.]+)");

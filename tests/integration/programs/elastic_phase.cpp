@@ -40,7 +40,7 @@ struct Plan {
   int step = 0;
 
   bool is(const char* name) const { return phase == name; }
-  // Of the victim's first process.
+  // The victim is the first process of its slot.
   bool is_first() const { return own_slot == slot && start == 0; }
   bool is_next() const { return own_slot == slot && start == 1; }
   // One survivor: the next slot.

@@ -85,5 +85,40 @@ TEST_CASE_METHOD(JobFixture, "only elastic jobs know of deaths before the end of
   CHECK(from_agent(0, SlotDying{0, false}) == Errc::unexpected_message);
 }
 
+TEST_CASE_METHOD(ElasticJobFixture,
+                 "an end that comes after the others' next meeting is a cause yet", "[job]") {
+  run_elastic();
+  die(2);
+  come({0, 1});
+  CHECK(job.membership().epoch() == 2);
+  kill(2);  // its next process is started, and its record begins anew
+  kill(0);
+  kill(1);
+  CHECK(job.verdict().rank == 2);
+  CHECK(job.verdict().exit_code == 137);
+}
+
+TEST_CASE_METHOD(ElasticJobFixture, "a cause stays when the slot's next process has been started",
+                 "[job]") {
+  run_elastic();
+  kill(2);
+  come({0, 1});
+  come_anew(2);
+  REQUIRE(job.membership().order() == std::vector<std::uint32_t>{0, 1});
+  meet();
+  come({0, 1});
+  REQUIRE(job.membership().order() == std::vector<std::uint32_t>{0, 1, 2});
+  meet();
+  kill(2);
+  now += std::chrono::seconds(1);
+  job.tick(now);
+  REQUIRE(say(2, RankStarted{2, 3002}) == Errc::ok);
+  finish(0);
+  finish(1);
+  CHECK(job.verdict().rank == 2);
+  CHECK(job.verdict().exit_code == 137);
+  CHECK(job.verdict().pid == 2002);
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -318,6 +318,32 @@ TEST_CASE_METHOD(DoorsFixture, "a rank's word on another's death names a slot fr
   CHECK(died == Ranks{5});
 }
 
+TEST_CASE_METHOD(DoorsFixture, "a member that dies at its door is lost to those who were let in",
+                 "[workers]") {
+  join(a, 4);
+  join(b, 5);
+  leave(a);
+  leave(b);
+  join(c, 4);
+  b = {};
+  join(b, 5);
+  b.channel->close();  // before its agent has heard of the epoch
+  settle();
+  server->begin_epoch(2, {member(4, 0, 0), member(5, 1, 1)}, "key of 2");
+  settle();
+  REQUIRE(c.last<WorkerTopology>());
+  CHECK_FALSE(c.last<PeerLost>());
+  server->rank_exited(5, "was killed");
+  settle();
+  REQUIRE(c.last<PeerLost>());
+  CHECK(c.last<PeerLost>()->rank == 1);
+  // Its next process is no member of this epoch.
+  server->slot_restarts(5);
+  join(d, 5);
+  CHECK(d.last<Welcome>());
+  CHECK_FALSE(d.last<WorkerTopology>());
+}
+
 TEST_CASE_METHOD(DoorsFixture, "only members of this host can be said to have died", "[workers]") {
   turn_around();
   const std::uint32_t rank = GENERATE(0U, 3U, 4'000'000'000U);
