@@ -340,8 +340,10 @@ TEST_CASE("tags and events have the ranks of the moment", "[elastic]") {
   CHECK_THAT(job.out, Contains("[2]<stdout>:step 8 rank 2 of 3"));
   std::ostringstream text;
   text << std::ifstream(events).rdbuf();
-  CHECK_THAT(text.str(), Contains(R"("event":"epoch","epoch":2,"size":2,"slots":[1,2])"));
-  CHECK_THAT(text.str(), Contains(R"("event":"epoch","epoch":3,"size":3,"slots":[1,2,0])"));
+  // The new process may have come before the others had met.
+  CHECK_THAT(text.str(), Contains(R"("event":"epoch","epoch":2,"size":2,"slots":[1,2])") ||
+                             Contains(R"("event":"epoch","epoch":2,"size":3,"slots":[1,2,0])"));
+  CHECK_THAT(text.str(), Contains(R"("size":3,"slots":[1,2,0])"));
   std::filesystem::remove_all(folder);
 }
 
