@@ -50,8 +50,8 @@ class ElasticJob {
 
   // `table` has the ranks of the first epoch, which are the slots. With fewer ranks than `min_np`
   // the job waits. `timeout` is for how long anybody is waited for: a slot's next process, and a
-  // member that does not come to its door. For that one `stall_shutdown` holds where it is less, and
-  // not 0.
+  // member that does not come to its door. For that one `stall_shutdown` holds where it is less,
+  // and not 0.
   ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout,
              std::chrono::milliseconds stall_shutdown = {});
 
@@ -120,7 +120,7 @@ class ElasticJob {
   std::uint32_t min_np_;
   std::chrono::milliseconds timeout_;
   std::chrono::milliseconds late_after_;  // a member
-  Phase phase_ = Phase::meeting;  // the first epoch's
+  Phase phase_ = Phase::meeting;          // the first epoch's
   bool goes_on_ = false;
   bool asked_ = false;                       // the members of this epoch, to come to their doors
   bool ended_late_ = false;                  // members that were too late have been killed
