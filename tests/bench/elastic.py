@@ -54,8 +54,9 @@ def process_of(slot):
     raise program_run.Failed([f"slot {slot}"], "no such process")
 
 
-def one(command, case, lose, environment=None):
-    """Milliseconds, or None, which is told. `lose` is called once the ranks have found their step."""
+def one(command, case, lose, environment=None, stop=None):
+    """Milliseconds, or None, which is told. `lose` is called once the ranks have found their step, `stop` to end the
+    job where a signal to its first process would not."""
     job = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     )
@@ -77,7 +78,10 @@ def one(command, case, lose, environment=None):
                 return (max(went_on.values()) - lost - step) / 1e6
     finally:
         signal.alarm(0)
-        job.send_signal(signal.SIGTERM)
+        if stop:
+            stop()
+        else:
+            job.send_signal(signal.SIGTERM)
         job.stdout.close()
         job.wait()
     program_run.tell(program_run.Failed(command, "the others did not go on", "".join(said)))
@@ -123,13 +127,14 @@ def on_this_machine(build, rounds, report):
 
 def across_hosts(build, rounds, report):
     with hosts.Hosts(3) as machines:
+        stop = lambda: machines.cluster("exec", "node1", "pkill", "-x", "hvdrun")
         places = ["-H", "node1:2,node2:1,node3:1"]
         for case in ACROSS:
             values = []
             for turn in range(rounds):
                 report(f"elastic: {case.name}: round {turn + 1} of {rounds}")
                 command = machines.command(ours(build, case, places))
-                values.append(one(command, case, lambda case=case: kill(case)(), machines.environment))
+                values.append(one(command, case, lambda case=case: kill(case)(), machines.environment, stop))
             yield from rows_of(case.name, values)
         with open(f"{machines.folder}/node3/pid", encoding="ascii") as pid:
             cable = ["nsenter", "-t", pid.read().strip(), "-n", "ip", "link", "set", "eth0"]
@@ -143,7 +148,7 @@ def across_hosts(build, rounds, report):
         for turn in range(min(rounds, 5)):
             report(f"elastic: {CUT.name}: round {turn + 1}")
             command = machines.command(ours(build, CUT, [*places, "--lease", str(LEASE)]))
-            values.append(one(command, CUT, cut, machines.environment))
+            values.append(one(command, CUT, cut, machines.environment, stop))
             time.sleep(LEASE + 1)  # what is left over there ends by itself
             program_run.run([*cable, "up"], LIMIT)
         yield from rows_of(CUT.name, values)

@@ -8,7 +8,7 @@ namespace hvdrun {
 namespace {
 
 int number_of(const char* name, int otherwise) {
-  const char* const text = std::getenv(name);
+  const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   if (text == nullptr) return otherwise;
   int value = otherwise;
   std::from_chars(text, text + std::strlen(text), value);
