@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include <hvd/elastic_run.h>
 
@@ -91,7 +90,7 @@ std::size_t MemoryState::size() const {
 void MemoryState::take(const std::string& bytes) {
   std::size_t at = 0;
   const auto next = [&](void* to, std::size_t count) {
-    std::memcpy(to, bytes.data() + at, count);
+    bytes.copy(static_cast<char*>(to), count, at);
     at += count;
   };
   for (const auto& [name, part] : parts_) next(part.first, part.second);
@@ -108,7 +107,7 @@ void MemoryState::save() {
   copy_.resize(size());
   std::size_t at = 0;
   const auto put = [&](const void* from, std::size_t count) {
-    std::memcpy(copy_.data() + at, from, count);
+    std::copy_n(static_cast<const char*>(from), count, copy_.data() + at);
     at += count;
   };
   for (const auto& [name, part] : parts_) put(part.first, part.second);

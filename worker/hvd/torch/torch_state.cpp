@@ -1,4 +1,3 @@
-#include <cstring>
 #include <utility>
 
 #include <hvd/torch.h>
@@ -66,7 +65,7 @@ std::string TorchState::values() const {
 void TorchState::set_values(const std::string& bytes) {
   std::size_t at = 0;
   const auto take = [&](void* to, std::size_t count) {
-    std::memcpy(to, bytes.data() + at, count);
+    bytes.copy(static_cast<char*>(to), count, at);
     at += count;
   };
   for (const auto& [name, number] : numbers_) take(number.first, number.second);

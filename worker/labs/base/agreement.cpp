@@ -1,7 +1,6 @@
 #include "worker/labs/base/agreement.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <hvd/hvd.h>
@@ -66,7 +65,7 @@ void broadcast_bytes(std::string& bytes, int root) {
   hvd::broadcast(&size, 1, root);
   // There is no collective on bytes.
   std::vector<std::int64_t> words((static_cast<std::size_t>(size) + 7) / 8);
-  if (hvd::rank() == root) std::memcpy(words.data(), bytes.data(), bytes.size());
+  if (hvd::rank() == root) bytes.copy(reinterpret_cast<char*>(words.data()), bytes.size());
   if (!words.empty()) hvd::broadcast(words.data(), words.size(), root);
   bytes.assign(reinterpret_cast<const char*>(words.data()), static_cast<std::size_t>(size));
 }
@@ -78,7 +77,7 @@ std::vector<std::string> gather_bytes(const std::string& mine) {
   std::vector<std::int64_t> words((longest + 7) / 8);
   std::vector<std::string> all(sizes.size());
   if (words.empty()) return all;
-  std::memcpy(words.data(), mine.data(), mine.size());
+  mine.copy(reinterpret_cast<char*>(words.data()), mine.size());
   std::vector<std::int64_t> gathered(words.size() * sizes.size());
   hvd::allgather(words.data(), gathered.data(), words.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank)
