@@ -53,8 +53,14 @@ void WorkerServer::begin_epoch(std::uint32_t epoch, const std::vector<EpochMembe
   segments_.clear();
   for (const auto& [slot, place] : members_) {
     const Line& line = lines_[slot];
-    // One that has gone meanwhile: the coordinator is about to hear of it.
     if (line.door) let_in(slot, Channel(line.door), line.door_pid);
+  }
+  // The coordinator could not know yet of a process that has ended meanwhile. The other hosts hear
+  // of it from there, those of this one from nobody else.
+  for (const auto& [slot, place] : members_) {
+    if (!lines_[slot].exited) continue;
+    have_joined_.insert(slot);
+    peer_lost({place.rank, false, lines_[slot].how});
   }
 }
 

@@ -437,6 +437,7 @@ void WorkerServer::rank_exited(std::uint32_t rank, const std::string& how) {
   if (line->second.door) line->second.door->close();
   line->second.door.reset();
   line->second.exited = true;
+  line->second.how = how;
   forward_fence();
 }
 

@@ -97,6 +97,7 @@ class WorkerServer {
     pid_t pid = 0;             // of who has joined; 0: it has no number here
     bool ended = false;        // nothing more comes over the channel
     bool exited = false;       // the process
+    std::string how;           // it has
     bool in_fence = false;     // waits for the fence
     bool fence_is_up = false;  // and the coordinator has been told
     std::uint32_t fence = 0;   // its own number for it: it counts from 0 on every line

@@ -186,6 +186,9 @@ TEST_CASE_METHOD(DoorsFixture, "a slot's next process waits, until an epoch has 
     settle();
     CHECK_FALSE(d.last<WorkerTopology>());
     CHECK(again.last<WorkerTopology>()->rank == 1);
+    REQUIRE(again.last<PeerLost>());
+    CHECK(again.last<PeerLost>()->rank == 0);
+    CHECK(again.last<PeerLost>()->reason == "was killed");
   }
   SECTION("it is started again, with something of the last one at its door") {
     server->slot_restarts(4);
