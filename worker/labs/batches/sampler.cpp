@@ -36,14 +36,28 @@ double EpochSampler::share(std::size_t step, std::size_t global, int rank, int s
          static_cast<double>(this->step(step, global).size());
 }
 
+IndexRange EpochSampler::batch(std::size_t step, std::size_t global, int rank, int size) const {
+  IndexRange mine = part(step, global, rank, size);
+  // An empty part ends before a sample of its step, since the last rank's part has one.
+  if (mine.size() == 0) ++mine.end;
+  return mine;
+}
+
+std::vector<std::uint64_t> EpochSampler::draws(std::size_t step, std::size_t global, int rank,
+                                               int size) const {
+  const IndexRange mine = batch(step, global, rank, size);
+  std::vector<std::uint64_t> numbers;
+  for (std::size_t i = mine.begin; i < mine.end; ++i)
+    numbers.push_back(SplitMix(seed_, epoch_ << 32 | order_[i]).next());
+  return numbers;
+}
+
 Pass EpochSampler::pass(std::size_t global, std::size_t end, int rank, int size,
                         std::size_t first) const {
   Pass pass{{}, {}, true, seed_, epoch_};
   const std::size_t behind = std::min(steps(global), end);
   for (std::size_t step = first; step < behind; ++step) {
-    IndexRange mine = part(step, global, rank, size);
-    // An empty part ends before a sample of its step, since the last rank's part has one.
-    if (mine.size() == 0) ++mine.end;
+    const IndexRange mine = batch(step, global, rank, size);
     pass.batch_sizes.push_back(mine.size());
     for (std::size_t i = mine.begin; i < mine.end; ++i) pass.samples.push_back(order_[i]);
   }

@@ -44,11 +44,17 @@ class EpochSampler {
   // The weight of the mean over a rank's part, so that the average over the ranks is the mean over
   // all samples of the step. 0: the part is empty, and the batch is a stand-in.
   double share(std::size_t step, std::size_t global, int rank, int size) const;
+  // A number for each sample of one rank's batch in a step, the same whichever rank has it, for
+  // what is drawn for it there.
+  std::vector<std::uint64_t> draws(std::size_t step, std::size_t global, int rank, int size) const;
   // One rank's way from step `first` through the steps before `end`, augmented. In the place of an
   // empty part stands another rank's sample.
   Pass pass(std::size_t global, std::size_t end, int rank, int size, std::size_t first = 0) const;
 
  private:
+  // The part, or in the place of an empty one another rank's sample.
+  IndexRange batch(std::size_t step, std::size_t global, int rank, int size) const;
+
   std::vector<std::uint32_t> order_;
   std::uint64_t seed_;
   std::uint64_t epoch_;

@@ -2,6 +2,7 @@
 // arXiv 1404.5997): one tower instead of two, no response normalisation. Widths, names and dropout
 // are torchvision's, whose initial weights are torch's own.
 #include "worker/labs/models/model.h"
+#include "worker/labs/models/sample_dropout.h"
 
 namespace hvdrun {
 namespace {
@@ -28,11 +29,10 @@ class AlexnetOwt final : public LabModel {
                 alexnet_conv(4 * width, 4 * width, 3), torch::nn::ReLU(), alexnet_pool()))),
         classifier_(register_module(
             "classifier",
-            torch::nn::Sequential(torch::nn::Dropout(dropout),
+            torch::nn::Sequential(SampleDropout(dropout),
                                   torch::nn::Linear(4 * width * 36, 64 * width), torch::nn::ReLU(),
-                                  torch::nn::Dropout(dropout),
-                                  torch::nn::Linear(64 * width, 64 * width), torch::nn::ReLU(),
-                                  torch::nn::Linear(64 * width, classes)))) {}
+                                  SampleDropout(dropout), torch::nn::Linear(64 * width, 64 * width),
+                                  torch::nn::ReLU(), torch::nn::Linear(64 * width, classes)))) {}
 
   torch::Tensor forward(const torch::Tensor& images) override {
     // Only images of another size than 224x224 need it.

@@ -1,5 +1,6 @@
 // The net of the PyTorch and Horovod MNIST examples, layer by layer.
 #include "worker/labs/models/model.h"
+#include "worker/labs/models/sample_dropout.h"
 
 namespace hvdrun {
 namespace {
@@ -9,9 +10,10 @@ class MnistCnn final : public LabModel {
   explicit MnistCnn(double dropout)
       : conv1_(register_module("conv1", torch::nn::Conv2d(1, 10, 5))),
         conv2_(register_module("conv2", torch::nn::Conv2d(10, 20, 5))),
-        conv2_drop_(register_module("conv2_drop", torch::nn::Dropout2d(dropout))),
+        conv2_drop_(register_module("conv2_drop",
+                                    SampleDropout(dropout, SampleDropoutImpl::What::channels))),
         fc1_(register_module("fc1", torch::nn::Linear(320, 50))),
-        fc1_drop_(register_module("fc1_drop", torch::nn::Dropout(dropout))),
+        fc1_drop_(register_module("fc1_drop", SampleDropout(dropout))),
         fc2_(register_module("fc2", torch::nn::Linear(50, 10))) {}
 
   torch::Tensor forward(const torch::Tensor& images) override {
@@ -26,9 +28,9 @@ class MnistCnn final : public LabModel {
  private:
   torch::nn::Conv2d conv1_;
   torch::nn::Conv2d conv2_;
-  torch::nn::Dropout2d conv2_drop_;
+  SampleDropout conv2_drop_;
   torch::nn::Linear fc1_;
-  torch::nn::Dropout fc1_drop_;
+  SampleDropout fc1_drop_;
   torch::nn::Linear fc2_;
 };
 

@@ -2,6 +2,7 @@
 // each pair followed by pooling and dropout, then two linear layers.
 #include "worker/labs/models/batch_norm.h"
 #include "worker/labs/models/model.h"
+#include "worker/labs/models/sample_dropout.h"
 
 namespace hvdrun {
 namespace {
@@ -12,8 +13,7 @@ torch::nn::Sequential svhn_pair(std::int64_t in, std::int64_t out, double dropou
     return torch::nn::Conv2d(torch::nn::Conv2dOptions(from, to, 3).padding(1));
   };
   return torch::nn::Sequential(conv(in, out), BatchNorm2d(out), torch::nn::ReLU(), conv(out, out),
-                               torch::nn::ReLU(), torch::nn::MaxPool2d(2),
-                               torch::nn::Dropout(dropout));
+                               torch::nn::ReLU(), torch::nn::MaxPool2d(2), SampleDropout(dropout));
 }
 
 class SvhnCnn final : public LabModel {
@@ -23,7 +23,7 @@ class SvhnCnn final : public LabModel {
         pair2_(register_module("pair2", svhn_pair(32, 64, dropout))),
         pair3_(register_module("pair3", svhn_pair(64, 128, dropout))),
         fc1_(register_module("fc1", torch::nn::Linear(128 * 4 * 4, 128))),
-        fc1_drop_(register_module("fc1_drop", torch::nn::Dropout(dropout))),
+        fc1_drop_(register_module("fc1_drop", SampleDropout(dropout))),
         fc2_(register_module("fc2", torch::nn::Linear(128, 10))) {}
 
   torch::Tensor forward(const torch::Tensor& images) override {
@@ -39,7 +39,7 @@ class SvhnCnn final : public LabModel {
   torch::nn::Sequential pair2_;
   torch::nn::Sequential pair3_;
   torch::nn::Linear fc1_;
-  torch::nn::Dropout fc1_drop_;
+  SampleDropout fc1_drop_;
   torch::nn::Linear fc2_;
 };
 

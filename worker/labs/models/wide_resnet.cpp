@@ -7,6 +7,7 @@
 
 #include "worker/labs/models/batch_norm.h"
 #include "worker/labs/models/model.h"
+#include "worker/labs/models/sample_dropout.h"
 
 namespace hvdrun {
 namespace {
@@ -22,7 +23,7 @@ class WideBlock final : public torch::nn::Module {
   WideBlock(std::int64_t in, std::int64_t out, double dropout)
       : conv1_(register_module("conv1", wide_conv(in, out, 3))),
         bn1_(register_module("bn1", BatchNorm2d(out))),
-        drop_(register_module("drop", torch::nn::Dropout(dropout))),
+        drop_(register_module("drop", SampleDropout(dropout))),
         conv2_(register_module("conv2", wide_conv(out, out, 3))),
         bn2_(register_module("bn2", BatchNorm2d(out))) {
     if (in != out) shortcut_ = register_module("shortcut", wide_conv(in, out, 1));
@@ -37,7 +38,7 @@ class WideBlock final : public torch::nn::Module {
  private:
   torch::nn::Conv2d conv1_;
   BatchNorm2d bn1_;
-  torch::nn::Dropout drop_;
+  SampleDropout drop_;
   torch::nn::Conv2d conv2_;
   BatchNorm2d bn2_;
   torch::nn::Conv2d shortcut_{nullptr};

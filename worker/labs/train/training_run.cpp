@@ -21,6 +21,7 @@
 #include "worker/labs/batches/sampler.h"
 #include "worker/labs/data/files/split_mix.h"
 #include "worker/labs/models/parameter_count.h"
+#include "worker/labs/models/sample_dropout.h"
 #include "worker/labs/options/option_rows.h"
 #include "worker/labs/options/word_options.h"
 #include "worker/labs/report/run_outputs.h"
@@ -373,13 +374,10 @@ class TrainingRun {
   }
 
   void before_step(std::size_t step) {
-    // Whatever ranks there were before: a step that is repeated by these drops the same.
-    if (options_.elastic) {
-      const auto position = static_cast<std::uint64_t>(
-          epoch_.order->part(step, global_batch(), hvd::rank(), hvd::size()).begin);
-      const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
-      torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | position).next());
-    }
+    // A step may be repeated by other ranks.
+    if (options_.elastic && options_.shape.dropout > 0)
+      draw_dropout_by_sample(epoch_.order->draws(step, global_batch(), hvd::rank(), hvd::size()),
+                             device_);
     rates_->begin_step(step);
     epoch_.rates.push_back(rates_->now());
     speed_->before_step(step - first_);
