@@ -23,11 +23,17 @@ class HostRoster {
   // False when it was lost already.
   bool lose(std::uint32_t host);
 
+  // The host is to be opened once more: its next agent is awaited. Lost until that is ready.
+  void reopen(std::uint32_t host);
+  // The number of times that it was to be opened again.
+  std::uint32_t opening(std::uint32_t host) const { return hosts_[host].opening; }
+
   // The host is one that this job needs and that has not connected yet, lost or not: who is told of
   // the end after all goes by itself.
   bool expects(std::uint32_t host) const {
     return host < hosts_.size() && hosts_[host].stage == Stage::awaited;
   }
+  bool is_connected(std::uint32_t host) const { return hosts_[host].stage == Stage::connected; }
   bool is_ready(std::uint32_t host) const { return hosts_[host].stage == Stage::ready; }
   bool is_lost(std::uint32_t host) const { return hosts_[host].lost; }
   // It can be told something.
@@ -45,10 +51,13 @@ class HostRoster {
 
  private:
   // unneeded    awaited ──agent came──▶ connected ──said so──▶ ready
+  //                ▲                        │                    │
+  //                └─────────── opened again, once lost ─────────┘
   enum class Stage : std::uint8_t { unneeded, awaited, connected, ready };
   struct Host {
     Stage stage = Stage::unneeded;
-    bool lost = false;  // at whatever stage; it does not come back from that
+    bool lost = false;  // at whatever stage
+    std::uint32_t opening = 0;
     AgentReady info;
   };
 

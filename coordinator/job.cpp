@@ -40,7 +40,7 @@ std::chrono::milliseconds earlier_limit(std::chrono::milliseconds a, std::chrono
 Job::Job(JobSpec spec, TimePoint now)
     : spec_(std::move(spec)),
       hosts_(spec_.hosts().size()),
-      checks_(spec_.check_hosts),
+      checks_(spec_.elsewhere),
       init_(spec_.np(),
             {"hvd::init", earlier_limit(spec_.init_timeout, spec_.stall_shutdown),
              spec_.stall_warning, std::max(spec_.init_timeout - JobSpec::kAfterInitTimeout, {})}),
@@ -262,25 +262,6 @@ void Job::send_progress() {
   to_driver(message);
 }
 
-void Job::agent_lost(std::uint32_t host, const std::string& why, TimePoint now) {
-  if (state_ == JobState::ended || !hosts_.lose(host)) return;
-  store_.forget_host(host);
-  JobEnded verdict;
-  verdict.cause = EndCause::host_lost;
-  verdict.exit_code = exit_code::kHost;
-  verdict.host = host_name(host);
-  verdict.text = why;
-  if (goes_on()) return host_ended(host, verdict, now);
-  fail(std::move(verdict), now);
-  // Its guard ends them; nobody is left who could report it.
-  for (const RankPlace& place : membership_.table().on_host(host)) {
-    causes_.lost(place.rank);
-    if (membership_.ranks()[place.rank].state != RankState::exited)
-      set_state(place.rank, RankState::exited);
-  }
-  end_if_done(now);
-}
-
 Errc Job::driver_frame(const Frame& frame, TimePoint now) {
   switch (frame.type) {
     case MessageType::heartbeat:
@@ -301,7 +282,7 @@ Errc Job::driver_frame(const Frame& frame, TimePoint now) {
       HostFailed message;
       if (decode(frame.payload, message) || message.host_index >= hosts_.size())
         return Errc::malformed;
-      agent_lost(message.host_index, message.text, now);
+      on_host_failed(message, now);
       return Errc::ok;
     }
     default:

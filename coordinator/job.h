@@ -106,12 +106,20 @@ class Job {
   // All hosts are ready: those that look at their programs first are told to.
   void check_or_launch(TimePoint now);
   void launch(TimePoint now);
-  // To the hosts that look first, or to the others.
-  void send_launches(bool check_first);
+  enum class LaunchOf : std::uint8_t {
+    hosts_that_check,
+    other_hosts,
+    returned_host,
+  };
+  void send_launches(LaunchOf what, std::uint32_t returned = 0);
   // A loss does not end the job.
   bool goes_on() const { return elastic_ && elastic_->goes_on() && state_ == JobState::running; }
   void slot_ended(const RankExited& end, TimePoint now);
   void host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now);
+  void on_host_failed(const HostFailed& message, TimePoint now);
+  // A lost host is opened again, and its slots are started again.
+  void reopen(std::uint32_t host);
+  void host_returned(std::uint32_t host, TimePoint now);
   // Whoever waits for the slot's rank, in an operation or in hvd::init, is to wait no more.
   void tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now);
   void begin_epoch(Assignment dealt, TimePoint now);

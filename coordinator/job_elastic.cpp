@@ -92,25 +92,6 @@ void Job::slot_ended(const RankExited& end, TimePoint now) {
   end_if_done(now);
 }
 
-void Job::host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now) {
-  const std::string why = "host " + verdict.host + " is lost (" + verdict.text + ")";
-  std::vector<std::uint32_t> slots;
-  for (const RankPlace& place : membership_.table().on_host(host)) {
-    if (elastic_->state_of(place.rank) == SlotState::done) continue;
-    slots.push_back(place.rank);
-    causes_.lost(place.rank);
-    if (membership_.ranks()[place.rank].state != RankState::exited)
-      set_state(place.rank, RankState::exited);
-    init_.left(place.rank, now);
-  }
-  if (slots.empty()) return;  // nobody needs it any more
-  if (!first_loss_) first_loss_ = verdict;
-  elastic_->host_lost(slots, why, now);
-  for (const std::uint32_t slot : slots) tell_members_lost(slot, why, now);
-  carry_out(now);
-  end_if_done(now);
-}
-
 void Job::tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now) {
   if (!membership_.rank_of(slot)) return;
   tell_peers_lost(slot, reason);

@@ -22,6 +22,10 @@ Errc Job::on_agent_ready(std::uint32_t host, const Frame& frame, TimePoint now) 
     to_agent(host, EndJob{});
     return Errc::ok;
   }
+  if (was_launched()) {
+    host_returned(host, now);
+    return Errc::ok;
+  }
   // Only hosts that are needed get as far as here.
   if (hosts_.ready_count() == membership_.hosts_used().size()) check_or_launch(now);
   return Errc::ok;
@@ -31,7 +35,7 @@ void Job::check_or_launch(TimePoint now) {
   for (const std::uint32_t host : membership_.hosts_used())
     if (checks_.wants(host)) checks_.ask(host);
   if (checks_.all_answered()) return launch(now);
-  send_launches(true);
+  send_launches(LaunchOf::hosts_that_check);
 }
 
 Errc Job::on_launch_checked(std::uint32_t host, const Frame& frame, TimePoint now) {
@@ -56,11 +60,11 @@ void Job::launch(TimePoint now) {
   for (const std::uint32_t host : used)
     if (checks_.wants(host)) to_agent(host, StartRanks{});
   if (!std::all_of(used.begin(), used.end(), [this](auto host) { return checks_.wants(host); }))
-    send_launches(false);
+    send_launches(LaunchOf::other_hosts);
   send_progress();
 }
 
-void Job::send_launches(bool check_first) {
+void Job::send_launches(LaunchOf what, std::uint32_t returned) {
   const auto& used = membership_.hosts_used();
   std::vector<std::string> addresses;
   addresses.reserve(used.size());
@@ -71,10 +75,13 @@ void Job::send_launches(bool check_first) {
       encode(launch_body(spec_, master_addr, hosts_.master_port(used.front()))));
   const std::vector<HorovodSlot> seen = horovod_slots(spec_);
   for_each_launch(membership_.table(), addresses, [&](std::uint32_t host, LaunchHead message) {
-    if (checks_.wants(host) != check_first) return;
+    const bool returns = what == LaunchOf::returned_host;
+    const bool check_first = what == LaunchOf::hosts_that_check;
+    if (returns ? host != returned : checks_.wants(host) != check_first) return;
     if (!seen.empty())
       for (const RankPlace& slot : message.slots) message.horovod_slots.push_back(seen[slot.rank]);
     message.check_first = check_first;
+    message.comes_back = returns;
     if (host < spec_.host_env.size()) message.host_env = spec_.host_env[host];
     const std::string head = encode(message);
     std::string frame;

@@ -27,9 +27,11 @@ struct JobSpec {
   // opens one, if env_compat has Horovod.
   std::uint16_t horovod_port = 0;
   std::string cwd;
-  std::string plain_cwd;          // the same without links, where it has some
-  bool allow_mpi = false;         // programs that wait for MPI are started all the same
-  std::vector<bool> check_hosts;  // for each host: it looks at its programs first; empty: none does
+  std::string plain_cwd;   // the same without links, where it has some
+  bool allow_mpi = false;  // programs that wait for MPI are started all the same
+  // For each host: another machine, which looks at its programs first, and can be opened again;
+  // empty: none is.
+  std::vector<bool> elsewhere;
   std::chrono::milliseconds start_timeout{};
   KillSteps ladder;
   std::chrono::milliseconds lease{};

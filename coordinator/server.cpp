@@ -177,6 +177,11 @@ void Server::refuse(const std::shared_ptr<FrameChannel>& channel, Errc code,
 
 void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host,
                          Origin origin) {
+  // The agent of an earlier opening has been given up; its end would be taken for that of this one.
+  if (const auto& old = agents_[host].channel) {
+    old->close();
+    --agents_here_;
+  }
   agents_[host] = {channel, std::nullopt};
   if (origin == Origin::elsewhere) {
     agents_[host].lease.emplace(job_.spec().lease, now());

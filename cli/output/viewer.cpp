@@ -60,6 +60,11 @@ void Viewer::forget(std::uint32_t host) {
   notify();
 }
 
+void Viewer::expect_again(std::uint32_t host) {
+  if (const Channel old = std::exchange(hosts_[host], nullptr)) old->close();
+  input_->forget(host);
+}
+
 void Viewer::forget_unless_connected(std::uint32_t host) {
   const auto expected = hosts_.find(host);
   if (expected != hosts_.end() && !expected->second) forget(host);

@@ -34,6 +34,8 @@ class Viewer {
   // An agent's connection is expected, until it has come and ended.
   void expect(std::uint32_t host) { hosts_[host]; }
   void forget(std::uint32_t host);
+  // Another agent's, of a host that is opened again; the last one's has said enough.
+  void expect_again(std::uint32_t host);
   bool is_connected(std::uint32_t host) const;
   // Nobody is left on the host who could still connect; a connection that is there ends by itself.
   void forget_unless_connected(std::uint32_t host);

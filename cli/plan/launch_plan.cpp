@@ -211,7 +211,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   spec.env_compat = options.env_compat;
   spec.allow_mpi = options.allow_mpi;
   // Programs on this machine are looked at here (preflight), before any host is opened.
-  spec.check_hosts = plan.remote;
+  spec.elsewhere = plan.remote;
   spec.start_timeout = options.start_timeout;
   spec.ladder = to_steps(options);
   if (options.timeout) spec.timeout = *options.timeout;

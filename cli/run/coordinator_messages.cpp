@@ -31,6 +31,8 @@ bool CoordinatorMessages::pass_on(const Frame& frame) const {
       epoch(frame.epoch, message);
       return true;
     }
+    case MessageType::reopen_host:
+      return to(reopen);
     case MessageType::job_ended:
       return to(ended);
     default:

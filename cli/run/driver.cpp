@@ -73,6 +73,7 @@ class Driver {
   void listen_to_coordinator();
   CoordinatorMessages coordinator_messages();
   void not_understood();
+  void reopen(const ReopenHost& message);
   void on_verdict(JobEnded verdict);
   void give_up(Host& host);
   void wait_for_leavers();
@@ -171,7 +172,7 @@ HostOpener::Callbacks Driver::opener_callbacks() {
     for (const auto& host : hosts_)
       if (host->index == index) host->gone = true;
     viewer_.forget_unless_connected(index);
-    if (why) tell_coordinator(HostFailed{index, *why});
+    if (why) tell_coordinator(HostFailed{index, *why, opener_.opening(index)});
     finish_if_done();
   };
   callbacks.failed = [this](const std::vector<HostOpener::Refusal>& refusals) {
@@ -320,8 +321,20 @@ CoordinatorMessages Driver::coordinator_messages() {
     viewer_.begin_epoch(message.members);
     reporter_.on_epoch(number, message);
   };
+  messages.reopen = [this](const ReopenHost& message) { reopen(message); };
   messages.ended = [this](JobEnded message) { on_verdict(std::move(message)); };
   return messages;
+}
+
+void Driver::reopen(const ReopenHost& message) {
+  const auto found = std::find_if(hosts_.begin(), hosts_.end(), [&](const auto& host) {
+    return host->index == message.host_index && plan_.remote[host->index];
+  });
+  if (found == hosts_.end()) return not_understood();
+  if (job_.is_over()) return;
+  (*found)->gone = false;
+  viewer_.expect_again(message.host_index);
+  opener_.reopen(message.host_index, message.opening);
 }
 
 void Driver::on_verdict(JobEnded verdict) {

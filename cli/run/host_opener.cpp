@@ -77,8 +77,8 @@ void HostOpener::open(Host& host) {
   const std::string why = client_reason();
   // The time that one try of it may take is known from its configuration, which a program in place
   // of ssh may not have.
-  const bool is_asked = why.empty() || (options_.waits_for_hosts &&
-                                        options_.program == std::vector<std::string>{"ssh"});
+  const bool is_asked =
+      why.empty() || (is_waited_for(host) && options_.program == std::vector<std::string>{"ssh"});
   is_asked ? ask(host) : open_by_client(host, why);
 }
 
@@ -111,7 +111,7 @@ void HostOpener::choose(Host& host, const std::optional<std::string>& config) {
   if (!config) return open_by_client(host, why.empty() ? "ssh -G failed" : why);
   const SshConfig known(*config);
   host.client_limit.reset();
-  if (options_.waits_for_hosts && !ssh_connect_timeout(known))
+  if (is_waited_for(host) && !ssh_connect_timeout(known))
     host.client_limit = std::min(kOneTry, limit_);
   why.empty() ? open_with(host, known) : open_by_client(host, why);
 }
@@ -129,7 +129,7 @@ void HostOpener::open_with(Host& host, const SshConfig& config) {
 }
 
 void HostOpener::open_by_libssh2(Host& host, Libssh2Target target) {
-  if (!target.connect_timeout && options_.waits_for_hosts)
+  if (!target.connect_timeout && is_waited_for(host))
     target.connect_timeout = std::min(kOneTry, limit_);
   log_line(LogLevel::debug, host.name + ": opened by libssh2, as " + target.user + "@" +
                                 target.host + " port " + std::to_string(target.port));
@@ -175,16 +175,23 @@ RemoteHost::Callbacks HostOpener::callbacks_of(Host& host) {
             host.absence.reset();  // its shell has answered
             open_next();
           },
-          [this, &host](const std::string& line) { callbacks_.say(host.name + ": " + line); },
+          [this, &host](const std::string& line) {
+            if (!host.superseded) callbacks_.say(host.name + ": " + line);
+          },
           [&host](std::string_view bytes) {
+            if (host.superseded) return;
             bytes.empty() ? host.relay->end() : host.relay->feed(bytes);
           },
           [this, &host](const RemoteHost::End& end) { on_ended(host, end); }};
 }
 
 void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
+  if (host.superseded) {
+    host.state = Host::State::ended;
+    return;
+  }
   const bool had_started = host.tries.back()->started();
-  if (!ending_)
+  if (!ending_ && host.turn == 0)
     if (const auto again = host.retry.failed({end.worth_another_try, end.not_there_yet}))
       return try_later(host, end, *again);
   const bool again = end.worth_another_client && !ending_ && !no_client_ &&
@@ -192,6 +199,7 @@ void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
   if (again)
     return open_by_client(host,
                           "libssh2 failed while " + std::string(stage(host)) + ": " + end.why);
+  if (host.turn > 0 && !had_started && !ending_) return reopen_later(host, end);
   host.state = Host::State::ended;
   if (had_started) {
     callbacks_.ended(host.index, end.why.empty() ? std::nullopt : std::optional(end.why));
@@ -200,30 +208,6 @@ void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
   refuse(host, stage(host), end);
   open_next();
   callbacks_.ended(host.index, std::nullopt);
-}
-
-void HostOpener::try_later(Host& host, const RemoteHost::End& end,
-                           const OpeningRetry::Again& again) {
-  if (!again.keeps_place) host.absence = {stage(host), end.why};
-  if (again.is_news)
-    callbacks_.say(host.name + ": " + end.why + "; tried again until it answers, for " +
-                   std::to_string((limit_.count() + 999) / 1000) + " s (--start-timeout)");
-  host.state = Host::State::pausing;
-  for (const auto& over : host.tries) over->release();
-  host.pause = std::make_unique<boost::asio::steady_timer>(io_, again.pause);
-  host.pause->async_wait([this, &host](const auto& ec) {
-    if (!ec && !ending_) try_again(host);
-  });
-  open_next();
-}
-
-// Those that were not tried yet go before one that was not there.
-void HostOpener::try_again(Host& host) {
-  host.tries.clear();
-  if (!host.absence) return open(host);
-  host.state = Host::State::waiting;
-  waiting_.push_back(&host);
-  open_next();
 }
 
 void HostOpener::refuse(Host& host, const std::string& at, const RemoteHost::End& end) {
@@ -350,6 +334,9 @@ std::vector<pid_t> HostOpener::clients() const {
     for (const auto& way : host->tries)
       if (way->client() > 0) found.push_back(way->client());
   }
+  for (const auto& old : superseded_)
+    for (const auto& way : old->tries)
+      if (way->client() > 0) found.push_back(way->client());
   return found;
 }
 

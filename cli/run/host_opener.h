@@ -55,6 +55,10 @@ class HostOpener {
   void add(std::uint32_t host, const std::string& name, const HostLogin& login,
            std::shared_ptr<const AgentImage> agent, std::string job);
   void open();
+  // A host that is lost: what is left of its last opening is given up, and it is tried, after a
+  // pause that grows with `opening`, until the job ends. Nothing that goes wrong is final.
+  void reopen(std::uint32_t host, std::uint32_t opening);
+  std::uint32_t opening(std::uint32_t host) const { return hosts_.at(host)->turn; }
 
   // Nothing more is opened, and everything ends: on all hosts, or on those without an agent, who
   // cannot hear of it otherwise.
@@ -87,6 +91,10 @@ class HostOpener {
     bool by_libssh2 = false;
     std::optional<std::chrono::milliseconds> client_limit;  // of one try of the client
     OpeningRetry retry;
+    std::uint32_t turn = 0;   // its number; the first of all is 0
+    bool superseded = false;  // another opening has taken its place
+    std::string last_fault;   // of an opening after the first, told once
+    std::chrono::milliseconds reopen_pause{};
     std::unique_ptr<boost::asio::steady_timer> pause;  // before it is tried again
     // It is not there yet, as it was found last, and is tried again and again.
     struct Absence {
@@ -118,6 +126,10 @@ class HostOpener {
   RemoteHost::Callbacks callbacks_of(Host& host);
   void on_ended(Host& host, const RemoteHost::End& end);
   void try_later(Host& host, const RemoteHost::End& end, const OpeningRetry::Again& again);
+  void reopen_later(Host& host, const RemoteHost::End& end);
+  void try_after(Host& host, std::chrono::milliseconds pause);
+  // True: it is tried until it answers.
+  bool is_waited_for(const Host& host) const { return options_.waits_for_hosts || host.turn > 0; }
   void try_again(Host& host);
   void refuse(Host& host, const std::string& at, const RemoteHost::End& end);
   void tell_if_all_tried();
@@ -136,6 +148,7 @@ class HostOpener {
   std::optional<SshSurroundings> here_;
   bool no_client_ = false;  // there is no ssh program
   std::map<std::uint32_t, std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<Host>> superseded_;  // until they have ended
   std::deque<Host*> waiting_;
   std::vector<Refusal> refusals_;
   bool ending_ = false;

@@ -83,6 +83,7 @@ enum class MessageType : std::uint16_t {
   rank_event = 71,
   stall_warning = 72,
   epoch_begun = 73,
+  reopen_host = 74,
   // agent <-> viewer
   output = 80,
   credit = 81,
@@ -112,7 +113,7 @@ enum class MessageType : std::uint16_t {
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
-inline constexpr std::uint16_t kProtocolVersion = 6;
+inline constexpr std::uint16_t kProtocolVersion = 7;
 
 enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4, status = 5 };
 

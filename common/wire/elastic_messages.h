@@ -110,6 +110,18 @@ struct SlotDying {
   }
 };
 
+// Coordinator -> driver: the host is lost, and is to be opened again as soon as it can be.
+struct ReopenHost {
+  static constexpr auto kType = MessageType::reopen_host;
+  std::uint32_t host_index = 0;
+  std::uint32_t opening = 0;  // the number of this one; the first of all is 0
+  template <class V>
+  void visit(V& v) {
+    v(host_index);
+    v(opening);
+  }
+};
+
 // Coordinator -> driver: from now on these slots have these ranks.
 struct EpochBegun {
   static constexpr auto kType = MessageType::epoch_begun;

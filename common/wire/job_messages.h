@@ -66,6 +66,9 @@ struct LaunchHead {
   std::string host_address;      // of this host, which the others use; empty: there is no other
   // Look at the programs, answer LaunchChecked, and wait for StartRanks.
   bool check_first = false;
+  // The host has been opened again: the slots are started one by one (StartSlot), and none takes
+  // part in the epoch.
+  bool comes_back = false;
   std::vector<RankPlace> slots;
   std::vector<HorovodSlot> horovod_slots;  // of each slot; empty: as `slots`, on this host
   std::vector<std::string> host_env;       // NAME=value, on top of the job's
@@ -76,6 +79,7 @@ struct LaunchHead {
     v(node_rank);
     v(host_address);
     v(check_first);
+    v(comes_back);
     v(slots);
     v(horovod_slots);
     v(host_env);
@@ -346,10 +350,12 @@ struct HostFailed {
   static constexpr auto kType = MessageType::host_failed;
   std::uint32_t host_index = 0;
   std::string text;
+  std::uint32_t opening = 0;  // which one has come to an end (ReopenHost)
   template <class V>
   void visit(V& v) {
     v(host_index);
     v(text);
+    v(opening);
   }
 };
 

@@ -139,21 +139,40 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
     case SlotState::done:
     case SlotState::dying:
     case SlotState::gone:
+    case SlotState::away:
     case SlotState::left_out:
       return;
   }
   proceed(now);
 }
 
-void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::string& why,
-                           TimePoint now) {
-  if (phase_ == Phase::over) return;
+bool ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::string& why,
+                           bool may_return, TimePoint now) {
+  if (phase_ == Phase::over) return false;
+  bool any = false;
   for (const std::uint32_t slot : slots) {
-    if (slots_[slot].state == SlotState::done) continue;
+    SlotRecord& record = slots_[slot];
+    if (record.state == SlotState::done) continue;
+    // It has failed too often already.
+    const bool was_left_out = record.state == SlotState::left_out;
     lose(slot, now);
-    slots_[slot].leave_out();
+    if (may_return && !was_left_out && record.state == SlotState::gone) {
+      record.state = SlotState::away;
+      any = true;
+    } else {
+      record.leave_out();
+    }
   }
-  say(why + "; its ranks are not started again");
+  say(why + (any ? "; its ranks are started again when it answers"
+                 : "; its ranks are not started again"));
+  proceed(now);
+  return any && phase_ != Phase::over;
+}
+
+void ElasticJob::host_back(const std::vector<std::uint32_t>& slots, TimePoint now) {
+  if (phase_ == Phase::over) return;
+  for (const std::uint32_t slot : slots)
+    if (slots_[slot].state == SlotState::away) slots_[slot].state = SlotState::gone;
   proceed(now);
 }
 
@@ -213,7 +232,7 @@ void ElasticJob::begin_epoch() {
 
 std::string ElasticJob::missing_text() const {
   std::vector<std::uint32_t> missing = in_state(SlotState::gone);
-  for (const SlotState state : {SlotState::dying, SlotState::starting})
+  for (const SlotState state : {SlotState::dying, SlotState::starting, SlotState::away})
     for (const std::uint32_t slot : in_state(state)) missing.push_back(slot);
   std::sort(missing.begin(), missing.end());
   if (missing.empty()) return "nobody is left who could come";
@@ -252,7 +271,8 @@ void ElasticJob::wait_for_more(std::size_t ranks, TimePoint now) {
                           " of the " + std::to_string(min_np_) +
                           " that --min-np asks for: " + missing_text();
   const bool nobody_comes = count(SlotState::dying) + count(SlotState::gone) +
-                                count(SlotState::starting) + count(SlotState::leaving) ==
+                                count(SlotState::starting) + count(SlotState::leaving) +
+                                count(SlotState::away) ==
                             0;
   if (now >= wait_until_ || nobody_comes) {
     phase_ = Phase::over;

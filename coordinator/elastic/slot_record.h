@@ -8,6 +8,8 @@
 //      │               │  dying                        │
 //      │               ▼    ▼ lost: its process ended  ▼
 //   starting ◀─pause── gone ──────failed too often──▶ left_out
+//                       ▲
+//                       └─its host is back── away ◀── its host is lost
 #pragma once
 
 #include <algorithm>
@@ -29,7 +31,8 @@ enum class SlotState : std::uint8_t {
   gone,      // its process is lost; the next one waits for its time
   starting,  // the agent has been told to start the next one
   at_door,   // that one waits to be let in
-  left_out,  // it has failed too often, or its host is lost
+  away,      // its host is lost, and may come back
+  left_out,  // it has failed too often, or its host is lost for ever
 };
 
 class SlotRecord {

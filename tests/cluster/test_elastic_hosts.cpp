@@ -117,4 +117,51 @@ TEST_CASE("ranks of three hosts are lost at random, and no step is", "[cluster][
   }
 }
 
+TEST_CASE("a lost host that answers again has its ranks again", "[cluster][elastic]") {
+  if (const std::string reason = Cluster::missing(); !reason.empty()) {
+    WARN("left out: " << reason);
+    return;
+  }
+  const Cluster cluster(3);
+  struct Loss {
+    const char* what;
+    const char* host;   // where its victim is
+    const char* who;    // empty: the cable of node3 is cut, and healed
+    const char* opens;  // --ssh
+  };
+  for (const Loss& loss :
+       {Loss{"agent", "node3", "hvd-agent", "auto"}, Loss{"guard", "node3", "hvd-guard", "auto"},
+        Loss{"session of sshd", "node3",
+             has_sshd_session() ? "sshd-session: root@notty" : "sshd: root@notty", "auto"},
+        Loss{"ssh client", "node1", "ssh -T", "openssh"}, Loss{"cable", "node3", "", "auto"}}) {
+    CAPTURE(loss.what);
+    HostJob job(
+        cluster,
+        {"--ssh", loss.opens, "-np", "4", "-H", "node2:2,node3:2", "--min-np", "2", "--lease", "2",
+         "--elastic-timeout", "30", "sh", "-c",
+         "echo ready; exec " + build_path("tests/integration/programs/elastic_probe") + " 200 40"},
+        4);
+    job.wait_for("step 2 rank 0", 30s);
+    job.begin();
+    if (*loss.who != 0) {
+      CHECK(job.kill(loss.host, loss.who));
+    } else {
+      cluster.act("cut", loss.host);
+      job.wait_for("host node3 is lost", 20s);
+      cluster.act("heal", loss.host);
+    }
+    const HostJobEnd end = job.end({"node1", "node2", "node3"}, 60s);
+    INFO(end.said);
+    CHECK(end.exit_code == 0);
+    CHECK(end.left.empty());
+    const auto lost = end.said.find(" is lost (");
+    const auto back = end.said.find(" is back");
+    REQUIRE(lost != std::string::npos);
+    REQUIRE(back != std::string::npos);
+    CHECK(lost < back);
+    CHECK(end.said.find("; its ranks are started again when it answers") != std::string::npos);
+    CHECK(std::regex_search(end.said, std::regex("step 199 rank \\d of 4: 199")));
+  }
+}
+
 }  // namespace hvdrun::test

@@ -69,8 +69,10 @@ class Agent {
   void start_worker(const Launch& message, const RankPlace& slot, const std::string& agent,
                     std::uint32_t start = 0);
   // HVD_AGENT of this host's workers.
+  // A host that is opened again may have an earlier agent yet.
   std::string workers_address() const {
-    return "@hvdrun-" + bootstrap_.job_id + "-" + std::to_string(bootstrap_.host_index);
+    return "@hvdrun-" + bootstrap_.job_id + "-" + std::to_string(bootstrap_.host_index) + "-" +
+           std::to_string(::getpid());
   }
   void begin_epoch(const BeginEpoch& message, std::uint32_t epoch);
   void start_again(const StartSlot& message);

@@ -58,6 +58,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   }
   options.ranks = message.slots;
   options.elastic = message.elastic;
+  options.joins_later = message.comes_back;
   if (message.elastic) again_ = message;
   options.rank_started = [this](pid_t pid) {
     const auto worker = workers_.find(pid);
@@ -86,7 +87,8 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   workers_server_ = std::make_unique<WorkerServer>(io_, std::move(options));
   if (message.env_horovod && message.horovod_port == 0 && !serve_horovod(message)) return;
   if (!message.slots.empty()) pump_.set_ranks(message.slots.size());
-  for (const RankPlace& slot : message.slots) start_worker(message, slot, name);
+  if (!message.comes_back)
+    for (const RankPlace& slot : message.slots) start_worker(message, slot, name);
   oom_kills_ = oom_kill_count();
 }
 

@@ -43,7 +43,7 @@ WorkerServer::WorkerServer(asio::io_context& io, WorkerServerOptions options)
           }) {
   for (const RankPlace& local : options_.ranks) {
     lines_[local.rank] = {};
-    members_[local.rank] = local;
+    if (!options_.joins_later) members_[local.rank] = local;
   }
 }
 

@@ -40,6 +40,7 @@ struct WorkerServerOptions {
   PortRange ports;               // of data connections
   std::vector<RankPlace> ranks;  // of this host, in the first epoch: their numbers name the slots
   bool elastic = false;          // there may be others
+  bool joins_later = false;      // no rank of this host takes part in the epoch
   StartedRank rank_started;      // none: whoever comes first is believed
   // A line for the user.
   std::function<void(const std::string&)> trouble;

@@ -59,7 +59,7 @@ TEST_CASE("what no check answers is a fault of the peer", "[host checks]") {
 struct CheckedJob : JobFixture {
   CheckedJob() {
     JobSpec spec = make_spec();
-    spec.check_hosts = {false, true};
+    spec.elsewhere = {false, true};
     spec.allow_mpi = true;
     job = Job(spec, now);
   }

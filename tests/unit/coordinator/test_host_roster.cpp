@@ -38,6 +38,34 @@ TEST_CASE("a lost host hears nothing, and is counted as ready if it was", "[rost
   CHECK(hosts.expects(1));
 }
 
+TEST_CASE("a host that is opened again is lost until its next agent is ready", "[roster]") {
+  HostRoster hosts(2);
+  hosts.need(0);
+  hosts.need(1);
+  for (const std::uint32_t host : {0U, 1U}) {
+    hosts.connected(host);
+    hosts.ready(host, AgentReady{1, 8, 4711, "10.0.0.2"});
+  }
+  hosts.lose(1);
+  CHECK(hosts.opening(1) == 0);
+  hosts.reopen(1);
+  CHECK(hosts.opening(1) == 1);
+  CHECK(hosts.expects(1));
+  CHECK(hosts.is_lost(1));
+  CHECK(hosts.ready_count() == 1);
+  hosts.connected(1);
+  CHECK_FALSE(hosts.lose(1));
+  hosts.reopen(1);
+  CHECK(hosts.opening(1) == 2);
+  hosts.connected(1);
+  CHECK_FALSE(hosts.hears(1));
+  CHECK(hosts.ready(1, AgentReady{2, 8, 4712, "10.0.0.3"}));
+  CHECK(hosts.hears(1));
+  CHECK(hosts.ready_count() == 2);
+  CHECK(hosts.master_port(1) == 4712);
+  CHECK(hosts.opening(0) == 0);
+}
+
 TEST_CASE("a host on no network has this machine's address", "[roster]") {
   HostRoster hosts(1);
   CHECK(hosts.ready(0, AgentReady{}));

@@ -241,7 +241,7 @@ TEST_CASE("this machine is known by its addresses and by look-up", "[plan]") {
   CHECK(mixed.spec.hosts()[2].name == "gpu2");
   CHECK(mixed.spec.hosts()[3].name == "192.0.2.7");
   CHECK(mixed.remote == std::vector<bool>{true, false, true, true});
-  CHECK(mixed.spec.check_hosts == mixed.remote);
+  CHECK(mixed.spec.elsewhere == mixed.remote);
   REQUIRE(mixed.notes.size() == 1);
   CHECK(mixed.notes[0] ==
         "own1, ::1, LocalHost, NODE7, own2.lab, 127.3.2.1: this machine, with 6 slots");

@@ -78,6 +78,7 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<PeerDied>(code, "peer_died");
   add<SlotDying>(code, "slot_dying");
   add<EpochBegun>(code, "epoch_begun");
+  add<ReopenHost>(code, "reopen_host");
   add<RankStalled>(code, "rank_stalled");
   add<SurveyRanks>(code, "survey_ranks");
   add<RankPictures>(code, "rank_pictures");

@@ -108,7 +108,7 @@ TEST_CASE("too few ranks wait for one that is not gone yet", "[elastic]") {
 TEST_CASE_METHOD(ElasticFixture, "a host is lost with a rank that was dying", "[elastic]") {
   run();
   die(2);
-  job.host_lost({2, 3}, "host b is lost", now);
+  job.host_lost({2, 3}, "host b is lost", false, now);
   CHECK(job.state_of(2) == SlotState::left_out);
   come({0, 1});
   CHECK(did() == "begin 0 1");

@@ -76,7 +76,7 @@ TEST_CASE_METHOD(ThreeAtLeast, "when nobody is left who could come the job does 
                  "[elastic]") {
   run();
   SECTION("their host is lost") {
-    job.host_lost({2, 3}, "host b is lost", now);
+    job.host_lost({2, 3}, "host b is lost", false, now);
     CHECK(did().empty());
     CHECK(lines == Lines{"host b is lost; its ranks are not started again"});
     come({0, 1});
@@ -99,7 +99,7 @@ TEST_CASE_METHOD(ThreeAtLeast, "the last who could come fails: the job does not 
                  "[elastic]") {
   run();
   lose(3);
-  job.host_lost({2}, "host b is lost", now);
+  job.host_lost({2}, "host b is lost", false, now);
   come({0, 1});
   did();
   lose(3);
@@ -180,7 +180,7 @@ TEST_CASE_METHOD(ThreeAtLeast, "with too few ranks those are waited for that hav
                  "[elastic]") {
   run();
   job.leaves(3, now);
-  job.host_lost({2}, "host b is lost", now);
+  job.host_lost({2}, "host b is lost", false, now);
   come({0, 1});
   wait(1s);
   wait(1s);
@@ -287,7 +287,7 @@ TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are left out", "[elastic]"
   CHECK(did() == "start 3");
   CHECK(lines.at(1) == "rank 3 was killed; it is started again in 1 s");
   CHECK(job.state_of(3) == SlotState::gone);
-  job.host_lost({2, 3}, "host b is lost", now);
+  job.host_lost({2, 3}, "host b is lost", false, now);
   CHECK(job.state_of(2) == SlotState::left_out);
   CHECK(job.state_of(3) == SlotState::left_out);
   CHECK(did().empty());
@@ -299,12 +299,94 @@ TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are left out", "[elastic]"
   CHECK(did() == "begin 0 1");
 }
 
+TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are started again when it is back",
+                 "[elastic]") {
+  run();
+  CHECK(job.host_lost({2, 3}, "host b is lost", true, now));
+  CHECK(job.state_of(2) == SlotState::away);
+  CHECK(did().empty());
+  CHECK(lines == Lines{"host b is lost; its ranks are started again when it answers"});
+  come({0, 1});
+  CHECK(did() == "begin 0 1");
+  job.opened(now);
+  wait(1h);
+  CHECK(did().empty());
+  SECTION("all of them") {
+    job.host_back({2, 3}, now);
+    CHECK(did() == "start 2; start 3");
+    CHECK(job.start_of(2) == 1);
+    come({3, 2});
+    CHECK(did() == "ask");
+    come({0, 1});
+    CHECK(did() == "begin 0 1 2 3");
+  }
+  SECTION("a loss of one of them is a loss as any") {
+    job.host_back({2, 3}, now);
+    did();
+    lose(3);
+    CHECK(did() == "start 3");
+  }
+  SECTION("the host may be lost as they start") {
+    job.host_back({2, 3}, now);
+    did();
+    CHECK(job.host_lost({2, 3}, "host b is lost", true, now));
+    CHECK(did().empty());
+    job.host_back({2, 3}, now);
+    CHECK(did() == "start 2; start 3");  // the first loss was an hour ago
+  }
+  SECTION("not for ever") {
+    for (int times = 0; times < 2; ++times) {
+      job.host_back({2, 3}, now);
+      CHECK(job.host_lost({2, 3}, "host b is lost", true, now));
+    }
+    job.host_back({2, 3}, now);
+    CHECK_FALSE(job.host_lost({2, 3}, "host b is lost", true, now));
+    CHECK(job.state_of(2) == SlotState::left_out);
+    did();
+    CHECK(lines.back() == "host b is lost; its ranks are not started again");
+  }
+  SECTION("those that were done are not") {
+    finish(1);
+    CHECK(job.state_of(1) == SlotState::done);
+    job.host_lost({0, 1}, "host a is lost", true, now);
+    CHECK(did() == "all lost 0");
+  }
+}
+
+TEST_CASE_METHOD(ThreeAtLeast, "a host that is away is waited for where ranks are too few",
+                 "[elastic]") {
+  run();
+  job.host_lost({2, 3}, "host b is lost", true, now);
+  come({0, 1});
+  CHECK(did().empty());
+  wait(10s);
+  did();
+  CHECK(lines == Lines{"there are 2 ranks of the 3 that --min-np asks for: slot 2, 3 is waited for, "
+                       "for 50 s at most"});
+  SECTION("it comes") {
+    job.host_back({2, 3}, now);
+    CHECK(did() == "start 2; start 3");
+    come({2});
+    CHECK(did() == "begin 0 1 2");
+  }
+  SECTION("it does not") {
+    wait(50s);
+    CHECK(did() == "too few");
+  }
+  SECTION("another host has the same fate") {
+    job.host_lost({0, 1}, "host a is lost", true, now);
+    CHECK(did() == "all lost 2");
+    job.host_back({2, 3}, now);
+    CHECK(did().empty());
+  }
+}
+
 TEST_CASE_METHOD(ElasticFixture, "ranks that are done stay so when their host is lost",
                  "[elastic]") {
   run();
   finish(2);
   finish(3);
-  job.host_lost({2, 3}, "host b is lost", now);
+  job.host_lost({2, 3}, "host b is lost", false, now);
   CHECK(job.state_of(2) == SlotState::done);
   CHECK(did().empty());
   CHECK_FALSE(job.next_deadline());  // nobody gathers for that
@@ -392,7 +474,7 @@ TEST_CASE_METHOD(ElasticFixture, "after the end nothing is decided", "[elastic]"
   come({0, 1});
   lose(0);
   lose(1);
-  job.host_lost({2, 3}, "host b is lost", now);
+  job.host_lost({2, 3}, "host b is lost", false, now);
   job.opened(now);
   wait(1h);
   CHECK(did().empty());

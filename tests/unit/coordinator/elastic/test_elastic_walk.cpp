@@ -42,6 +42,7 @@ class Walk {
         break;
       case 3:
         if (below(20) == 0) lose_host(below(static_cast<std::uint32_t>(table_.hosts().size())));
+        if (below(3) == 0) bring_back(below(static_cast<std::uint32_t>(table_.hosts().size())));
         break;
       default:
         act(below(table_.size()));
@@ -64,7 +65,7 @@ class Walk {
   }
 
  private:
-  enum class Is : std::uint8_t { member, dying, leaving, done, gone, starting, newcomer };
+  enum class Is : std::uint8_t { member, dying, leaving, done, gone, away, starting, newcomer };
 
   std::uint32_t below(std::uint32_t end) { return static_cast<std::uint32_t>(random_() % end); }
   std::size_t count(Is what) const {
@@ -101,6 +102,7 @@ class Walk {
       case Is::newcomer:
         return below(2) == 0 ? lose(slot) : door(slot, false);
       case Is::gone:
+      case Is::away:
       case Is::done:
         return;
     }
@@ -117,11 +119,26 @@ class Walk {
   void lose_host(std::uint32_t host) {
     Slots slots;
     for (const RankPlace& place : table_.on_host(host)) slots.push_back(place.rank);
+    const bool may_return = below(3) != 0;
     for (const std::uint32_t slot : slots) {
       if (is_[slot] != Is::done) gone(slot);
-      lost_for_ever_.insert(slot);
+      if (!may_return) lost_for_ever_.insert(slot);
     }
-    job_.host_lost(slots, "host is lost", now_);
+    job_.host_lost(slots, "host is lost", may_return, now_);
+    for (const std::uint32_t slot : slots)
+      if (job_.state_of(slot) == SlotState::away) is_[slot] = Is::away;
+  }
+  void bring_back(std::uint32_t host) {
+    if (job_.is_over()) return;
+    Slots slots;
+    for (const RankPlace& place : table_.on_host(host)) slots.push_back(place.rank);
+    for (const std::uint32_t slot : slots) {
+      REQUIRE((job_.state_of(slot) == SlotState::away) == (is_[slot] == Is::away));
+      if (is_[slot] != Is::away) continue;
+      REQUIRE_FALSE(lost_for_ever_.contains(slot));
+      is_[slot] = Is::gone;
+    }
+    job_.host_back(slots, now_);
   }
   void gone(std::uint32_t slot) {
     is_[slot] = Is::gone;
@@ -174,7 +191,9 @@ class Walk {
     REQUIRE(next);
     if (count(Is::leaving) > 0 && *next <= now_ + ElasticJob::kGoodbye) return;
     REQUIRE(count(Is::member) + count(Is::newcomer) < needed());
-    REQUIRE(count(Is::dying) + count(Is::gone) + count(Is::starting) + count(Is::leaving) > 0);
+    REQUIRE(count(Is::dying) + count(Is::gone) + count(Is::away) + count(Is::starting) +
+                count(Is::leaving) >
+            0);
   }
   std::size_t needed() const {
     return std::min<std::size_t>(min_np_, table_.size() - count(Is::done));

@@ -1,0 +1,80 @@
+// Hosts that are tried once more: those that are not there yet, and those that were lost.
+#include <algorithm>
+#include <utility>
+
+#include "cli/run/host_opener.h"
+
+namespace hvdrun {
+namespace {
+
+// Before a lost host is opened again: the first pause, and the longest.
+constexpr std::chrono::milliseconds kReopenPause{500};
+constexpr std::chrono::milliseconds kLongestReopenPause{30'000};
+
+}  // namespace
+
+void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
+  if (ending_) return;
+  std::erase_if(superseded_, [](const auto& old) { return old->state == Host::State::ended; });
+  std::unique_ptr<Host>& place = hosts_.at(host);
+  auto next = std::make_unique<Host>(host, true);
+  next->name = place->name;
+  next->options = place->options;
+  next->script = place->script;
+  next->request = place->request;
+  next->turn = opening;
+  place->superseded = true;
+  std::erase(waiting_, place.get());
+  if (place->state == Host::State::running) {
+    place->relay->end();
+    place->tries.back()->give_up();
+  } else {
+    if (place->pause) place->pause->cancel();
+    if (place->query) place->query->cancel();
+    place->state = Host::State::ended;
+  }
+  superseded_.push_back(std::exchange(place, std::move(next)));
+  place->absence = {"lost", "it was lost"};
+  place->reopen_pause =
+      std::min(kReopenPause * (1L << std::min(opening - 1, 10U)), kLongestReopenPause);
+  try_after(*place, place->reopen_pause);
+}
+
+// It has worked before, so whatever is wrong may pass.
+void HostOpener::reopen_later(Host& host, const RemoteHost::End& end) {
+  host.absence = {stage(host), end.why};
+  if (std::exchange(host.last_fault, end.why) != end.why)
+    callbacks_.say(host.name + ": " + end.why + "; tried again until the job ends");
+  host.reopen_pause = std::min(2 * host.reopen_pause, kLongestReopenPause);
+  try_after(host, host.reopen_pause);
+}
+
+void HostOpener::try_later(Host& host, const RemoteHost::End& end,
+                           const OpeningRetry::Again& again) {
+  if (!again.keeps_place) host.absence = {stage(host), end.why};
+  if (again.is_news)
+    callbacks_.say(host.name + ": " + end.why + "; tried again until it answers, for " +
+                   std::to_string((limit_.count() + 999) / 1000) + " s (--start-timeout)");
+  try_after(host, again.pause);
+}
+
+void HostOpener::try_after(Host& host, std::chrono::milliseconds pause) {
+  host.state = Host::State::pausing;
+  for (const auto& over : host.tries) over->release();
+  host.pause = std::make_unique<boost::asio::steady_timer>(io_, pause);
+  host.pause->async_wait([this, &host](const auto& ec) {
+    if (!ec && !ending_ && !host.superseded) try_again(host);
+  });
+  open_next();
+}
+
+// Those that were not tried yet go before one that was not there.
+void HostOpener::try_again(Host& host) {
+  host.tries.clear();
+  if (!host.absence) return open(host);
+  host.state = Host::State::waiting;
+  waiting_.push_back(&host);
+  open_next();
+}
+
+}  // namespace hvdrun
