@@ -195,7 +195,9 @@ Errc Job::on_rank_left(std::uint32_t host, const Frame& frame, TimePoint now) {
   RankLeft message;
   if (decode(frame.payload, message) || !membership_.owns(host, message.rank))
     return Errc::malformed;
-  set_state(message.rank, RankState::left);
+  // The slot's next process may have been started before the word on the last one's line comes.
+  if (membership_.ranks()[message.rank].state == RankState::joined)
+    set_state(message.rank, RankState::left);
   init_.left(message.rank, now);
   if (elastic_ && state_ == JobState::running && message.clean && !message.returns) {
     elastic_->leaves(message.rank, now);

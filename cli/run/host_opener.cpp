@@ -123,6 +123,7 @@ void HostOpener::open_with(Host& host, const SshConfig& config) {
     return open_by_client(host, choice.not_libssh2);
   RemoteHost::End end;
   end.why = "libssh2 cannot open it: " + choice.not_libssh2;
+  if (host.turn > 0) return reopen_later(host, end);
   host.state = Host::State::ended;
   refuse(host, stage(host), end);
   open_next();

@@ -120,5 +120,18 @@ TEST_CASE_METHOD(ElasticJobFixture, "a cause stays when the slot's next process 
   CHECK(job.verdict().pid == 2002);
 }
 
+TEST_CASE_METHOD(ElasticJobFixture,
+                 "the end of a line after that of its process is not the next one's", "[job]") {
+  run_elastic();
+  const auto state = [this] { return job.membership().ranks()[2].state; };
+  kill(2);
+  CHECK(state() == RankState::assigned);
+  CHECK(say(2, RankLeft{2, false, false}) == Errc::ok);
+  CHECK(state() == RankState::assigned);
+  CHECK(say(2, RankStarted{2, 2002}) == Errc::ok);
+  CHECK(say(2, RankLeft{2, false, false}) == Errc::ok);
+  CHECK(state() == RankState::started);
+}
+
 }  // namespace
 }  // namespace hvdrun
