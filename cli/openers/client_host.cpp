@@ -49,6 +49,7 @@ std::error_code ClientHost::spawn_client() {
   stdin_.assign(pipes.in.release());
   stdout_.assign(pipes.out.release());
   stderr_.assign(pipes.err.release());
+  stderr_.non_blocking(true);
   read_stdout();
   read_stderr();
   watch_client();
@@ -63,24 +64,24 @@ void ClientHost::read_stdout() {
   });
 }
 
+// A read that is begun before there is something takes words ahead of its handler: the end of the
+// client would come before them.
 void ClientHost::read_stderr() {
-  stderr_.async_read_some(asio::buffer(err_buffer_), [this](const auto& ec, std::size_t size) {
-    if (ec) return;
-    on_stderr({err_buffer_, size});
-    read_stderr();
+  stderr_.async_wait(stderr_.wait_read, [this](const auto& ec) {
+    if (!ec && take_stderr()) read_stderr();
   });
 }
 
-// Reads the rest that is in there when the client has ended.
-void ClientHost::drain_stderr() {
+bool ClientHost::take_stderr() {
   char buffer[1024];
-  boost::system::error_code ec;
-  stderr_.non_blocking(true, ec);
-  while (!ec) {
+  // Whoever floods it has to let others come in between.
+  for (int turn = 0; turn < 64; ++turn) {
+    boost::system::error_code ec;
     const std::size_t size = stderr_.read_some(asio::buffer(buffer), ec);
-    if (!ec) on_stderr({buffer, size});
+    if (ec) return ec == asio::error::would_block;
+    on_stderr({buffer, size});
   }
-  on_stderr("\n");
+  return true;
 }
 
 void ClientHost::watch_client() {
@@ -91,7 +92,8 @@ void ClientHost::watch_client() {
     try_reap(client_, status);
     exit_.reset();
     client_ = {};
-    drain_stderr();
+    take_stderr();
+    on_stderr("\n");
     callbacks_.ended(end_of(status));
   });
 }

@@ -46,7 +46,8 @@ class ClientHost : public RemoteHost {
   std::error_code spawn_client();
   void read_stdout();
   void read_stderr();
-  void drain_stderr();
+  // Takes what is there now. False: nothing more comes.
+  bool take_stderr();
   void watch_client();
 
   boost::asio::io_context& io_;
@@ -58,7 +59,6 @@ class ClientHost : public RemoteHost {
   boost::asio::posix::stream_descriptor stderr_;
   std::string sending_;
   char out_buffer_[16384];
-  char err_buffer_[1024];
 };
 
 }  // namespace hvdrun
