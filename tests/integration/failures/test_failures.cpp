@@ -54,6 +54,11 @@ TEST_CASE("ranks that ignore TERM are killed after the grace", "[failure]") {
   CHECK(result.time < 4s);
 }
 
+// For a job whose ranks end at the moment in which they are told to. A sanitizer's search for leaks
+// stops a process as a debugger does, and a TERM that comes then may be lost: KILL follows after
+// the grace.
+std::chrono::seconds soon() { return is_sanitized() ? 12s : 5s; }
+
 TEST_CASE("a dead peer is an error within a second, on its host and on others", "[failure]") {
   const std::string hosts = GENERATE("localhost:3", "a:1,b:2", "a:2,b:1");
   CAPTURE(hosts);
@@ -89,7 +94,7 @@ TEST_CASE("a rank that ends before hvd::init is named, and nobody waits for it",
   // On a slow machine one of them may come too late to be told of.
   CHECK(std::regex_search(result.err,
                           std::regex("because waited for in hvd::init by rank (0|2|0, 2)\n")));
-  CHECK(result.time < 5s);
+  CHECK(result.time < soon());
 }
 
 TEST_CASE("a rank that leaves while others need it is an error for them", "[failure]") {
@@ -103,7 +108,7 @@ TEST_CASE("a rank that leaves while others need it is an error for them", "[fail
     CHECK(result.err.find("exited with code 0 after ") != std::string::npos);
     // With what that rank said.
     CHECK(std::regex_search(result.err, std::regex("because rank [02]: \\S.*rank 1 ")));
-    CHECK(result.time < 5s);
+    CHECK(result.time < soon());
   }
 }
 
