@@ -361,8 +361,9 @@ TEST_CASE_METHOD(ThreeAtLeast, "a host that is away is waited for where ranks ar
   CHECK(did().empty());
   wait(10s);
   did();
-  CHECK(lines == Lines{"there are 2 ranks of the 3 that --min-np asks for: slot 2, 3 is waited for, "
-                       "for 50 s at most"});
+  CHECK(lines ==
+        Lines{"there are 2 ranks of the 3 that --min-np asks for: slot 2, 3 is waited for, "
+              "for 50 s at most"});
   SECTION("it comes") {
     job.host_back({2, 3}, now);
     CHECK(did() == "start 2; start 3");
