@@ -187,10 +187,7 @@ RemoteHost::Callbacks HostOpener::callbacks_of(Host& host) {
 }
 
 void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
-  if (host.superseded) {
-    host.state = Host::State::ended;
-    return;
-  }
+  if (host.superseded) return forget(host);
   const bool had_started = host.tries.back()->started();
   if (!ending_ && host.turn == 0)
     if (const auto again = host.retry.failed({end.worth_another_try, end.not_there_yet}))

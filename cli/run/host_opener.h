@@ -126,6 +126,8 @@ class HostOpener {
   RemoteHost::Callbacks callbacks_of(Host& host);
   void on_ended(Host& host, const RemoteHost::End& end);
   void try_later(Host& host, const RemoteHost::End& end, const OpeningRetry::Again& again);
+  // An opening that another one has taken the place of, and that has ended.
+  void forget(Host& last);
   void reopen_later(Host& host, const RemoteHost::End& end);
   void try_after(Host& host, std::chrono::milliseconds pause);
   // True: it is tried until it answers.

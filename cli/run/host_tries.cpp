@@ -10,12 +10,12 @@ namespace {
 // Before a lost host is opened again: the first pause, and the longest.
 constexpr std::chrono::milliseconds kReopenPause{500};
 constexpr std::chrono::milliseconds kLongestReopenPause{30'000};
+constexpr std::chrono::milliseconds kForgetAfter{1'000};
 
 }  // namespace
 
 void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
   if (ending_) return;
-  std::erase_if(superseded_, [](const auto& old) { return old->state == Host::State::ended; });
   std::unique_ptr<Host>& place = hosts_.at(host);
   auto next = std::make_unique<Host>(host, true);
   next->name = place->name;
@@ -23,21 +23,31 @@ void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
   next->script = place->script;
   next->request = place->request;
   next->turn = opening;
-  place->superseded = true;
-  std::erase(waiting_, place.get());
-  if (place->state == Host::State::running) {
-    place->relay->end();
-    place->tries.back()->give_up();
-  } else {
-    if (place->pause) place->pause->cancel();
-    if (place->query) place->query->cancel();
-    place->state = Host::State::ended;
-  }
   superseded_.push_back(std::exchange(place, std::move(next)));
+  Host& last = *superseded_.back();
+  last.superseded = true;
+  std::erase(waiting_, &last);
+  if (last.state == Host::State::running) {
+    last.relay->end();
+    last.tries.back()->give_up();
+  } else {
+    if (last.query) last.query->cancel();
+    forget(last);
+  }
   place->absence = {"lost", "it was lost"};
   place->reopen_pause =
       std::min(kReopenPause * (1L << std::min(opening - 1, 10U)), kLongestReopenPause);
   try_after(*place, place->reopen_pause);
+}
+
+// Handlers that wait in there run before it goes.
+void HostOpener::forget(Host& last) {
+  last.state = Host::State::ended;
+  for (const auto& over : last.tries) over->release();
+  last.pause = std::make_unique<boost::asio::steady_timer>(io_, kForgetAfter);
+  last.pause->async_wait([this, &last](const auto& ec) {
+    if (!ec) std::erase_if(superseded_, [&last](const auto& one) { return one.get() == &last; });
+  });
 }
 
 // It has worked before, so whatever is wrong may pass.
