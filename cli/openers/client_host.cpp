@@ -17,6 +17,9 @@ namespace {
 
 namespace asio = boost::asio;
 
+// Reads in a row: whoever floods a pipe has to let others come in between.
+constexpr int kTurns = 64;
+
 }  // namespace
 
 ClientHost::ClientHost(asio::io_context& io, ClientCommand command, Request request,
@@ -49,6 +52,7 @@ std::error_code ClientHost::spawn_client() {
   stdin_.assign(pipes.in.release());
   stdout_.assign(pipes.out.release());
   stderr_.assign(pipes.err.release());
+  stdout_.non_blocking(true);
   stderr_.non_blocking(true);
   read_stdout();
   read_stderr();
@@ -56,16 +60,25 @@ std::error_code ClientHost::spawn_client() {
   return {};
 }
 
+// A read that is begun before there is something takes bytes ahead of its handler: the end of the
+// client would come before them.
 void ClientHost::read_stdout() {
-  stdout_.async_read_some(asio::buffer(out_buffer_), [this](const auto& ec, std::size_t size) {
-    if (ec) return on_stdout_end();
-    on_stdout({out_buffer_, size});
-    read_stdout();
+  stdout_.async_wait(stdout_.wait_read, [this](const auto& ec) {
+    if (!ec && take_stdout()) return read_stdout();
+    on_stdout_end();
   });
 }
 
-// A read that is begun before there is something takes words ahead of its handler: the end of the
-// client would come before them.
+bool ClientHost::take_stdout() {
+  for (int turn = 0; turn < kTurns; ++turn) {
+    boost::system::error_code ec;
+    const std::size_t size = stdout_.read_some(asio::buffer(out_buffer_), ec);
+    if (ec) return ec == asio::error::would_block;
+    on_stdout({out_buffer_, size});
+  }
+  return true;
+}
+
 void ClientHost::read_stderr() {
   stderr_.async_wait(stderr_.wait_read, [this](const auto& ec) {
     if (!ec && take_stderr()) read_stderr();
@@ -74,8 +87,7 @@ void ClientHost::read_stderr() {
 
 bool ClientHost::take_stderr() {
   char buffer[1024];
-  // Whoever floods it has to let others come in between.
-  for (int turn = 0; turn < 64; ++turn) {
+  for (int turn = 0; turn < kTurns; ++turn) {
     boost::system::error_code ec;
     const std::size_t size = stderr_.read_some(asio::buffer(buffer), ec);
     if (ec) return ec == asio::error::would_block;
@@ -92,6 +104,7 @@ void ClientHost::watch_client() {
     try_reap(client_, status);
     exit_.reset();
     client_ = {};
+    take_stdout();
     take_stderr();
     on_stderr("\n");
     callbacks_.ended(end_of(status));

@@ -46,7 +46,8 @@ class ClientHost : public RemoteHost {
   std::error_code spawn_client();
   void read_stdout();
   void read_stderr();
-  // Takes what is there now. False: nothing more comes.
+  // Each takes what is there now. False: nothing more comes.
+  bool take_stdout();
   bool take_stderr();
   void watch_client();
 
