@@ -43,10 +43,8 @@ void draw_dropout_by_sample(const std::vector<std::uint64_t>& samples, at::Devic
                  [](std::uint64_t sample) {
                    return static_cast<std::int64_t>(sample ^ sample >> kBits) & kMask;
                  });
-  g_draws = {keys.to(device), 0};
+  g_draws = {samples.empty() ? at::Tensor() : keys.to(device), 0};
 }
-
-void draw_dropout_by_generator() { g_draws = {}; }
 
 torch::Tensor SampleDropoutImpl::forward(const torch::Tensor& input) {
   if (!is_training() || p_ == 0) return input;

@@ -15,10 +15,9 @@
 namespace hvdrun {
 
 // The next forward pass in training has these samples, one number each, in the order of the batch.
-// Equal numbers lose the same. `device`: where the batch is.
+// Equal numbers lose the same. `device`: where the batch is. None: LibTorch's generator draws
+// again.
 void draw_dropout_by_sample(const std::vector<std::uint64_t>& samples, at::Device device);
-// From now on by LibTorch's generator again.
-void draw_dropout_by_generator();
 
 class SampleDropoutImpl : public torch::nn::Module {
  public:

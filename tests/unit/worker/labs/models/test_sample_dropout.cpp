@@ -16,7 +16,7 @@ using What = SampleDropoutImpl::What;
 
 // Whatever a test draws by, the others do not.
 struct ByGenerator {
-  ~ByGenerator() { draw_dropout_by_generator(); }
+  ~ByGenerator() { draw_dropout_by_sample({}, at::kCPU); }
 };
 
 std::vector<std::uint64_t> numbers(std::size_t count, std::uint64_t seed = 1) {
