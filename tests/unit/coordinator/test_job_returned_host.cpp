@@ -1,12 +1,13 @@
 // An elastic job's host that is lost, and opened again.
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "tests/catch.h"
 #include "tests/unit/coordinator/elastic_job_fixture.h"
 
 namespace hvdrun {
 namespace {
-
-using namespace std::chrono_literals;
-using Lines = std::vector<std::string>;
 
 struct RemoteHostFixture : ElasticJobFixture {
   RemoteHostFixture() : ElasticJobFixture(spec()) {}
