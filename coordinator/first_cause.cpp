@@ -58,14 +58,21 @@ void FirstCause::trouble(std::uint32_t rank, Errc code, std::string text, const 
   if (!ranks_[rank].trouble.empty()) return;  // what came later came of it
   ranks_[rank].code = code;
   ranks_[rank].trouble = std::move(text);
-  if (init == nullptr) return;
-  // Once one has given up, its connections end, and others fail for that.
-  if (init->missing().empty() && (code == Errc::timeout || wants_explanation())) {
+  // Once one has given up, its connections end, and others fail for that. When all others are gone
+  // the init is broken off; a rank whose own time was over may say so a moment later.
+  const bool of_it =
+      init == nullptr ? code == Errc::timeout && wants_explanation()
+                      : init->missing().empty() && (code == Errc::timeout || wants_explanation());
+  if (of_it) {
     ranks_[rank].unexplained = true;
     ++unexplained_;
-  } else if (code == Errc::timeout && !init->missing().empty()) {
+  } else if (init != nullptr && code == Errc::timeout && !init->missing().empty()) {
     ranks_[rank].missing = who_never_joined(*init);
   }
+}
+
+void FirstCause::own_trouble_follows(std::uint32_t rank) {
+  if (ranks_[rank].code == Errc::peer_lost) ranks_[rank].trouble.clear();
 }
 
 std::optional<JobEnded> FirstCause::init_explained(const std::string& who) {

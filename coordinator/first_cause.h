@@ -24,6 +24,8 @@ class FirstCause {
   // A collective of the rank failed, or the init that is watched. Where that has no missing ranks,
   // and the rank's time is over, who holds it up is not known yet: init_explained() tells.
   void trouble(std::uint32_t rank, Errc code, std::string text, const InitWatch* init = nullptr);
+  // The rank's next trouble is not taken for one that came of another's loss, which it has told.
+  void own_trouble_follows(std::uint32_t rank);
   // True: somebody wants to know it.
   bool wants_explanation() const { return unexplained_ > 0; }
   // "rank 2 hangs in hvd::init": the verdict, where a rank has ended for that.

@@ -178,6 +178,24 @@ struct HastyJobFixture : HangJobFixture {
   HastyJobFixture() : HangJobFixture(hasty_spec()) {}
 };
 
+TEST_CASE_METHOD(HastyJobFixture, "the last one's word may come when its init is broken off",
+                 "[job]") {
+  from_agent(0, FenceEnter{0, {1}, ""});
+  job.tick(now + 1s);
+  answer(asked(), {waits(0, {2}), waits(1), waits(2, {0})});
+  now += 2s;
+  from_agent(0, RankTrouble{0, Errc::timeout, "hvd::init(): waited 2 s for rank 2"});
+  from_agent(1, RankTrouble{2, Errc::timeout, "hvd::init(): waited 2 s for rank 0"});
+  asked();
+  for (const std::uint32_t gone : {0U, 2U}) CHECK(exit(gone, ExitKind::exited, 9) == Errc::ok);
+  take();
+  from_agent(0, RankTrouble{1, Errc::timeout, "hvd::init(): not all arrived in time"});
+  CHECK(exit(1, ExitKind::exited, 9) == Errc::ok);
+  CHECK(job.verdict().cause == EndCause::never_joined);
+  CHECK(job.verdict().text ==
+        "rank 0 on a and rank 2 on b get no connection to each other in hvd::init");
+}
+
 TEST_CASE_METHOD(HastyJobFixture, "ranks that will have gone soon are looked at before", "[job]") {
   REQUIRE(job.next_deadline());
   CHECK(*job.next_deadline() == now + 1s);
