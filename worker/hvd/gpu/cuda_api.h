@@ -55,6 +55,7 @@ inline constexpr int kMinDriverVersion = 11040;
   one(context_set_current, cuCtxSetCurrent, (hvdrun::cuda::Context)) \
   one(context_push, cuCtxPushCurrent_v2, (hvdrun::cuda::Context)) \
   one(context_pop, cuCtxPopCurrent_v2, (hvdrun::cuda::Context*)) \
+  one(context_synchronize, cuCtxSynchronize, ()) \
   one(stream_priorities, cuCtxGetStreamPriorityRange, (int*, int*)) \
   one(stream_create, cuStreamCreateWithPriority, (hvdrun::cuda::Stream*, unsigned, int)) \
   one(stream_destroy, cuStreamDestroy_v2, (hvdrun::cuda::Stream)) \

@@ -19,9 +19,7 @@ using std::chrono::steady_clock;
 // the communicator is freed.
 constexpr milliseconds kTakePatience{1'000};
 constexpr milliseconds kFreePatience{1'000};
-// The time that the end of an abort is waited for: by who ends the communicator, and by who has an
-// error to tell. NCCL has taken half a second where the ranks were about to connect.
-constexpr milliseconds kAbortPatience{10'000};
+// The time that who has an error to tell waits for the end of an abort.
 constexpr milliseconds kTellPatience{50};
 
 std::vector<int> same_numbers(int size) {
@@ -242,9 +240,8 @@ NcclCommunicator::Aborts NcclCommunicator::begin_aborts(
 }
 
 bool NcclCommunicator::wait_for_aborts(const Aborts& aborts) {
-  const auto deadline = steady_clock::now() + kAbortPatience;
   bool all = true;
-  for (const std::shared_ptr<GpuAbort>& one : aborts) all = one->wait_until(deadline) && all;
+  for (const std::shared_ptr<GpuAbort>& one : aborts) all = one->wait() && all;
   return all;
 }
 
@@ -252,7 +249,7 @@ bool NcclCommunicator::wait_for_aborts(const Aborts& aborts) {
 std::shared_ptr<GpuAbort> NcclCommunicator::begin_abort() {
   const MutexLock lock(mutex_);
   if (abort_ && !abort_->has_ended()) return abort_;
-  abort_ = std::make_shared<GpuAbort>();
+  abort_ = parts_.aborts->add();
   if (handle_->is_empty()) {
     abort_->end();
     return abort_;

@@ -62,6 +62,7 @@ struct GpuParts {
   std::string no_kernels;                     // then: why
   // Bytes of the GPU's memory, at most, for what min and max pass through (nccl_ordered.cpp).
   std::size_t key_bytes = 32U << 20;
+  std::shared_ptr<GpuAborts> aborts = std::make_shared<GpuAborts>();
 };
 
 // The number of an operation of this communicator, from 1; 0 has always ended.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "worker/hvd/gpu/leaving.h"
+
 namespace hvdrun {
 
 RankGpu::RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTrouble on_trouble,
@@ -58,6 +60,14 @@ GpuWatch& RankGpu::watch() {
 void RankGpu::abort(const hvd::Error& reason) {
   const MutexLock lock(mutex_);
   if (watch_ != nullptr) watch_->abort(reason);
+}
+
+std::optional<std::string> RankGpu::leave() const {
+  GpuParts own;
+  own.driver = parts_.driver;
+  own.device = parts_.device;
+  own.aborts = parts_.aborts;
+  return leave_with_gpu(own);
 }
 
 void RankGpu::tell_times() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/mutex.h"
@@ -38,6 +39,8 @@ class RankGpu {
   // See GpuWatch; without communicators nothing.
   void abort(const hvd::Error& reason) HVD_EXCLUDES(mutex_);
   void tell_times() HVD_EXCLUDES(mutex_);
+  // After the communicators have ended, as leave_with_gpu().
+  std::optional<std::string> leave() const;
 
  private:
   void load_kernels() HVD_REQUIRES(mutex_);

@@ -38,7 +38,19 @@ constexpr cuda::Result kCapturedEvent = 907;
 std::atomic<int> captures{0};
 thread_local int capture_mode = 0;
 
+// One, or what is launched of it.
 struct FakeGraph {
+  explicit FakeGraph(std::shared_ptr<FakeCapture> from) : capture(std::move(from)) {
+    const std::lock_guard lock(capture->mutex);
+    ++capture->graphs;
+  }
+  FakeGraph(const FakeGraph&) = delete;
+  FakeGraph& operator=(const FakeGraph&) = delete;
+  ~FakeGraph() {
+    std::vector<std::function<void()>> gone;
+    const std::lock_guard lock(capture->mutex);
+    if (--capture->graphs == 0) gone.swap(capture->work);
+  }
   std::shared_ptr<FakeCapture> capture;
 };
 
@@ -104,8 +116,14 @@ using namespace hvdrun::test;
 #define FAKE extern "C" __attribute__((visibility("default")))
 
 FAKE FakeGpu* fake_gpu() {
-  static FakeGpu& one = *new FakeGpu;
-  return &one;
+  static FakeGpu* const one = [] {
+    auto* const made = new FakeGpu;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes it
+    const char* const result = std::getenv("HVD_FAKE_CONTEXT_RESULT");
+    if (result != nullptr) made->context_result = std::atoi(result);
+    return made;
+  }();
+  return one;
 }
 
 FAKE void fake_hold(void* stream) { hold(fake_stream(stream)); }
@@ -175,6 +193,11 @@ FAKE cuda::Result cuCtxPopCurrent_v2(cuda::Context* context) {
   *context = contexts.back();
   contexts.pop_back();
   return cuda::kSuccess;
+}
+FAKE cuda::Result cuCtxSynchronize() {
+  if (!has_context()) return kInvalidContext;
+  while (fake_gpu()->context_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return fake_gpu()->context_result;
 }
 FAKE cuda::Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
@@ -306,7 +329,7 @@ FAKE cuda::Result cuStreamEndCapture(cuda::Stream stream, FakeGraph** graph) {
 }
 FAKE cuda::Result cuGraphInstantiateWithFlags(FakeGraph** made, FakeGraph* graph,
                                               unsigned long long) {
-  *made = new FakeGraph(*graph);
+  *made = new FakeGraph(graph->capture);
   return cuda::kSuccess;
 }
 FAKE cuda::Result cuGraphLaunch(FakeGraph* graph, cuda::Stream stream) {

@@ -40,6 +40,10 @@ struct FakeGpu {
   std::atomic<int> looks{0};  // at a communicator's state
   std::atomic<int> shrink_flags{-1};
   std::atomic<int> contexts{0};  // retained and not released
+  // The result of a context that is waited for. At the start HVD_FAKE_CONTEXT_RESULT of the
+  // environment.
+  std::atomic<int> context_result{0};
+  std::atomic<bool> context_hangs{false};
   std::atomic<int> priority{99};
   std::atomic<int> timing_events{0};         // made, since the start of a process
   std::atomic<std::int64_t> clock_ahead{0};  // of the GPU, nanoseconds

@@ -25,7 +25,8 @@ struct CommOfNccl {
   std::atomic<bool> gone{false};
   std::atomic<bool> queueing{false};
   std::atomic<bool> lost_peer{false};
-  std::atomic<int> running{0};  // groups that have not ended
+  std::atomic<int> running{0};   // groups that have not ended
+  std::atomic<int> captured{0};  // in graphs that have not ended
   std::uint64_t groups = 0;
   std::map<int, double> factors;
 };
@@ -54,6 +55,13 @@ struct Group {
   std::vector<Call> calls;
 };
 thread_local Group group;
+
+// A group's place in a graph, or in a launch of it.
+std::shared_ptr<void> captured_place(nccl::Comm comm, void* stream) {
+  if (!fake_stream(stream).capture()) return nullptr;
+  ++comm->captured;
+  return {comm, [](nccl::Comm own) { --own->captured; }};
+}
 
 nccl::Comm new_comm(std::shared_ptr<Clique> clique, int rank) {
   auto comm = std::make_unique<nccl::CommOfNccl>();
@@ -216,7 +224,10 @@ FAKE nccl::Result ncclCommAbort(nccl::Comm comm) {
   }
   const int needed = fake_gpu()->abort_needs;
   ++fake_gpu()->aborts;
-  wait_for([&] { return fake_gpu()->aborts >= needed && !fake_gpu()->aborts_held; });
+  // As the real one it waits for graphs, once it has had the kernels leave.
+  wait_for([&] {
+    return fake_gpu()->aborts >= needed && !fake_gpu()->aborts_held && comm->captured == 0;
+  });
   crash_if_ended();
   return nccl::success;
 }
@@ -341,10 +352,11 @@ FAKE nccl::Result ncclGroupEnd() {
     // In a graph it runs more than once, and meets the others anew each time.
     const auto runs = std::make_shared<std::uint64_t>(0);
     ++comm->running;
-    fake_stream(done.stream).push([=, calls = std::move(calls)] {
-      run_group(comm, number | (*runs)++ << 32U, calls);
-      --comm->running;
-    });
+    fake_stream(done.stream)
+        .push([=, calls = std::move(calls), place = captured_place(comm, done.stream)] {
+          run_group(comm, number | (*runs)++ << 32U, calls);
+          --comm->running;
+        });
     comm->queueing = false;
   }).detach();
   return nccl::in_progress;

@@ -52,6 +52,8 @@ inline void reset_fake() {
   gpu.held = false;
   gpu.new_streams_held = false;
   gpu.closed = false;
+  gpu.context_result = 0;
+  gpu.context_hangs = false;
   gpu.clock_ahead = 0;
   const std::lock_guard lock(gpu.mutex);
   gpu.logging = false;

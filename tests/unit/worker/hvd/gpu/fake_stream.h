@@ -21,6 +21,7 @@ class FakeStream;
 struct FakeCapture {
   std::mutex mutex;
   std::vector<std::function<void()>> work;
+  int graphs = 0;  // made of it, and not destroyed; the last one takes the work along
   FakeStream* origin = nullptr;
   // The size when a stream put its last work, and when the origin last waited for it.
   std::map<FakeStream*, std::size_t> last;
