@@ -169,6 +169,8 @@ Errc Job::on_rank_trouble(std::uint32_t host, const Frame& frame, TimePoint now)
     return Errc::malformed;
   if (message.text.size() > limits::kMaxTrouble) message.text.resize(limits::kMaxTrouble);
   if (message.gives_up) tell_peers_given_up(message);
+  // A survivor's loss may have a cause of its own.
+  if (goes_on() && message.code != Errc::peer_lost) causes_.own_trouble_follows(message.rank);
   causes_.trouble(message.rank, message.code, std::move(message.text), init_of(message.rank, now));
   if (causes_.wants_explanation()) {
     init_.doubt().cause = true;

@@ -89,6 +89,25 @@ TEST_CASE("a rank that only seems to live on is lost", "[elastic]") {
   }
 }
 
+// Over the fake driver, whose context has a fault when it is waited for.
+TEST_CASE("a survivor whose GPU has failed is started again, too", "[elastic]") {
+  const RunResult job =
+      hvdrun({"-np", "3", "--min-np", "1", "sh", "-c",
+              "[ $HVD_RANK.$HVD_START = 1.0 ] && export HVD_FAKE_CONTEXT_RESULT=700; exec \"$@\"",
+              "sh", probe(), "12", "100", "kill", "2", "3"},
+             {.env = {{"LD_LIBRARY_PATH", build_path("tests/unit/worker/hvd/gpu/as_found")}}});
+  CAPTURE(job.out, job.err);
+  CHECK(job.exit_code == 0);
+  CHECK_THAT(job.err, Contains("rank 2 was killed by signal 9 (SIGKILL); it is started again"));
+  const std::string why =
+      "GPU 1 (Fake) is of no use to this process any more: cuCtxSynchronize: FAKE_ERROR (a fault "
+      "of the fake)";
+  CHECK_THAT(job.err, Contains("[1]<stderr>:hvd: rank 1: " + why + "\n"));
+  CHECK_THAT(job.err, Contains("rank 1 exited with code 84 (" + why + "); it is started again"));
+  check_steps(job.out, 12);
+  CHECK(times_in(job.out, "done: ") == 3);
+}
+
 TEST_CASE("a new process of another program is left out, and harms nobody", "[elastic]") {
   const RunResult job =
       hvdrun({"-np", "3", "--min-np", "2", probe(), "60", "60", "other", "1", "3"});

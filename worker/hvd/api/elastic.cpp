@@ -18,7 +18,7 @@ bool meeting_wanted() noexcept {
 }
 
 void meet_again(const InitOptions& options) {
-  hvdrun::end_library_job(true);
+  hvdrun::leave_library_job();
   hvdrun::start_library_job(options);
 }
 

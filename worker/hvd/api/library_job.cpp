@@ -1,9 +1,12 @@
 #include "worker/hvd/api/library_job.h"
 
 #include <atomic>
+#include <cstdio>
 #include <memory>
 #include <pthread.h>
+#include <unistd.h>
 
+#include "common/base/exit_code.h"
 #include "common/base/mutex.h"
 
 namespace hvdrun {
@@ -28,6 +31,14 @@ void forget_in_child() noexcept {
       "parent's",
       std::memory_order_release);
   parents->abandon_in_child();
+}
+
+void end_job(WorkerJob* job) noexcept {
+  if (job == nullptr) return;
+  g_no_job.store("hvd::shutdown() has been called; another hvd::init() joins the job again",
+                 std::memory_order_release);
+  g_job.store(nullptr, std::memory_order_release);
+  delete job;
 }
 
 }  // namespace
@@ -60,15 +71,22 @@ void start_library_job(const hvd::InitOptions& options) {
   g_job.store(made.release(), std::memory_order_release);
 }
 
-void end_library_job(bool returns) noexcept {
+void end_library_job() noexcept {
+  const MutexLock lock(g_init);
+  end_job(current_job());
+}
+
+void leave_library_job() noexcept {
   const MutexLock lock(g_init);
   WorkerJob* const current = current_job();
   if (current == nullptr) return;
-  g_no_job.store("hvd::shutdown() has been called; another hvd::init() joins the job again",
-                 std::memory_order_release);
-  g_job.store(nullptr, std::memory_order_release);
-  if (returns) current->will_return();
-  delete current;
+  if (const auto why = current->leave_to_return()) {
+    std::fprintf(stderr, "hvd: rank %d: %s\n", current->place().rank, why->c_str());
+    std::fflush(nullptr);
+    // The handlers of exit() would wait for the GPU.
+    ::_exit(exit_code::kUnusable);
+  }
+  end_job(current);
 }
 
 }  // namespace hvdrun

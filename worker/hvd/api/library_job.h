@@ -13,8 +13,11 @@ WorkerJob& library_job();
 // Null: there is none.
 WorkerJob* current_job() noexcept;
 
-// As hvd::init() and hvd::shutdown(). With `returns` the launcher is told that this is no goodbye.
+// As hvd::init() and hvd::shutdown().
 void start_library_job(const hvd::InitOptions& options);
-void end_library_job(bool returns) noexcept;
+void end_library_job() noexcept;
+// Ends it to begin another one: the launcher is told that this is no goodbye. A process that cannot
+// go on ends here (exit_code::kUnusable), and its launcher starts another.
+void leave_library_job() noexcept;
 
 }  // namespace hvdrun

@@ -7,7 +7,7 @@ namespace hvd {
 
 void init(const InitOptions& options) { hvdrun::start_library_job(options); }
 
-void shutdown() noexcept { hvdrun::end_library_job(false); }
+void shutdown() noexcept { hvdrun::end_library_job(); }
 
 bool is_initialized() noexcept { return hvdrun::current_job() != nullptr; }
 

@@ -378,6 +378,15 @@ WorkerJob::~WorkerJob() {
   agent_.reset();
 }
 
+std::optional<std::string> WorkerJob::leave_to_return() {
+  returns_ = true;
+  sets_->shutdown();
+  if (!gpu_ || !is_elastic()) return std::nullopt;
+  auto why = gpu_->leave();
+  if (why) agent_->report({ErrorCode::unavailable, *why});
+  return why;
+}
+
 void WorkerJob::enter_elastic() {
   if (is_elastic()) agent_->enter_elastic(std::chrono::steady_clock::now() + init_timeout_);
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,8 +58,10 @@ class WorkerJob {
   bool is_elastic() const { return agent_ != nullptr && agent_->topology().elastic; }
   void enter_elastic();
   bool meeting_wanted() const { return agent_ != nullptr && agent_->meeting_wanted(); }
-  // The end of this object is no goodbye: the process joins again.
-  void will_return() { returns_ = true; }
+  // Ends what is under way. The end of this object is no goodbye then: the process joins again. In
+  // an elastic job it may be returned why it cannot, as leave_with_gpu() says; then the launcher
+  // knows it.
+  std::optional<std::string> leave_to_return();
   // None for a rank that is alone on its host.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   // See <hvd/hvd.h>.

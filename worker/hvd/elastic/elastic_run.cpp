@@ -38,9 +38,11 @@ class Run {
       done_ = true;
     } catch (const MembersChange&) {
       failures_ = 0;
+      state_.on_leave();
     } catch (const Error& error) {
       if (state_.commits() != commits) failures_ = 0;
       count(error);
+      state_.on_leave();
       state_.restore();
     }
   }

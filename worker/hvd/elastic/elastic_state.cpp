@@ -35,6 +35,14 @@ void State::register_reset_callback(std::function<void()> callback) {
   callbacks_.push_back(std::move(callback));
 }
 
+void State::register_leave_callback(std::function<void()> callback) {
+  leave_callbacks_.push_back(std::move(callback));
+}
+
+void State::on_leave() {
+  for (const auto& callback : leave_callbacks_) callback();
+}
+
 void State::on_reset() {
   reset();
   for (const auto& callback : callbacks_) callback();

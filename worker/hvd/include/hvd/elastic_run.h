@@ -63,6 +63,11 @@ class HVD_EXPORT State {
   // Called after each reset of run(), when the ranks have met again, in the order of registration.
   // Not in a process that is new, so without collectives.
   void register_reset_callback(std::function<void()> callback);
+  // Called each time before the ranks leave each other to meet again, in the order of registration,
+  // and before restore(): where the program gives back what holds collectives of theirs. CUDA
+  // graphs that have captured some must be destroyed here, as NCCL waits for that. Without
+  // collectives.
+  void register_leave_callback(std::function<void()> callback);
 
   // Keeps a copy; the first time in the constructor of a derived class, or before run().
   virtual void save() = 0;
@@ -87,6 +92,7 @@ class HVD_EXPORT State {
 
  private:
   friend class Run;
+  void on_leave();
   void on_reset();
   virtual void reset() {}
 
@@ -95,6 +101,7 @@ class HVD_EXPORT State {
   int source_ = 0;
   ProcessSet group_;
   std::vector<std::function<void()>> callbacks_;
+  std::vector<std::function<void()>> leave_callbacks_;
 };
 
 // Gives each rank its part of the samples of an epoch that have not been processed yet. The number
