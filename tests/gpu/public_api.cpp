@@ -10,58 +10,12 @@
 #include <hvd/hvd.h>
 
 #include "tests/gpu/driver_calls.h"
-#include "tests/gpu/gpu_rank.h"
+#include "tests/gpu/gpu_program.h"
 
 namespace hvdrun::test {
 namespace {
 
 using std::chrono::steady_clock;
-using Floats = std::vector<float>;
-
-// The program's side: memory and a stream on the GPU that init() has taken.
-class Program {
- public:
-  explicit Program(const GpuDevice& device) : device_(device), user_(device) {
-    options.device = hvd::Device::gpu;
-    options.stream = user_.get();
-  }
-  // Queued only: `data` must live until the next check() or drain().
-  void upload(const DeviceBytes& to, const Floats& data) {
-    check_cuda(device_.api(),
-               device_.api().copy_to_device(to.pointer(), data.data(), data.size() * sizeof(float),
-                                            user_.get()),
-               "cuMemcpyHtoDAsync");
-  }
-  // By the stream only: nothing else orders it after the collective.
-  void check(const DeviceBytes& from, const Floats& wanted, const char* what) {
-    Floats got(wanted.size());
-    check_cuda(device_.api(),
-               device_.api().copy_from_device(got.data(), from.pointer(),
-                                              got.size() * sizeof(float), user_.get()),
-               "cuMemcpyDtoHAsync");
-    drain();
-    if (got != wanted) throw std::runtime_error(std::string("wrong result: ") + what);
-  }
-  void drain() {
-    cuda::Event event = user_.lead(user_.get());
-    const auto deadline = steady_clock::now() + std::chrono::seconds(60);
-    while (!user_.has_ended(event)) {
-      if (steady_clock::now() > deadline) throw std::runtime_error("the stream does not end");
-      std::this_thread::yield();
-    }
-    user_.recycle(event);
-  }
-
-  hvd::OperationOptions options;
-
- private:
-  const GpuDevice& device_;
-  GpuStream user_;
-};
-
-float* floats(const DeviceBytes& memory, std::size_t skip = 0) {
-  return static_cast<float*>(memory.get()) + skip;
-}
 
 void results(const GpuDevice& device, Program& program) {
   const auto ranks = static_cast<std::size_t>(hvd::size());
@@ -136,8 +90,6 @@ void figures(const GpuDevice& device, Program& program, std::size_t bytes, int r
     std::printf("figure: hvd::allreduce of %zu bytes, np %d: %.1f us (the call %.1f us)\n", bytes,
                 hvd::size(), each * 1e6, calls / rounds * 1e6);
 }
-
-constexpr const char* kDriverFile = "libcuda.so.1";
 
 // A step of ten collectives as a graph: what comes out of each run, and what a run takes.
 void graph(const GpuDevice& device, Program& program) {
