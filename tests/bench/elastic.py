@@ -125,6 +125,28 @@ def on_this_machine(build, rounds, report):
         yield from rows_of(case.name, values, "torchrun" if case.peer else None, peers)
 
 
+def commits(build, rounds, report):
+    """Microseconds of a commit of next to nothing: what is agreed on in it."""
+    for ranks in (2, 4):
+        report(f"elastic: commits of {ranks} ranks")
+        command = [os.path.abspath(f"{build}/hvdrun"), "-np", str(ranks), "--min-np", "1", "--tag-output", "off"]
+        command += [os.path.abspath(f"{build}/bench/elastic_step"), "commits"]
+        times = []
+        for _ in range(rounds):
+            said = program_run.run(command, LIMIT)
+            times.append(int(re.search(r"commit: (\d+)", said)[1]) / 1e3)
+        yield {
+            "bench": Here.NAME,
+            "case": f"a commit of 8 bytes, np {ranks}, median of {len(times)}",
+            "unit": "us",
+            "ours": statistics.median(times),
+            "peer": "none",
+            "peer_value": None,
+            "ratio": None,
+            "note": "--min-np 1",
+        }
+
+
 def across_hosts(build, rounds, report):
     with hosts.Hosts(3) as machines:
         stop = lambda: machines.cluster("exec", "node1", "pkill", "-x", "hvdrun")
@@ -178,7 +200,7 @@ class Here:
 
     @staticmethod
     def measure(build, rounds, report):
-        return list(on_this_machine(build, rounds, report))
+        return [*commits(build, rounds, report), *on_this_machine(build, rounds, report)]
 
 
 class Across:
