@@ -172,7 +172,11 @@ HostOpener::Callbacks Driver::opener_callbacks() {
     for (const auto& host : hosts_)
       if (host->index == index) host->gone = true;
     viewer_.forget_unless_connected(index);
-    if (why) tell_coordinator(HostFailed{index, *why, opener_.opening(index)});
+    // Where an agent was there, its own end is told.
+    const bool is_news = why || (opener_.opening(index) > 0 && !viewer_.is_connected(index));
+    if (is_news)
+      tell_coordinator(
+          HostFailed{index, why.value_or("its guard has ended"), opener_.opening(index)});
     finish_if_done();
   };
   callbacks.failed = [this](const std::vector<HostOpener::Refusal>& refusals) {

@@ -158,6 +158,7 @@ void HostOpener::start(Host& host, std::unique_ptr<RemoteHost> way) {
   host.tries.push_back(std::move(way));
   host.state = Host::State::running;
   host.tries.back()->start();
+  if (host.turn > 0) limit(host);
 }
 
 RemoteHost::Callbacks HostOpener::callbacks_of(Host& host) {

@@ -96,6 +96,8 @@ class HostOpener {
     std::string last_fault;   // of an opening after the first, told once
     std::chrono::milliseconds reopen_pause{};
     std::unique_ptr<boost::asio::steady_timer> pause;  // before it is tried again
+    // The time of one try of an opening after the first, which nobody else limits.
+    std::unique_ptr<boost::asio::steady_timer> patience;
     // It is not there yet, as it was found last, and is tried again and again.
     struct Absence {
       std::string stage;
@@ -123,6 +125,7 @@ class HostOpener {
   void open_by_client(Host& host, const std::string& why);
   void open_by_srun(Host& host);
   void start(Host& host, std::unique_ptr<RemoteHost> way);
+  void limit(Host& host);
   RemoteHost::Callbacks callbacks_of(Host& host);
   void on_ended(Host& host, const RemoteHost::End& end);
   void try_later(Host& host, const RemoteHost::End& end, const OpeningRetry::Again& again);

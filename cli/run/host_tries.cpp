@@ -40,9 +40,20 @@ void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
   try_after(*place, place->reopen_pause);
 }
 
+// A machine that goes down once more when its shell has begun ends no session.
+void HostOpener::limit(Host& host) {
+  host.patience = std::make_unique<boost::asio::steady_timer>(io_, limit_);
+  host.patience->async_wait([this, &host](const auto& ec) {
+    if (!ec && !ending_ && !host.superseded && host.state == Host::State::running &&
+        !callbacks_.is_connected(host.index))
+      host.tries.back()->give_up();
+  });
+}
+
 // Handlers that wait in there run before it goes.
 void HostOpener::forget(Host& last) {
   last.state = Host::State::ended;
+  if (last.patience) last.patience->cancel();
   for (const auto& over : last.tries) over->release();
   last.pause = std::make_unique<boost::asio::steady_timer>(io_, kForgetAfter);
   last.pause->async_wait([this, &last](const auto& ec) {

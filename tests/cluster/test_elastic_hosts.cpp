@@ -1,6 +1,9 @@
 // Elastic jobs over hosts: ranks that are killed and stopped, cables that are cut, at random.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <random>
 #include <regex>
@@ -114,6 +117,48 @@ TEST_CASE("ranks of three hosts are lost at random, and no step is", "[cluster][
       cluster.run_on(
           "node1",
           {"bash", "-c", std::string("until : </dev/tcp/") + host + "/22; do sleep 0.1; done"});
+  }
+}
+
+// In place of ssh: the second opening of node3 begins as any, and then does this.
+std::string ssh_that_begins_and(const std::filesystem::path& folder, const std::string& does) {
+  const std::filesystem::path path = folder / "ssh";
+  const std::string count = (folder / "count").string();
+  std::ofstream(path) << "#!/bin/sh\ncase \"$*\" in *node3*)\n  echo >>" << count << "\n"
+                      << "  if [ $(wc -l <" << count << ") = 2 ]; then\n"
+                      << "    printf 'hvdrun: have\\nhvdrun: start\\n'; " << does << "\n"
+                      << "  fi;;\nesac\nexec ssh \"$@\"\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+TEST_CASE("an opening of a lost host that goes no further is followed by another",
+          "[cluster][elastic]") {
+  if (const std::string reason = Cluster::missing(); !reason.empty()) {
+    WARN("left out: " << reason);
+    return;
+  }
+  const Cluster cluster(3);
+  for (const std::string does : {"exit 0", "exec sleep 60"}) {
+    CAPTURE(does);
+    std::string folder = (std::filesystem::temp_directory_path() / "hvd-ssh-XXXXXX").string();
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    HostJob job(
+        cluster,
+        {"--ssh", ssh_that_begins_and(folder, does), "-np", "4", "-H", "node2:2,node3:2",
+         "--min-np", "2", "--start-timeout", "3", "--elastic-timeout", "30", "sh", "-c",
+         "echo ready; exec " + build_path("tests/integration/programs/elastic_probe") + " 150 40"},
+        4);
+    job.wait_for("step 2 rank 0", 30s);
+    job.begin();
+    CHECK(job.kill("node3", "hvd-agent"));
+    const HostJobEnd end = job.end({"node1", "node2", "node3"}, 60s);
+    INFO(end.said);
+    CHECK(end.exit_code == 0);
+    CHECK(end.left.empty());
+    CHECK(end.said.find("host node3 is back") != std::string::npos);
+    CHECK(std::regex_search(end.said, std::regex("step 149 rank \\d of 4: 149")));
+    std::filesystem::remove_all(folder);
   }
 }
 
