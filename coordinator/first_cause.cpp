@@ -72,7 +72,9 @@ void FirstCause::trouble(std::uint32_t rank, Errc code, std::string text, const 
 }
 
 void FirstCause::own_trouble_follows(std::uint32_t rank) {
-  if (ranks_[rank].code == Errc::peer_lost) ranks_[rank].trouble.clear();
+  if (ranks_[rank].code != Errc::peer_lost) return;
+  ranks_[rank].trouble.clear();
+  if (std::exchange(ranks_[rank].unexplained, false)) --unexplained_;
 }
 
 std::optional<JobEnded> FirstCause::init_explained(const std::string& who) {
@@ -117,9 +119,10 @@ void FirstCause::restarted(std::uint32_t rank) {
   ranks_[rank] = {};
 }
 
-void FirstCause::begin_epoch() {
+void FirstCause::begin_epoch(const std::vector<std::uint32_t>& members) {
   init_opened();
-  for (Rank& rank : ranks_) {
+  for (const std::uint32_t member : members) {
+    Rank& rank = ranks_[member];
     if (rank.ended) continue;
     rank.code = {};
     rank.trouble.clear();

@@ -45,8 +45,9 @@ class FirstCause {
   void lost(std::uint32_t rank);
   // A new process takes its place: the old one's end and words are forgotten.
   void restarted(std::uint32_t rank);
-  // The ranks meet anew: what troubled them before is forgotten, and not how any has ended.
-  void begin_epoch();
+  // These meet anew: what troubled them before is forgotten. Not how any has ended, nor what one
+  // has said that is about to end.
+  void begin_epoch(const std::vector<std::uint32_t>& members);
   // The verdict, were this rank's end the cause.
   JobEnded blame(std::uint32_t rank, const Membership& members) const;
 

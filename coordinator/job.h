@@ -67,6 +67,9 @@ class Job {
   void tick(TimePoint now);
 
   std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
+  // Hosts that are opened again: the agents of their last openings are to hear nothing more, and so
+  // end what they have started. Before the actions.
+  std::vector<std::uint32_t> take_given_up_agents() { return std::exchange(given_up_agents_, {}); }
   // When tick() wants to be called at the latest.
   std::optional<TimePoint> next_deadline() const;
 
@@ -124,6 +127,8 @@ class Job {
   void tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now);
   void begin_epoch(Assignment dealt, TimePoint now);
   void end_slot(std::uint32_t slot);
+  // The slot is of the epoch, or was until its process died.
+  bool was_member(std::uint32_t slot) const;
   void carry_out(TimePoint now);
   // Sets the verdict and starts the kill ladder everywhere, unless a first cause is known already.
   void fail(JobEnded verdict, TimePoint now);
@@ -189,6 +194,10 @@ class Job {
   std::optional<JobEnded> first_loss_;  // since the epoch's ranks have met
   std::set<std::uint32_t> given_up_;    // process sets; the hosts have been told
   std::vector<Action> actions_;
+  std::vector<std::uint32_t> given_up_agents_;
+  // MASTER_ADDR and MASTER_PORT, as they were at the start; empty before.
+  std::string master_addr_;
+  std::uint16_t master_port_ = 0;
   JobState state_ = JobState::waiting;
   JobEnded verdict_;
   TimePoint started_;  // the coordinator

@@ -80,16 +80,18 @@ void Job::slot_ended(const RankExited& end, TimePoint now) {
   if (ended_well(end) && elastic_->state_of(end.rank) == SlotState::leaving) {
     elastic_->done(end.rank, now);
   } else {
-    // A dead rank's end may come when the others have met without it.
-    const bool was_member = membership_.rank_of(end.rank).has_value() ||
-                            elastic_->state_of(end.rank) == SlotState::dying;
-    if (!first_loss_ && was_member) first_loss_ = causes_.blame(end.rank, membership_);
+    if (!first_loss_ && was_member(end.rank)) first_loss_ = causes_.blame(end.rank, membership_);
     const std::string words = words_of(end, causes_.trouble_of(end.rank));
     elastic_->lost(end.rank, words, now);
     tell_members_lost(end.rank, words, now);
   }
   carry_out(now);
   end_if_done(now);
+}
+
+// A dead rank's end may come when the others have met without it.
+bool Job::was_member(std::uint32_t slot) const {
+  return membership_.rank_of(slot).has_value() || elastic_->state_of(slot) == SlotState::dying;
 }
 
 void Job::tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now) {
@@ -104,7 +106,7 @@ void Job::begin_epoch(Assignment dealt, TimePoint now) {
   store_ = Store();
   stall_inspector_ = StallInspector(spec_.stall_warning, spec_.stall_shutdown);
   survey_.drop();  // an agent may answer it in this epoch
-  causes_.begin_epoch();
+  causes_.begin_epoch(membership_.order());
   given_up_.clear();
   const Assignment& ranks = membership_.dealt();
   std::vector<BeginEpoch> messages(hosts_.size());

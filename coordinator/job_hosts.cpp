@@ -1,4 +1,5 @@
 // Hosts that are lost: they end the job, or come back to one that goes on.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -51,18 +52,27 @@ void Job::host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now)
     init_.left(place.rank, now);
   }
   if (slots.empty()) return;  // nobody needs it any more
-  if (!first_loss_) first_loss_ = verdict;
+  if (!first_loss_ && std::any_of(slots.begin(), slots.end(),
+                                  [this](std::uint32_t slot) { return was_member(slot); }))
+    first_loss_ = verdict;
   const bool elsewhere = host < spec_.elsewhere.size() && spec_.elsewhere[host];
-  const bool is_awaited = elastic_->host_lost(slots, why, elsewhere, now);
+  elastic_->host_lost(slots, why, elsewhere, now);
   for (const std::uint32_t slot : slots) tell_members_lost(slot, why, now);
   carry_out(now);
   end_if_done(now);
-  if (is_awaited) reopen(host);
+  reopen(host);
 }
 
+// A host that nobody waits for is left alone, whatever is told of it.
 void Job::reopen(std::uint32_t host) {
   if (!goes_on() || elastic_->is_over()) return;
+  const auto slots = membership_.table().on_host(host);
+  if (std::none_of(slots.begin(), slots.end(), [this](const RankPlace& slot) {
+        return elastic_->state_of(slot.rank) == SlotState::away;
+      }))
+    return;
   hosts_.reopen(host);
+  given_up_agents_.push_back(host);
   to_driver(ReopenHost{host, hosts_.opening(host)});
 }
 

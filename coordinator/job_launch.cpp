@@ -70,9 +70,13 @@ void Job::send_launches(LaunchOf what, std::uint32_t returned) {
   addresses.reserve(used.size());
   for (const std::uint32_t host : used) addresses.push_back(hosts_.address(host));
   // A name in -H may be one that only ssh knows, so it is not the name that ranks are given.
-  const std::string master_addr = used.size() == 1 ? "127.0.0.1" : addresses.front();
-  const auto body = std::make_shared<const std::string>(
-      encode(launch_body(spec_, master_addr, hosts_.master_port(used.front()))));
+  // One that comes back has another port.
+  if (master_addr_.empty()) {
+    master_addr_ = used.size() == 1 ? "127.0.0.1" : addresses.front();
+    master_port_ = hosts_.master_port(used.front());
+  }
+  const auto body =
+      std::make_shared<const std::string>(encode(launch_body(spec_, master_addr_, master_port_)));
   const std::vector<HorovodSlot> seen = horovod_slots(spec_);
   for_each_launch(membership_.table(), addresses, [&](std::uint32_t host, LaunchHead message) {
     const bool returns = what == LaunchOf::returned_host;

@@ -177,11 +177,6 @@ void Server::refuse(const std::shared_ptr<FrameChannel>& channel, Errc code,
 
 void Server::adopt_agent(const std::shared_ptr<FrameChannel>& channel, std::uint32_t host,
                          Origin origin) {
-  // The agent of an earlier opening has been given up; its end would be taken for that of this one.
-  if (const auto& old = agents_[host].channel) {
-    old->close();
-    --agents_here_;
-  }
   agents_[host] = {channel, std::nullopt};
   if (origin == Origin::elsewhere) {
     agents_[host].lease.emplace(job_.spec().lease, now());
@@ -256,6 +251,11 @@ void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {
 }
 
 void Server::lose_agent(std::uint32_t host, const std::string& why) {
+  hang_up(host);
+  job_.agent_lost(host, why, now());
+}
+
+void Server::hang_up(std::uint32_t host) {
   if (agents_[host].channel) {
     agents_[host].channel->close();
     agents_[host].channel.reset();
@@ -263,7 +263,6 @@ void Server::lose_agent(std::uint32_t host, const std::string& why) {
   }
   board_.forget_host(host);
   if (horovod_hub_) horovod_hub_->agent_lost(host);
-  job_.agent_lost(host, why, now());
 }
 
 void Server::on_query(std::uint64_t asker, const StatusQuery& query) {
@@ -291,6 +290,7 @@ void Server::answer_queries() {
 
 void Server::after_event() {
   answer_queries();
+  for (const std::uint32_t host : job_.take_given_up_agents()) hang_up(host);
   for (Job::Action& action : job_.take_actions()) {
     if (action.target == Job::Action::Target::driver) {
       to_driver(std::move(action.frame));

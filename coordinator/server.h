@@ -61,6 +61,8 @@ class Server {
   void note_own_address(std::uint32_t host, const Frame& frame);
   void adopt_driver(const std::shared_ptr<FrameChannel>& channel);
   void lose_agent(std::uint32_t host, const std::string& why);
+  // Its agent hears nothing more; what it has started ends with that.
+  void hang_up(std::uint32_t host);
   // Sends what the job wants sent, sets the timer anew, and ends when the job has.
   void after_event();
   void arm_timer();

@@ -146,17 +146,16 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
   proceed(now);
 }
 
-bool ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::string& why,
+void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::string& why,
                            bool may_return, TimePoint now) {
-  if (phase_ == Phase::over) return false;
+  if (phase_ == Phase::over) return;
   bool any = false;
   for (const std::uint32_t slot : slots) {
     SlotRecord& record = slots_[slot];
-    if (record.state == SlotState::done) continue;
-    // It has failed too often already.
-    const bool was_left_out = record.state == SlotState::left_out;
-    lose(slot, now);
-    if (may_return && !was_left_out && record.state == SlotState::gone) {
+    if (record.state == SlotState::done || record.state == SlotState::left_out) continue;
+    // One that has no process loses none.
+    if (record.state != SlotState::gone && record.state != SlotState::away) lose(slot, now);
+    if (may_return && record.state != SlotState::left_out) {
       record.state = SlotState::away;
       any = true;
     } else {
@@ -166,7 +165,6 @@ bool ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::s
   say(why + (any ? "; its ranks are started again when it answers"
                  : "; its ranks are not started again"));
   proceed(now);
-  return any && phase_ != Phase::over;
 }
 
 void ElasticJob::host_back(const std::vector<std::uint32_t>& slots, TimePoint now) {

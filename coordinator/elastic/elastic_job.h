@@ -71,9 +71,9 @@ class ElasticJob {
   void leaves(std::uint32_t slot, TimePoint now);
   // It waits at its door for the next epoch, or gave that up.
   void at_door(std::uint32_t slot, bool waits, TimePoint now);
-  // These slots are lost, unless done, for `why`: "host b was lost". `may_return`: they are started
-  // again once the host is back. False: there is none that would be.
-  bool host_lost(const std::vector<std::uint32_t>& slots, const std::string& why, bool may_return,
+  // These slots are lost, unless done, for `why`: "host b was lost". `may_return`: they are away
+  // then, and are started again once the host is back, unless they have failed too often.
+  void host_lost(const std::vector<std::uint32_t>& slots, const std::string& why, bool may_return,
                  TimePoint now);
   // The host is back: those of these slots that are away are started again.
   void host_back(const std::vector<std::uint32_t>& slots, TimePoint now);

@@ -212,10 +212,13 @@ TEST_CASE_METHOD(CauseFixture, "trouble of an epoch is forgotten with it, ends a
   init.update({0, 1, 2, 3}, {}, now);
   causes.trouble(0, Errc::timeout, "hvd::init(): waited 60 s for rank 3", &init);
   causes.trouble(1, Errc::peer_lost, "allreduce: rank 2 is lost");
+  causes.trouble(3, Errc::aborted, "GPU 3 is of no use to this process any more");
   end(2, ExitKind::exited, 0);
-  causes.begin_epoch();
+  causes.begin_epoch({0, 1});
   CHECK(causes.trouble_of(0).empty());
   CHECK(causes.trouble_of(1).empty());
+  // It is about to end, and takes no part.
+  CHECK(causes.trouble_of(3) == "GPU 3 is of no use to this process any more");
   CHECK_FALSE(causes.wants_explanation());
   CHECK(causes.ended_well(2));
   const auto verdict = end(1, ExitKind::exited, 3);

@@ -1,4 +1,5 @@
 // An elastic job's host that is lost, and opened again.
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 
 namespace hvdrun {
 namespace {
+
+using namespace std::chrono_literals;
 
 struct RemoteHostFixture : ElasticJobFixture {
   RemoteHostFixture() : ElasticJobFixture(spec()) {}
@@ -126,6 +129,45 @@ TEST_CASE_METHOD(RemoteHostFixture, "a host may be lost again", "[job]") {
   SECTION("what carries it has ended") { CHECK(failed(1) == Errc::ok); }
   CHECK(openings() == Openings{2});
   CHECK(job.membership().ranks()[2].state == RankState::exited);
+}
+
+TEST_CASE_METHOD(RemoteHostFixture, "the agent of a host that is opened again is given up",
+                 "[job]") {
+  run_elastic();
+  CHECK(job.take_given_up_agents().empty());
+  // Its connection may be sound, where the ssh session alone has ended.
+  CHECK(failed(0) == Errc::ok);
+  CHECK(openings() == Openings{1});
+  CHECK(job.take_given_up_agents() == std::vector<std::uint32_t>{1});
+  CHECK(job.take_given_up_agents().empty());
+}
+
+TEST_CASE_METHOD(RemoteHostFixture, "a host that nobody waits for is left alone", "[job]") {
+  lose_b();
+  for (std::uint32_t times = 1; times <= 2; ++times) {
+    ready(1, 5002);
+    now += 1s;
+    job.tick(now);
+    REQUIRE(take_all<StartSlot>().size() == 1);
+    job.agent_lost(1, "its agent is gone", now);
+    CHECK(openings() == (times < 2 ? Openings{times + 1} : Openings{}));
+  }
+  // Its rank was lost too often. The end of what carried the host changes nothing.
+  CHECK(failed(2) == Errc::ok);
+  CHECK(openings().empty());
+  CHECK_FALSE(job.expects_agent(1));
+}
+
+TEST_CASE_METHOD(RemoteHostFixture, "a host without members is not the cause of a later end",
+                 "[job]") {
+  lose_b();
+  enter({0, 1});
+  ready(1, 5002);
+  job.agent_lost(1, "its agent is gone", now);
+  for (const std::uint32_t rank : {0U, 1U}) exit(rank, ExitKind::exited, 7);
+  CHECK(job.verdict().cause == EndCause::rank_failed);
+  CHECK(job.verdict().rank == 0);
+  CHECK(job.verdict().exit_code == 7);
 }
 
 TEST_CASE_METHOD(RemoteHostFixture, "a job that ends opens no host", "[job]") {

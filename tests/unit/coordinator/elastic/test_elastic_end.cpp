@@ -302,7 +302,7 @@ TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are left out", "[elastic]"
 TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are started again when it is back",
                  "[elastic]") {
   run();
-  CHECK(job.host_lost({2, 3}, "host b is lost", true, now));
+  job.host_lost({2, 3}, "host b is lost", true, now);
   CHECK(job.state_of(2) == SlotState::away);
   CHECK(did().empty());
   CHECK(lines == Lines{"host b is lost; its ranks are started again when it answers"});
@@ -329,21 +329,44 @@ TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are started again when it 
   SECTION("the host may be lost as they start") {
     job.host_back({2, 3}, now);
     did();
-    CHECK(job.host_lost({2, 3}, "host b is lost", true, now));
+    job.host_lost({2, 3}, "host b is lost", true, now);
     CHECK(did().empty());
     job.host_back({2, 3}, now);
     CHECK(did() == "start 2; start 3");  // the first loss was an hour ago
   }
   SECTION("not for ever") {
     for (int times = 0; times < 2; ++times) {
+      CHECK(job.state_of(2) == SlotState::away);
       job.host_back({2, 3}, now);
-      CHECK(job.host_lost({2, 3}, "host b is lost", true, now));
+      wait(1s);
+      CHECK(job.state_of(2) == SlotState::starting);
+      job.host_lost({2, 3}, "host b is lost", true, now);
     }
+    CHECK(job.state_of(2) == SlotState::away);
     job.host_back({2, 3}, now);
-    CHECK_FALSE(job.host_lost({2, 3}, "host b is lost", true, now));
+    wait(1s);
+    job.host_lost({2, 3}, "host b is lost", true, now);
     CHECK(job.state_of(2) == SlotState::left_out);
     did();
     CHECK(lines.back() == "host b is lost; its ranks are not started again");
+  }
+  SECTION("a slot whose next process has not started yet loses none") {
+    job.host_back({2, 3}, now);
+    for (int times = 0; times < 3; ++times) {
+      wait(2s);
+      lose(3);
+    }
+    CHECK(job.state_of(3) == SlotState::left_out);
+    lose(2);
+    lose(2);
+    CHECK(job.state_of(2) == SlotState::gone);
+    job.host_lost({2, 3}, "host b is lost", true, now);
+    CHECK(job.state_of(2) == SlotState::away);
+    CHECK(job.state_of(3) == SlotState::left_out);
+    job.host_back({2, 3}, now);
+    did();
+    wait(1s);
+    CHECK(did() == "start 2");
   }
   SECTION("those that were done are not") {
     finish(1);
