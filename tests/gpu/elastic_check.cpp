@@ -8,6 +8,7 @@
 // Slot 0 stays for all of it, in one process. It says what it uses each time the ranks have met,
 // and fails where that has grown. --cpu: the same operations on memory of the CPU, "captured"
 // without a graph.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -158,8 +159,12 @@ std::size_t entries_in(const char* folder) {
 class Growth {
  public:
   void note(Trainer& trainer) {
-    const Use now{entries_in("/proc/self/fd"), entries_in("/proc/self/task"),
-                  trainer.free_memory()};
+    Use now{entries_in("/proc/self/fd"), entries_in("/proc/self/task"), trainer.free_memory()};
+    // The kernel may be at the memory of the lost rank still.
+    for (int waited = 0; waited < 50; ++waited) {
+      std::this_thread::sleep_for(20ms);
+      now.free_memory = std::max(now.free_memory, trainer.free_memory());
+    }
     const int epochs = ++epochs_[hvd::size()];
     std::printf("meeting %d: %d ranks, %zu descriptors, %zu threads, %zu MiB free\n", ++meetings_,
                 hvd::size(), now.files, now.threads, now.free_memory >> 20U);
@@ -190,8 +195,8 @@ void train(const std::string& how, Trainer& trainer, hvd::elastic::State& state)
     state.commit();
     trainer.check();
   }
-  // The pause before a slot's last start is two seconds, and its start takes a while.
-  for (int waited = 0; waited < 600; ++waited) {
+  // The pause before a slot's last start is a second, and its start takes a while.
+  for (int waited = 0; waited < 800; ++waited) {
     std::this_thread::sleep_for(10ms);
     state.commit();
   }

@@ -17,6 +17,8 @@ bool meeting_wanted() noexcept {
   return job != nullptr && job->meeting_wanted();
 }
 
+void require_gpu(const Error& reason) { hvdrun::require_usable_gpu(&reason); }
+
 void meet_again(const InitOptions& options) {
   hvdrun::leave_library_job();
   hvdrun::start_library_job(options);

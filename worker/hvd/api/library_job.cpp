@@ -8,6 +8,7 @@
 
 #include "common/base/exit_code.h"
 #include "common/base/mutex.h"
+#include "worker/hvd/gpu/exit_gate.h"
 
 namespace hvdrun {
 namespace {
@@ -39,6 +40,15 @@ void end_job(WorkerJob* job) noexcept {
                  std::memory_order_release);
   g_job.store(nullptr, std::memory_order_release);
   delete job;
+}
+
+void end_if_unusable(WorkerJob& job, const hvd::Error* reason) noexcept {
+  const auto why = job.leave_gpu(reason);
+  if (!why) return;
+  std::fprintf(stderr, "hvd: rank %d: %s\n", job.place().rank, why->c_str());
+  // The handlers of exit() would wait for the GPU.
+  flush_what_can_be();
+  ::_exit(exit_code::kUnusable);
 }
 
 }  // namespace
@@ -80,13 +90,15 @@ void leave_library_job() noexcept {
   const MutexLock lock(g_init);
   WorkerJob* const current = current_job();
   if (current == nullptr) return;
-  if (const auto why = current->leave_to_return()) {
-    std::fprintf(stderr, "hvd: rank %d: %s\n", current->place().rank, why->c_str());
-    std::fflush(nullptr);
-    // The handlers of exit() would wait for the GPU.
-    ::_exit(exit_code::kUnusable);
-  }
+  current->leave_to_return();
+  end_if_unusable(*current, nullptr);
   end_job(current);
+}
+
+void require_usable_gpu(const hvd::Error* reason) noexcept {
+  const MutexLock lock(g_init);
+  if (WorkerJob* const current = current_job(); current != nullptr)
+    end_if_unusable(*current, reason);
 }
 
 }  // namespace hvdrun

@@ -16,8 +16,11 @@ WorkerJob* current_job() noexcept;
 // As hvd::init() and hvd::shutdown().
 void start_library_job(const hvd::InitOptions& options);
 void end_library_job() noexcept;
-// Ends it to begin another one: the launcher is told that this is no goodbye. A process that cannot
-// go on ends here (exit_code::kUnusable), and its launcher starts another.
+// Ends it to begin another one: the launcher is told that this is no goodbye. As
+// require_usable_gpu().
 void leave_library_job() noexcept;
+// WorkerJob::leave_gpu(). A process that cannot go on ends here (exit_code::kUnusable), and its
+// launcher starts another.
+void require_usable_gpu(const hvd::Error* reason) noexcept;
 
 }  // namespace hvdrun

@@ -378,11 +378,14 @@ WorkerJob::~WorkerJob() {
   agent_.reset();
 }
 
-std::optional<std::string> WorkerJob::leave_to_return() {
+void WorkerJob::leave_to_return() {
   returns_ = true;
   sets_->shutdown();
+}
+
+std::optional<std::string> WorkerJob::leave_gpu(const hvd::Error* reason) {
   if (!gpu_ || !is_elastic()) return std::nullopt;
-  auto why = gpu_->leave();
+  auto why = gpu_->leave(reason);
   if (why) agent_->report({ErrorCode::unavailable, *why});
   return why;
 }

@@ -58,10 +58,11 @@ class WorkerJob {
   bool is_elastic() const { return agent_ != nullptr && agent_->topology().elastic; }
   void enter_elastic();
   bool meeting_wanted() const { return agent_ != nullptr && agent_->meeting_wanted(); }
-  // Ends what is under way. The end of this object is no goodbye then: the process joins again. In
-  // an elastic job it may be returned why it cannot, as leave_with_gpu() says; then the launcher
-  // knows it.
-  std::optional<std::string> leave_to_return();
+  // Ends what is under way. The end of this object is no goodbye then: the process joins again.
+  void leave_to_return();
+  // As leave_with_gpu(), in an elastic job; then the launcher knows it. With a reason the GPU's
+  // operations fail for it first.
+  std::optional<std::string> leave_gpu(const hvd::Error* reason);
   // None for a rank that is alone on its host.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   // See <hvd/hvd.h>.

@@ -43,6 +43,7 @@ class Run {
       if (state_.commits() != commits) failures_ = 0;
       count(error);
       state_.on_leave();
+      require_gpu(error);
       state_.restore();
     }
   }

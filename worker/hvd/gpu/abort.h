@@ -16,10 +16,6 @@ class GpuAbort {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // `patience`: the time that NCCL is given, however many wait for it.
-  explicit GpuAbort(std::chrono::milliseconds patience)
-      : given_up_at_(std::chrono::steady_clock::now() + patience) {}
-
   void end() {
     const MutexLock lock(mutex_);
     ended_ = true;
@@ -36,11 +32,8 @@ class GpuAbort {
       if (!changed_.wait_until(mutex_, deadline)) return ended_;
     return true;
   }
-  // False: its time is over, and it is left to itself.
-  bool wait() { return wait_until(given_up_at_); }
 
  private:
-  const TimePoint given_up_at_;
   Mutex mutex_;
   CondVar changed_;
   bool ended_ HVD_GUARDED_BY(mutex_) = false;
@@ -59,17 +52,20 @@ class GpuAborts {
   std::shared_ptr<GpuAbort> add() {
     const MutexLock lock(mutex_);
     std::erase_if(aborts_, [](const auto& one) { return one->has_ended(); });
-    return aborts_.emplace_back(std::make_shared<GpuAbort>(patience_));
+    return aborts_.emplace_back(std::make_shared<GpuAbort>());
   }
-  // The number of those that have not ended in their time.
+  // The number of those that have not ended in the time from now on. An abort may have begun long
+  // before: it waits for graphs, until the program comes to give them back.
   std::size_t wait() {
+    const auto deadline = std::chrono::steady_clock::now() + patience_;
     std::vector<std::shared_ptr<GpuAbort>> aborts;
     {
       const MutexLock lock(mutex_);
       aborts = aborts_;
     }
     return static_cast<std::size_t>(
-        std::count_if(aborts.begin(), aborts.end(), [](const auto& one) { return !one->wait(); }));
+        std::count_if(aborts.begin(), aborts.end(),
+                      [deadline](const auto& one) { return !one->wait_until(deadline); }));
   }
 
  private:

@@ -67,20 +67,6 @@ void end_things() {
   wait_for(kEndPatience, [&] { return done->load(); });
 }
 
-// A stuck thread may hold a stream's lock, and so may one that reads its stdin for ever.
-void flush_what_can_be() {
-  const auto done = std::make_shared<std::atomic<bool>>(false);
-  try {
-    quiet_thread([done] {
-      std::fflush(nullptr);
-      *done = true;
-    }).detach();
-  } catch (const std::exception&) {
-    return;
-  }
-  wait_for(kFlushPatience, [&] { return done->load(); });
-}
-
 void on_exit_of_process(int status, void* /*unused*/) {
   if (g_guarded != ::getpid()) return;
   int expected = open;
@@ -93,6 +79,19 @@ void on_exit_of_process(int status, void* /*unused*/) {
 }
 
 }  // namespace
+
+void flush_what_can_be() noexcept {
+  const auto done = std::make_shared<std::atomic<bool>>(false);
+  try {
+    quiet_thread([done] {
+      std::fflush(nullptr);
+      *done = true;
+    }).detach();
+  } catch (const std::exception&) {
+    return;
+  }
+  wait_for(kFlushPatience, [&] { return done->load(); });
+}
 
 DriverPass::DriverPass(For purpose) noexcept {
   ++g_within;

@@ -33,6 +33,10 @@ class DriverPass {
 // CUDA or NCCL may have registered one. At most a few times in a process. Any thread.
 void guard_exit() noexcept;
 
+// All streams of the C library, for who ends the process by _exit(). Waits for a moment at most: a
+// stuck thread may hold a stream's lock, and so may one that reads its stdin for ever.
+void flush_what_can_be() noexcept;
+
 // Something that is under way on a GPU, for as long as this lives. `end` is called at exit(), on a
 // thread of its own, and makes it end; it may take passes for the end.
 class EndsAtExit {

@@ -21,9 +21,9 @@ namespace hvdrun {
 // elastic job has to come to its door.
 inline constexpr std::chrono::milliseconds kContextPatience{10'000};
 
-// When the rank has left its communicators: waits for all of the above. None: ready. Otherwise why
-// the process is lost: "GPU 0 (NVIDIA H200) is of no use to this process any more: ...". Any
-// thread.
+// When all communicators of the rank have failed, or have ended: waits for the above. None: ready.
+// Otherwise why the process is lost: "GPU 0 (NVIDIA H200) is of no use to this process any more:
+// ...". Any thread.
 std::optional<std::string> leave_with_gpu(
     const GpuParts& parts, std::chrono::milliseconds context_patience = kContextPatience);
 

@@ -240,8 +240,9 @@ NcclCommunicator::Aborts NcclCommunicator::begin_aborts(
 }
 
 bool NcclCommunicator::wait_for_aborts(const Aborts& aborts) {
+  const auto deadline = steady_clock::now() + GpuAborts::kPatience;
   bool all = true;
-  for (const std::shared_ptr<GpuAbort>& one : aborts) all = one->wait() && all;
+  for (const std::shared_ptr<GpuAbort>& one : aborts) all = one->wait_until(deadline) && all;
   return all;
 }
 

@@ -18,13 +18,13 @@ RankGpu::RankGpu(SelectedDevice selected, std::string nccl_file, GpuWatch::OnTro
   guard_exit();  // the driver has been started by now
 }
 
+GpuWatch* RankGpu::watch_if_any() {
+  const MutexLock lock(mutex_);
+  return watch_.get();
+}
+
 void RankGpu::end_at_exit() {
-  GpuWatch* watch = nullptr;
-  {
-    const MutexLock lock(mutex_);
-    watch = watch_.get();
-  }
-  if (watch != nullptr) watch->end_at_exit();
+  if (GpuWatch* const watch = watch_if_any(); watch != nullptr) watch->end_at_exit();
 }
 
 RankGpu::Parts RankGpu::parts() {
@@ -62,7 +62,9 @@ void RankGpu::abort(const hvd::Error& reason) {
   if (watch_ != nullptr) watch_->abort(reason);
 }
 
-std::optional<std::string> RankGpu::leave() const {
+std::optional<std::string> RankGpu::leave(const hvd::Error* reason) {
+  GpuWatch* const watch = watch_if_any();
+  if (watch != nullptr && reason != nullptr) watch->fail_all(*reason);
   GpuParts own;
   own.driver = parts_.driver;
   own.device = parts_.device;
@@ -71,13 +73,7 @@ std::optional<std::string> RankGpu::leave() const {
 }
 
 void RankGpu::tell_times() {
-  GpuWatch* watch = nullptr;
-  {
-    // The watch may abort something meanwhile, and abort() here must not wait for that.
-    const MutexLock lock(mutex_);
-    watch = watch_.get();
-  }
-  if (watch != nullptr) watch->tell_times();
+  if (GpuWatch* const watch = watch_if_any(); watch != nullptr) watch->tell_times();
 }
 
 }  // namespace hvdrun

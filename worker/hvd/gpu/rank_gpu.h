@@ -39,12 +39,15 @@ class RankGpu {
   // See GpuWatch; without communicators nothing.
   void abort(const hvd::Error& reason) HVD_EXCLUDES(mutex_);
   void tell_times() HVD_EXCLUDES(mutex_);
-  // After the communicators have ended, as leave_with_gpu().
-  std::optional<std::string> leave() const;
+  // As leave_with_gpu(). With a reason all communicators fail first.
+  std::optional<std::string> leave(const hvd::Error* reason) HVD_EXCLUDES(mutex_);
 
  private:
   void load_kernels() HVD_REQUIRES(mutex_);
-  void end_at_exit();
+  void end_at_exit() HVD_EXCLUDES(mutex_);
+  // Outside the lock: the watch may abort something meanwhile, and abort() must not wait for that.
+  // Null: there is none.
+  GpuWatch* watch_if_any() HVD_EXCLUDES(mutex_);
 
   const std::string nccl_file_;
   const std::string kernels_file_;

@@ -42,6 +42,11 @@ void GpuWatch::abort(const hvd::Error& reason) {
   requested_.notify_all();
 }
 
+void GpuWatch::fail_all(const hvd::Error& reason) {
+  const MutexLock lock(mutex_);
+  NcclCommunicator::begin_aborts(communicators_, reason);
+}
+
 void GpuWatch::end_at_exit() {
   const MutexLock lock(mutex_);
   std::vector<NcclCommunicator*> busy;

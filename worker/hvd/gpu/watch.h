@@ -31,6 +31,9 @@ class GpuWatch {
   // Aborts all communicators, soon, on the watch's thread: for one who must not wait, not even for
   // an abort that is under way. Later ones are not touched; on_trouble is not told.
   void abort(const hvd::Error& reason);
+  // All communicators fail, and their aborts have begun; waits for nothing but an abort that is
+  // under way.
+  void fail_all(const hvd::Error& reason);
   // At exit(): aborts those that would hold it up; on the caller's thread.
   void end_at_exit();
   // Before a communicator ends; waits for a look at it that is under way.

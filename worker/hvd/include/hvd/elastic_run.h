@@ -216,7 +216,7 @@ class HVD_EXPORT CommitEvery {
   int since_ = 0;
 };
 
-// The next four are what run() is made of, for loops of one's own.
+// The next five are what run() is made of, for loops of one's own.
 //
 // The job is elastic (hvdrun --min-np). False before init(), and without a launcher.
 HVD_EXPORT bool is_elastic() noexcept;
@@ -225,6 +225,10 @@ HVD_EXPORT bool is_elastic() noexcept;
 HVD_EXPORT void enter();
 // Somebody waits to be let in. Ranks hear of it at different times, so they must agree on it.
 HVD_EXPORT bool meeting_wanted() noexcept;
+// In an elastic job, before the state goes back to its last commit: ends all that is under way on
+// the GPU, for `reason`, and asks it. Where it is of no use to this process any more the process
+// ends with exit code 84, and is started again. Nothing on the CPU.
+HVD_EXPORT void require_gpu(const Error& reason);
 // Leaves the job and joins it again; in an elastic job that waits until all who are left have come.
 // As shutdown() and init(), which would be a goodbye.
 HVD_EXPORT void meet_again(const InitOptions& options = {});

@@ -11,6 +11,7 @@
 #include "tests/unit/worker/hvd/gpu/fake_ranks.h"
 #include "worker/hvd/gpu/events.h"
 #include "worker/hvd/gpu/leaving.h"
+#include "worker/hvd/gpu/watch.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
@@ -138,11 +139,38 @@ TEST_CASE("a captured step is given back before NCCL is done", "[gpu][leaving]")
   CHECK(fake().misuses == 0);
 }
 
+TEST_CASE("NCCL's time begins when the program has come to leave", "[gpu][leaving]") {
+  // A program may be at something else for long, and give its graphs back after that.
+  Survivor survivor(200ms);
+  auto graph = survivor.capture();
+  survivor.lose_peer();
+  std::this_thread::sleep_for(300ms);
+  std::thread late([&] {
+    std::this_thread::sleep_for(50ms);
+    graph.reset();
+  });
+  CHECK(leave_with_gpu(survivor.parts) == std::nullopt);
+  late.join();
+}
+
+TEST_CASE("an error of one communicator ends all of the rank's", "[gpu][leaving]") {
+  Survivor survivor(20s);
+  GpuWatch watch;
+  watch.add(*survivor.own);
+  watch.add(*survivor.second);
+  watch.fail_all({hvd::ErrorCode::timeout, "not done after 1 s"});
+  CHECK(survivor.own->has_failed());
+  CHECK(survivor.second->has_failed());
+  CHECK(leave_with_gpu(survivor.parts) == std::nullopt);
+  CHECK(fake().aborts == 2);
+  watch.remove(*survivor.own);
+  watch.remove(*survivor.second);
+}
+
 TEST_CASE("a captured step that is kept costs the process", "[gpu][leaving]") {
   Survivor survivor(100ms);
   const auto graph = survivor.capture();
   survivor.lose_peer();
-  survivor.end_communicators();
   CHECK(leave_with_gpu(survivor.parts).value_or("") ==
         std::string(kUseless) +
             "1 communicator of NCCL could not be ended within 0.1 s; graphs that have captured "
@@ -154,7 +182,6 @@ TEST_CASE("aborts that hang cost the process, all together one patience", "[gpu]
   fake().aborts_held = true;
   const auto begin = steady_clock::now();
   survivor.lose_peer();
-  survivor.end_communicators();
   CHECK_THAT(leave_with_gpu(survivor.parts).value_or(""),
              StartsWith(std::string(kUseless) + "2 communicators of NCCL could not be ended"));
   CHECK(steady_clock::now() - begin < 20s);
@@ -164,7 +191,6 @@ TEST_CASE("a context that has failed costs the process", "[gpu][leaving]") {
   Survivor survivor(20s);
   fake().context_result = 700;
   survivor.lose_peer();
-  survivor.end_communicators();
   CHECK(leave_with_gpu(survivor.parts).value_or("") ==
         std::string(kUseless) + "cuCtxSynchronize: FAKE_ERROR (a fault of the fake)");
 }
@@ -173,7 +199,6 @@ TEST_CASE("a context that does not answer costs the process", "[gpu][leaving]") 
   Survivor survivor(20s);
   fake().context_hangs = true;
   survivor.lose_peer();
-  survivor.end_communicators();
   CHECK(leave_with_gpu(survivor.parts, 100ms).value_or("") ==
         std::string(kUseless) + "it has work of this process that does not end within 0.1 s");
 }

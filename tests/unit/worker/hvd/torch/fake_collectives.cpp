@@ -82,6 +82,7 @@ namespace elastic {
 bool is_elastic() noexcept { return false; }
 bool meeting_wanted() noexcept { return false; }
 void enter() {}
+void require_gpu(const Error& /*reason*/) {}
 void meet_again(const InitOptions& options) { init(options); }
 }  // namespace elastic
 int gpu() { return -1; }
