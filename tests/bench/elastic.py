@@ -54,16 +54,25 @@ def process_of(slot):
     raise program_run.Failed([f"slot {slot}"], "no such process")
 
 
-def one(command, case, lose, environment=None, stop=None):
+def end_all(job, word):
+    """The first process, and those with the word among theirs: workers may outlive their launcher, and hold its pipe."""
+    job.kill()
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if word and word.encode() in (folder / "cmdline").read_bytes().split(b"\0") and int(folder.name) != os.getpid():
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+def one(command, case, lose, environment=None, stop=None, word=None):
     """Milliseconds, or None, which is told. `lose` is called once the ranks have found their step, `stop` to end the
-    job where a signal to its first process would not."""
+    job where a signal to its first process would not; `word` is in the command of each of its processes."""
     job = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     )
     said = []
     step = lost = None
     went_on = {}
-    signal.signal(signal.SIGALRM, lambda *_: job.kill())
+    signal.signal(signal.SIGALRM, lambda *_: end_all(job, word))
     signal.alarm(LIMIT)
     try:
         for line in job.stdout:
@@ -80,6 +89,8 @@ def one(command, case, lose, environment=None, stop=None):
         signal.alarm(0)
         if stop:
             stop()
+        elif word:
+            end_all(job, word)
         else:
             job.send_signal(signal.SIGTERM)
         job.stdout.close()
@@ -121,7 +132,7 @@ def on_this_machine(build, rounds, report):
             # It takes seconds each time, which do not differ much.
             if case.peer and turn < 5:
                 with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="hvd-bench-") as folder:
-                    peers.append(one(torchrun(case, folder), case, lambda case=case: kill(case)()))
+                    peers.append(one(torchrun(case, folder), case, lambda case=case: kill(case)(), word=folder))
         yield from rows_of(case.name, values, "torchrun" if case.peer else None, peers)
 
 
