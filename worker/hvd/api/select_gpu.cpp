@@ -1,10 +1,13 @@
 #include "worker/hvd/api/select_gpu.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "worker/hvd/comm/descriptor.h"
+#include "worker/hvd/gpu/dead_memory.h"
 #include "worker/hvd/gpu/placement.h"
 #include "worker/hvd/gpu/visible_devices.h"
 
@@ -22,6 +25,15 @@ GpuChoice choose_gpu(const EnvironmentLookup& lookup, int local_rank, int local_
     choice.error.emplace(error.code(), error.what());
     choice.selected.why = error.what();
   }
+  return choice;
+}
+
+GpuChoice choose_gpu_of_lost(const EnvironmentLookup& lookup, int local_rank, int local_size) {
+  GpuChoice choice = choose_gpu(lookup, local_rank, local_size);
+  if (choice.selected.device && await_dead_memory(*choice.selected.device) == DeadMemory::some)
+    std::fprintf(stderr, "hvd: %s has memory of processes that have ended, after %s\n",
+                 choice.selected.device->words().c_str(),
+                 seconds_text(kDeadMemoryPatience).c_str());
   return choice;
 }
 

@@ -24,6 +24,11 @@ struct GpuChoice {
 };
 GpuChoice choose_gpu(const EnvironmentLookup& lookup, int local_rank, int local_size);
 
+// The same for a process that takes the place of a lost one, before it comes to its door, where
+// nobody waits for it: waits until the driver has given back what the dead have left on its GPU,
+// for a while, and says so where it has not.
+GpuChoice choose_gpu_of_lost(const EnvironmentLookup& lookup, int local_rank, int local_size);
+
 // By all ranks. Throws the own error, or Error(unavailable) on every rank when some have a GPU and
 // some have not, or two the same. Where no rank has one it costs an allreduce of one number.
 void agree_on_gpus(const GpuChoice& own, Communicator& communicator,

@@ -1,6 +1,7 @@
 #include "worker/hvd/api/worker_job.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -55,6 +56,12 @@ class AgentSegments final : public SegmentSource {
   if (returns && error.code() == ErrorCode::peer_lost)
     throw MeetingBrokenOff(named.code(), named.what());
   throw named;
+}
+
+// The process is not the first of its slot, and has had no job yet.
+bool takes_place_of_lost(const EnvironmentLookup& lookup) {
+  static std::atomic<bool> first{true};
+  return first.exchange(false) && lookup("HVD_START").value_or("0") != "0";
 }
 
 }  // namespace
@@ -194,6 +201,9 @@ void WorkerJob::stay_alone(const EnvironmentLookup& lookup) {
 
 void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Deadline deadline,
                       const EnvironmentLookup& lookup) {
+  std::optional<GpuChoice> chosen;
+  if (takes_place_of_lost(lookup))
+    chosen = choose_gpu_of_lost(lookup, environment.local_rank, environment.local_size);
   agent_ = std::make_unique<AgentConnection>(environment, deadline);
   AgentConnection& agent = *agent_;
   const auto progress = std::make_shared<InitProgress>();
@@ -205,7 +215,8 @@ void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Dea
   const std::uint32_t generation = topology.generation;
   place_ = place_of(topology);
   // A process keeps its GPU whatever its rank becomes.
-  GpuChoice gpu = topology.elastic
+  GpuChoice gpu = chosen ? std::move(*chosen)
+                  : topology.elastic
                       ? choose_gpu(lookup, environment.local_rank, environment.local_size)
                       : choose_gpu(lookup, place_.local_rank, place_.local_size);
   const CoreShare share{topology.usable_cores, topology.local_size, compute_threads(lookup)};

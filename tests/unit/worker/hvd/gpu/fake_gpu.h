@@ -44,6 +44,10 @@ struct FakeGpu {
   // environment.
   std::atomic<int> context_result{0};
   std::atomic<bool> context_hangs{false};
+  // The processes that NVML tells: this one, and so many times a dead one.
+  std::atomic<bool> nvml_lists_me{true};
+  std::atomic<int> nvml_lists_dead{0};
+  std::atomic<int> nvml_result{0};  // of its list of processes
   std::atomic<int> priority{99};
   std::atomic<int> timing_events{0};         // made, since the start of a process
   std::atomic<std::int64_t> clock_ahead{0};  // of the GPU, nanoseconds

@@ -54,6 +54,9 @@ inline void reset_fake() {
   gpu.closed = false;
   gpu.context_result = 0;
   gpu.context_hangs = false;
+  gpu.nvml_lists_me = true;
+  gpu.nvml_lists_dead = 0;
+  gpu.nvml_result = 0;
   gpu.clock_ahead = 0;
   const std::lock_guard lock(gpu.mutex);
   gpu.logging = false;
