@@ -90,4 +90,8 @@ struct ElasticFixture {
   std::string end;
 };
 
+struct ThreeAtLeast : ElasticFixture {
+  ThreeAtLeast() : ElasticFixture(3) {}
+};
+
 }  // namespace hvdrun
