@@ -79,6 +79,8 @@ HostJobEnd HostJob::end(const std::vector<std::string>& hosts, std::chrono::mill
         end.left.push_back(std::move(info));
     gone = end.left.empty();
     end.gone = passed();
+    // Reading what all processes are takes a core from the job.
+    if (!gone) ::usleep(10'000);
   }
   end.said = process_.output();
   return end;
