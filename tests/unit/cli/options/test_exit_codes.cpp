@@ -82,6 +82,7 @@ TEST_CASE("every list of exit codes is that of the table", "[exit codes]") {
   CHECK(in_man_page == codes_in_code());
 }
 
+// With 84 a rank says the same as the table.
 TEST_CASE("a rank may have every code of hvdrun's own but that of success", "[exit codes]") {
   for (int code = 0; code < 256; ++code) {
     CAPTURE(code);
@@ -90,7 +91,7 @@ TEST_CASE("a rank may have every code of hvdrun's own but that of success", "[ex
     verdict.kind = ExitKind::exited;
     verdict.value = static_cast<std::uint32_t>(code);
     const bool is_said = describe_failure(verdict, {}).size() > 1;
-    CHECK(is_said == (code != 0 && codes_in_code().contains(code)));
+    CHECK(is_said == (code != 0 && code != 84 && codes_in_code().contains(code)));
     const std::string text = explain_exit_code({std::to_string(code)});
     CHECK((text.find("Or a rank itself exited with it") != std::string::npos) == is_said);
     if (codes_in_code().contains(code))
