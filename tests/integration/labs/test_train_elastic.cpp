@@ -73,9 +73,11 @@ Run elastic(const Words& args, const std::string& victim = "", std::size_t kill_
 }
 
 TEST_CASE("a lost rank changes no step's loss", "[train][elastic]") {
-  // With dropout, which must not be another when fewer ranks repeat a step.
-  const Words args = {"--data-dir", mnist(), "--batch-size", "8",   "--epochs",       "2",
-                      "--seed",     "7",     "--dropout",    "0.5", "--commit-steps", "4"};
+  // With dropout, which must not be another when fewer ranks repeat a step. In float32 the rounding
+  // of sums in another order grows over so many steps, on some machines to a tenth of the loss.
+  const Words args = {"--data-dir",     mnist(), "--batch-size", "8",   "--epochs", "2",
+                      "--seed",         "7",     "--dropout",    "0.5", "--dtype",  "fp64",
+                      "--commit-steps", "4"};
   static const Run whole = elastic(args);
   INFO(whole.output);
   REQUIRE(whole.exit_code == 0);
@@ -92,7 +94,7 @@ TEST_CASE("a lost rank changes no step's loss", "[train][elastic]") {
   double worst = 0;
   for (std::size_t step = 0; step < whole.losses.size(); ++step)
     worst = std::max(worst, std::abs(broken.losses[step] / whole.losses[step] - 1));
-  CHECK(worst < 1e-4);
+  CHECK(worst < 1e-6);
 }
 
 TEST_CASE("every model goes on without a rank that is lost", "[train][elastic]") {
