@@ -83,7 +83,7 @@ TEST_CASE("ranks of three hosts are lost at random, and no step is", "[cluster][
   }
   const std::uint64_t seed = soak_seed("losses over three hosts");
   // An hour in the soak.
-  const int rounds = soak_count(100) >= 100 ? 240 : 2;
+  const int rounds = soak_count(100) >= 100 ? 400 : 2;
   const Cluster cluster(3);
   Faults faults(cluster, seed);
   const std::vector<std::string> hosts{"node1", "node2", "node3"};

@@ -170,6 +170,28 @@ TEST_CASE_METHOD(RemoteHostFixture, "a host without members is not the cause of 
   CHECK(job.verdict().exit_code == 7);
 }
 
+TEST_CASE("where ranks meet stays what it was at the start", "[job]") {
+  JobSpec spec = RemoteHostFixture::spec();
+  spec.elsewhere = {true, true};
+  ElasticJobFixture jobs(spec);
+  jobs.ready(0, 5000);
+  jobs.ready(1, 5001);
+  for (const std::uint32_t host : {0U, 1U})
+    REQUIRE(jobs.from_agent(host, LaunchChecked{}) == Errc::ok);
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    REQUIRE(jobs.from_agent(rank / 2, RankStarted{rank, 1000 + rank}) == Errc::ok);
+  jobs.meet();
+  jobs.enter({0, 1, 2});
+  jobs.job.agent_lost(0, "its agent is gone", jobs.now);
+  jobs.come({2});
+  jobs.take();
+  // The first host is back, with another port.
+  jobs.ready(0, 5009);
+  const auto launches = jobs.take_all<Launch>();
+  REQUIRE(launches.size() == 1);
+  CHECK(launches.front().second.master_port == 5000);
+}
+
 TEST_CASE_METHOD(RemoteHostFixture, "a job that ends opens no host", "[job]") {
   SECTION("it is about to") {
     run_elastic();
