@@ -6,9 +6,8 @@
 //   engine_probe late-set        rank 0 waits for the last one in a set of the two
 //   engine_probe late-joined     rank 0 has joined, and all others wait for the last one
 //   engine_probe too-late KIND   the last rank comes when the others' time is over; prints what
-//   each
-//                                rank is told. KIND allreduce, broadcast, barrier or set
-//   engine_probe midway KIND     rank 1 is stopped for a while in the midst of large operations;
+//                                each rank is told. KIND allreduce, broadcast, barrier or set
+//   engine_probe midway KIND     rank 1 is stopped over and over in the midst of large operations;
 //                                rank 0 waits less long; prints what each rank is told. KIND
 //                                allreduce, allgather or broadcast
 //   engine_probe join            each rank has another number of batches
@@ -24,7 +23,9 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -146,16 +147,21 @@ void too_late(const std::string& kind) {
   std::this_thread::sleep_until(begin + std::chrono::seconds(6));  // nobody has left by then
 }
 
-// A process of its own: nobody else could let this one go on.
-void stop_for_a_while() {
+// Stops this process over and over, for three seconds of each three and a half: one stop may fall
+// where the machine itself stood still, and nobody waited long. It takes a process of its own, as
+// nobody else could let this one go on.
+pid_t stop_now_and_then() {
   const pid_t self = ::getpid();
   const pid_t child = ::fork();
   expect(child >= 0, "a child");
-  if (child > 0) return;
-  ::usleep(300'000);
-  ::kill(self, SIGSTOP);
-  ::sleep(3);
-  ::kill(self, SIGCONT);
+  if (child > 0) return child;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int i = 0; i < 10; ++i) {
+    ::usleep(500'000);
+    ::kill(self, SIGSTOP);
+    ::sleep(3);
+    ::kill(self, SIGCONT);
+  }
   ::_exit(0);
 }
 
@@ -166,7 +172,7 @@ void midway(const std::string& kind) {
   std::string text;
   hvd::barrier();
   const auto begin = std::chrono::steady_clock::now();
-  if (hvd::rank() == 1) stop_for_a_while();
+  const pid_t stopper = hvd::rank() == 1 ? stop_now_and_then() : 0;
   try {
     while (true) {
       if (kind == "allgather")
@@ -179,10 +185,14 @@ void midway(const std::string& kind) {
   } catch (const hvd::Error& error) {
     text = error.what();
   }
+  if (stopper > 0) {
+    ::kill(stopper, SIGKILL);
+    ::waitpid(stopper, nullptr, 0);
+  }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  std::printf("after %s: %s\n", seconds.count() < 10 ? "a moment" : "a long time", text.c_str());
+  std::printf("after %s: %s\n", seconds.count() < 50 ? "a moment" : "a long time", text.c_str());
   std::fflush(stdout);
-  std::this_thread::sleep_until(begin + std::chrono::seconds(5));  // nobody has left by then
+  std::this_thread::sleep_for(std::chrono::seconds(3));  // nobody has left by then
 }
 
 void join() {
