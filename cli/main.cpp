@@ -5,6 +5,7 @@
 #include <optional>
 #include <signal.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 
 #include "cli/hosts/this_machine.h"
@@ -20,6 +21,7 @@
 #include "cli/plan/launch_plan.h"
 #include "cli/plan/working_folder.h"
 #include "cli/run/driver.h"
+#include "cli/run/host_watch.h"
 #include "cli/run/preflight.h"
 #include "cli/status_command.h"
 #include "cli/text/log.h"
@@ -64,6 +66,8 @@ Surroundings look_around() {
   here.look_up = [](const std::vector<std::string>& names) {
     return look_up_own_names(names, limits::kNameLookUp);
   };
+  here.list_hosts = read_once;
+  here.pause_listing = [] { std::this_thread::sleep_for(kListPause); };
   return here;
 }
 

@@ -43,6 +43,8 @@ class FirstCause {
   }
   // It went with its host.
   void lost(std::uint32_t rank);
+  // There is one rank more.
+  void add_rank() { ranks_.emplace_back(); }
   // A new process takes its place: the old one's end and words are forgotten.
   void restarted(std::uint32_t rank);
   // These meet anew: what troubled them before is forgotten. Not how any has ended, nor what one

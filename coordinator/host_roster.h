@@ -20,6 +20,16 @@ class HostRoster {
   void connected(std::uint32_t host) { hosts_[host].stage = Stage::connected; }
   // Its agent waits for ranks to start. Only once: false when it has said so before.
   bool ready(std::uint32_t host, const AgentReady& message);
+  // One more host, lost until it has been opened.
+  void add() { hosts_.push_back({.lost = true}); }
+  // It is not needed any more, and is told to go: lost until it is opened again.
+  void dismiss(std::uint32_t host) {
+    if (is_ready(host)) --ready_count_;
+    hosts_[host].stage = Stage::unneeded;
+    hosts_[host].lost = true;
+  }
+  // Nobody is on the way to it.
+  bool is_unneeded(std::uint32_t host) const { return hosts_[host].stage == Stage::unneeded; }
   // False when it was lost already.
   bool lose(std::uint32_t host);
 
@@ -58,7 +68,7 @@ class HostRoster {
     Stage stage = Stage::unneeded;
     bool lost = false;  // at whatever stage
     std::uint32_t opening = 0;
-    AgentReady info;
+    AgentReady info{};
   };
 
   std::vector<Host> hosts_;

@@ -7,6 +7,7 @@ namespace hvdrun {
 
 void InitGate::begin_epoch(std::uint32_t size, const std::vector<std::uint32_t>& members,
                            TimePoint now) {
+  ranks_.resize(size);
   fence_ = Fence(size, members);
   meeting_ = InitMeeting(size, members);
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) ranks_[members[rank]] = rank;
@@ -21,6 +22,7 @@ void InitGate::came(const std::vector<std::uint32_t>& slots, TimePoint now) {
 }
 
 void InitGate::left(std::uint32_t slot, TimePoint now) {
+  if (slot >= ranks_.size()) return;  // it is newer than the epoch
   fence_.withdraw(slot);
   meeting_.left(slot);
   update(now);

@@ -38,7 +38,7 @@ class InitGate {
   // A new epoch: of all slots 0 to size - 1 these take part, by rank. Nobody has come to it yet.
   void begin_epoch(std::uint32_t size, const std::vector<std::uint32_t>& members, TimePoint now);
   void came(const std::vector<std::uint32_t>& slots, TimePoint now);
-  // Its line has ended, or its process has.
+  // Its line has ended, or its process has. One that is newer than the epoch has missed nothing.
   void left(std::uint32_t slot, TimePoint now);
   // Ranks are in the fence; the last one's release is returned, and then the next init begins.
   // Faults as Fence::enter's.

@@ -51,8 +51,11 @@ Job::Job(JobSpec spec, TimePoint now)
       started_(now),
       deadline_(now + spec_.start_timeout) {
   membership_.assign(spec_.ranks);
-  if (spec_.min_np > 0)
+  if (spec_.min_np > 0) {
     elastic_.emplace(spec_.ranks, spec_.min_np, spec_.elastic_timeout, spec_.stall_shutdown);
+    if (spec_.max_np > 0) elastic_->hosts_change(spec_.max_np);
+    if (spec_.reset_limit) elastic_->limit_resets(*spec_.reset_limit);
+  }
   for (const std::uint32_t host : membership_.hosts_used()) hosts_.need(host);
 }
 
@@ -91,7 +94,7 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
     case MessageType::fence_enter:
       return on_fence_enter(host, frame, now);
     case MessageType::elastic_entered:
-      return on_elastic_entered(host, frame);
+      return on_elastic_entered(host, frame, now);
     case MessageType::at_door:
       return on_at_door(host, frame, now);
     case MessageType::slot_dying:
@@ -282,6 +285,8 @@ Errc Job::driver_frame(const Frame& frame, TimePoint now) {
       if (was_launched() && state_ == JobState::running) to_agents(message);
       return Errc::ok;
     }
+    case MessageType::hosts_listed:
+      return on_hosts_listed(frame, now);
     case MessageType::host_failed: {
       HostFailed message;
       if (decode(frame.payload, message) || message.host_index >= hosts_.size())
@@ -394,6 +399,7 @@ void Job::tick(TimePoint now) {
   }
   if (state_ == JobState::ending && now >= deadline_) {
     for (const RankRecord& record : membership_.ranks()) {
+      if (record.state == RankState::exited) continue;
       causes_.lost(record.place.rank);
       membership_.set_state(record.place.rank, RankState::exited);
     }

@@ -3,6 +3,7 @@
 //   job.cpp         what agents and the driver say, deadlines, the verdict and the end
 //   job_launch.cpp  from the first host that is ready to ranks that start
 //   job_elastic.cpp ranks that are lost while the job goes on, and new epochs
+//   job_hosts.cpp   hosts that are lost, and such as come and go
 //   job_init.cpp    who waits for whom in hvd::init, and among Horovod's members
 //   job_stall.cpp   who waits for whom in an operation; the surveys of both
 //   job_status.cpp  what a job says of itself to those who ask
@@ -100,7 +101,7 @@ class Job {
   Errc on_rank_stalled(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_rank_pictures(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_fence_enter(std::uint32_t host, const Frame& frame, TimePoint now);
-  Errc on_elastic_entered(std::uint32_t host, const Frame& frame);
+  Errc on_elastic_entered(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_at_door(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_slot_dying(std::uint32_t host, const Frame& frame, TimePoint now);
   Errc on_store_put(std::uint32_t host, const Frame& frame);
@@ -123,10 +124,18 @@ class Job {
   // A lost host is opened again, and its slots are started again.
   void reopen(std::uint32_t host);
   void host_returned(std::uint32_t host, TimePoint now);
+  Errc on_hosts_listed(const Frame& frame, TimePoint now);
+  void list_hosts(TimePoint now);
+  // Hosts that have slots to start and are not on their way are opened; those that have none left
+  // are told to go.
+  void open_and_dismiss();
+  bool reopens(std::uint32_t host) const {
+    return host < spec_.elsewhere.size() && spec_.elsewhere[host];
+  }
   // Whoever waits for the slot's rank, in an operation or in hvd::init, is to wait no more.
   void tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now);
   void begin_epoch(Assignment dealt, TimePoint now);
-  void end_slot(std::uint32_t slot);
+  void end_slot(std::uint32_t slot, KillSteps steps = {});
   // The slot is of the epoch, or was until its process died.
   bool was_member(std::uint32_t slot) const;
   void carry_out(TimePoint now);
@@ -191,6 +200,7 @@ class Job {
   RankSurvey survey_;
   FirstCause causes_;
   std::optional<ElasticJob> elastic_;   // none without --min-np
+  std::vector<ListedHost> listed_;      // the hosts that the job may use; empty: all
   std::optional<JobEnded> first_loss_;  // since the epoch's ranks have met
   std::set<std::uint32_t> given_up_;    // process sets; the hosts have been told
   std::vector<Action> actions_;

@@ -36,11 +36,14 @@ std::string words_of(const RankExited& end, const std::string& trouble) {
 
 }  // namespace
 
-Errc Job::on_elastic_entered(std::uint32_t host, const Frame& frame) {
+Errc Job::on_elastic_entered(std::uint32_t host, const Frame& frame, TimePoint now) {
   ElasticEntered message;
   if (decode(frame.payload, message) || !membership_.owns(host, message.slot))
     return Errc::malformed;
-  if (elastic_) elastic_->entered(message.slot);
+  if (!elastic_) return Errc::ok;
+  const bool could_not = !goes_on();
+  elastic_->entered(message.slot);
+  if (could_not && goes_on()) list_hosts(now);
   return Errc::ok;
 }
 
@@ -77,6 +80,14 @@ Errc Job::on_slot_dying(std::uint32_t host, const Frame& frame, TimePoint now) {
 }
 
 void Job::slot_ended(const RankExited& end, TimePoint now) {
+  if (elastic_->state_of(end.rank) == SlotState::ending) {
+    // It was asked to; how it did tells nothing of the job.
+    causes_.restarted(end.rank);
+    elastic_->lost(end.rank, "", now);
+    carry_out(now);
+    open_and_dismiss();
+    return end_if_done(now);
+  }
   if (ended_well(end) && elastic_->state_of(end.rank) == SlotState::leaving) {
     elastic_->done(end.rank, now);
   } else {
@@ -116,14 +127,17 @@ void Job::begin_epoch(Assignment dealt, TimePoint now) {
     messages[member.place.host].here.push_back(member);
     all.members.push_back(member);
   }
-  for (std::uint32_t host = 0; host < hosts_.size(); ++host)
-    if (hosts_.hears(host)) to_agent(host, messages[host]);
+  for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
+    if (!hosts_.hears(host)) continue;
+    if (spec_.max_np > 0) messages[host].host_address = hosts_.address(host);
+    to_agent(host, messages[host]);
+  }
   to_driver(all);
 }
 
-void Job::end_slot(std::uint32_t slot) {
+void Job::end_slot(std::uint32_t slot, KillSteps steps) {
   const std::uint32_t host = membership_.ranks()[slot].place.host;
-  if (hosts_.hears(host)) to_agent(host, EndSlot{slot});
+  if (hosts_.hears(host)) to_agent(host, EndSlot{slot, std::move(steps)});
 }
 
 void Job::carry_out(TimePoint now) {
@@ -135,11 +149,23 @@ void Job::carry_out(TimePoint now) {
         membership_.restart(decision.slot);
         causes_.restarted(decision.slot);
         deadline_ = now + spec_.start_timeout;
-        to_agent(membership_.ranks()[decision.slot].place.host,
-                 StartSlot{decision.slot, elastic_->start_of(decision.slot)});
+        to_agent(
+            membership_.ranks()[decision.slot].place.host,
+            StartSlot{membership_.ranks()[decision.slot].place, elastic_->start_of(decision.slot)});
+        break;
+      case What::add_slot:
+        membership_.add_slot(decision.host);
+        causes_.add_rank();
+        to_driver(SlotAdded{membership_.ranks()[decision.slot].place});
+        break;
+      case What::open_hosts:
+        open_and_dismiss();
         break;
       case What::end_slot:
         end_slot(decision.slot);
+        break;
+      case What::retire_slot:
+        end_slot(decision.slot, spec_.ladder);
         break;
       case What::begin_epoch:
         begin_epoch(std::move(decision.dealt), now);
@@ -150,10 +176,12 @@ void Job::carry_out(TimePoint now) {
       case What::say:
         to_driver(Log{LogLevel::warn, decision.text});
         break;
-      case What::too_few: {
+      case What::too_few:
+      case What::too_many: {
+        const bool few = decision.what == What::too_few;
         JobEnded verdict;
-        verdict.cause = EndCause::too_few_ranks;
-        verdict.exit_code = exit_code::kTooFewRanks;
+        verdict.cause = few ? EndCause::too_few_ranks : EndCause::too_many_resets;
+        verdict.exit_code = few ? exit_code::kTooFewRanks : exit_code::kTooManyResets;
         verdict.text = std::move(decision.text);
         fail(std::move(verdict), now);
         break;

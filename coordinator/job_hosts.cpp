@@ -1,4 +1,4 @@
-// Hosts that are lost: they end the job, or come back to one that goes on.
+// Hosts that are lost: they end the job, or come back to one that goes on. And such as come and go.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/exit_code.h"
+#include "common/base/limits.h"
 #include "coordinator/job.h"
 
 namespace hvdrun {
@@ -55,8 +56,7 @@ void Job::host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now)
   if (!first_loss_ && std::any_of(slots.begin(), slots.end(),
                                   [this](std::uint32_t slot) { return was_member(slot); }))
     first_loss_ = verdict;
-  const bool elsewhere = host < spec_.elsewhere.size() && spec_.elsewhere[host];
-  elastic_->host_lost(slots, why, elsewhere, now);
+  elastic_->host_lost(slots, why, reopens(host), now);
   for (const std::uint32_t slot : slots) tell_members_lost(slot, why, now);
   carry_out(now);
   end_if_done(now);
@@ -78,11 +78,66 @@ void Job::reopen(std::uint32_t host) {
 
 void Job::host_returned(std::uint32_t host, TimePoint now) {
   send_launches(LaunchOf::returned_host, host);
-  to_driver(Log{LogLevel::warn, "host " + host_name(host) + " is back"});
+  const bool is_new = hosts_.opening(host) == 1 && membership_.table().count_on(host) > 0 &&
+                      host >= spec_.hosts().size();
+  to_driver(Log{LogLevel::warn, "host " + host_name(host) + (is_new ? " has come" : " is back")});
   std::vector<std::uint32_t> slots;
   for (const RankPlace& place : membership_.table().on_host(host)) slots.push_back(place.rank);
   elastic_->host_back(slots, now);
   carry_out(now);
+}
+
+// Before all ranks go on there is nobody who could be asked to meet; the list is kept until then.
+Errc Job::on_hosts_listed(const Frame& frame, TimePoint now) {
+  HostsListed message;
+  if (decode(frame.payload, message)) return Errc::malformed;
+  if (!elastic_ || spec_.max_np == 0) return Errc::unexpected_message;
+  std::size_t known = hosts_.size();
+  for (const ListedHost& host : message.hosts) {
+    if (host.index > known || host.slots == 0 || host.slots > limits::kMaxRanks)
+      return Errc::malformed;
+    known = std::max<std::size_t>(known, host.index + 1);
+  }
+  for (const ListedHost& host : message.hosts) {
+    if (host.index < hosts_.size()) continue;
+    membership_.add_host({host.name, host.slots});
+    hosts_.add();
+    spec_.elsewhere.resize(host.index + 1);
+    spec_.elsewhere[host.index] = host.reopens;
+  }
+  listed_ = std::move(message.hosts);
+  if (goes_on()) list_hosts(now);
+  return Errc::ok;
+}
+
+void Job::list_hosts(TimePoint now) {
+  if (listed_.empty()) return;
+  std::vector<ElasticJob::Host> hosts;
+  hosts.reserve(listed_.size());
+  for (const ListedHost& host : listed_)
+    hosts.push_back({host.index, host.name, host.slots, hosts_.hears(host.index)});
+  elastic_->list_hosts(hosts, now);
+  carry_out(now);
+}
+
+void Job::open_and_dismiss() {
+  if (!goes_on() || elastic_->is_over() || spec_.max_np == 0) return;
+  for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
+    bool away = false;
+    bool needed = false;
+    for (const RankPlace& slot : membership_.table().on_host(host)) {
+      const SlotState state = elastic_->state_of(slot.rank);
+      away = away || state == SlotState::away;
+      needed = needed || state != SlotState::unwanted;
+    }
+    if (away && hosts_.is_unneeded(host)) {
+      reopen(host);
+    } else if (!needed && hosts_.hears(host) && reopens(host)) {
+      // Its guard on this machine could not be made again.
+      to_agent(host, EndJob{});
+      hosts_.dismiss(host);
+    }
+  }
 }
 
 }  // namespace hvdrun

@@ -78,20 +78,24 @@ void Job::send_launches(LaunchOf what, std::uint32_t returned) {
   const auto body =
       std::make_shared<const std::string>(encode(launch_body(spec_, master_addr_, master_port_)));
   const std::vector<HorovodSlot> seen = horovod_slots(spec_);
-  for_each_launch(membership_.table(), addresses, [&](std::uint32_t host, LaunchHead message) {
-    const bool returns = what == LaunchOf::returned_host;
-    const bool check_first = what == LaunchOf::hosts_that_check;
-    if (returns ? host != returned : checks_.wants(host) != check_first) return;
-    if (!seen.empty())
-      for (const RankPlace& slot : message.slots) message.horovod_slots.push_back(seen[slot.rank]);
-    message.check_first = check_first;
-    message.comes_back = returns;
-    if (host < spec_.host_env.size()) message.host_env = spec_.host_env[host];
-    const std::string head = encode(message);
-    std::string frame;
-    append_header(frame, Launch::kType, membership_.epoch(), head.size() + body->size());
-    actions_.push_back({Action::Target::agent, host, frame + head, body});
-  });
+  for_each_launch(
+      membership_.table(), addresses, spec_.max_np > 0,
+      [&](std::uint32_t host, LaunchHead message) {
+        const bool returns = what == LaunchOf::returned_host;
+        const bool check_first = what == LaunchOf::hosts_that_check;
+        if (returns ? host != returned : checks_.wants(host) != check_first) return;
+        if (!seen.empty())
+          for (const RankPlace& slot : message.slots)
+            message.horovod_slots.push_back(
+                slot.rank < seen.size() ? seen[slot.rank] : HorovodSlot{host_name(host), slot});
+        message.check_first = check_first;
+        message.comes_back = returns;
+        if (host < spec_.host_env.size()) message.host_env = spec_.host_env[host];
+        const std::string head = encode(message);
+        std::string frame;
+        append_header(frame, Launch::kType, membership_.epoch(), head.size() + body->size());
+        actions_.push_back({Action::Target::agent, host, frame + head, body});
+      });
 }
 
 // Names the hosts that are not there, or once all are those that have not started all their ranks.

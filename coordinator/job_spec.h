@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,10 @@ struct JobSpec {
   // not.
   std::uint32_t min_np = 0;
   std::chrono::milliseconds elastic_timeout{};  // for which it waits for so many
-  bool events = false;                          // tell the driver every change of a rank's state
+  // Hosts come and go (HostsListed), and the job has so many ranks at most; 0: they do not.
+  std::uint32_t max_np = 0;
+  std::optional<std::uint32_t> reset_limit;  // so often its ranks may meet anew
+  bool events = false;                       // tell the driver every change of a rank's state
 
   const std::vector<HostSlots>& hosts() const { return ranks.hosts(); }
   std::uint32_t np() const { return ranks.size(); }

@@ -32,6 +32,7 @@ std::vector<HorovodSlot> horovod_slots(const JobSpec& spec) {
 }
 
 void for_each_launch(const RankTable& ranks, const std::vector<std::string>& addresses,
+                     bool others_may_come,
                      const std::function<void(std::uint32_t, const LaunchHead&)>& send) {
   const auto& used = ranks.hosts_used();
   LaunchHead message;
@@ -39,7 +40,7 @@ void for_each_launch(const RankTable& ranks, const std::vector<std::string>& add
   message.host_count = static_cast<std::uint32_t>(used.size());
   for (std::uint32_t node = 0; node < used.size(); ++node) {
     message.node_rank = node;
-    if (used.size() > 1) message.host_address = addresses[node];
+    if (used.size() > 1 || others_may_come) message.host_address = addresses[node];
     const auto here = ranks.on_host(used[node]);
     message.slots.assign(here.begin(), here.end());
     send(used[node], message);

@@ -20,8 +20,9 @@ LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
 std::vector<HorovodSlot> horovod_slots(const JobSpec& spec);
 
 // Calls `send` for each host that has a rank, in the order of ranks.hosts_used(). `addresses`
-// has theirs.
+// has theirs; a host that is alone is told its own only when others may come.
 void for_each_launch(const RankTable& ranks, const std::vector<std::string>& addresses,
+                     bool others_may_come,
                      const std::function<void(std::uint32_t host, const LaunchHead&)>& send);
 
 }  // namespace hvdrun

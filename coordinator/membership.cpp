@@ -40,6 +40,12 @@ void Membership::assign(Assignment dealt) {
   ++epoch_;
 }
 
+void Membership::add_slot(std::uint32_t host) {
+  ranks_.push_back({table_.add_slot(host), RankState::exited, 0});
+  ++in_state_[static_cast<std::size_t>(RankState::exited)];
+  ++exited_;
+}
+
 void Membership::restart(std::uint32_t slot) {
   RankRecord& record = ranks_[slot];
   if (record.state != RankState::exited) return;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/host/topology.h"
@@ -39,6 +40,9 @@ class Membership {
   void assign(RankTable table);
   // Begins a new epoch of the same slots; how far each has come stays.
   void assign(Assignment dealt);
+  // Hosts and slots that are new in this epoch, as RankTable's; a slot has no process yet.
+  void add_host(HostSlots host) { table_.add_host(std::move(host)); }
+  void add_slot(std::uint32_t host);
   // The slot's process is to be started again.
   void restart(std::uint32_t slot);
 

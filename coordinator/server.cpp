@@ -290,6 +290,10 @@ void Server::answer_queries() {
 
 void Server::after_event() {
   answer_queries();
+  if (const std::size_t hosts = job_.membership().hosts().size(); hosts > agents_.size()) {
+    agents_.resize(hosts);
+    if (horovod_hub_) horovod_hub_->grow(hosts);
+  }
   for (const std::uint32_t host : job_.take_given_up_agents()) hang_up(host);
   for (Job::Action& action : job_.take_actions()) {
     if (action.target == Job::Action::Target::driver) {
@@ -357,7 +361,7 @@ void Server::look_after_agents(TimePoint time) {
     next_look_ = std::min(next_look_, agent.lease->end());
   }
   if (!silent.empty() && job_.state() == JobState::running)
-    warn(who_has(silent, job_.spec().hosts()) + " said nothing for " +
+    warn(who_has(silent, job_.membership().hosts()) + " said nothing for " +
          seconds_text(limits::kSilence) + "; the lease is " + seconds_text(job_.spec().lease));
 }
 
@@ -365,7 +369,7 @@ void Server::heard_from(std::uint32_t host) {
   if (!agents_[host].lease) return;
   const auto silence = agents_[host].lease->heard(now());
   if (silence && job_.state() == JobState::running)
-    warn("host " + job_.spec().hosts()[host].name + " is heard again, after " +
+    warn("host " + job_.membership().hosts()[host].name + " is heard again, after " +
          seconds_text(*silence));
 }
 

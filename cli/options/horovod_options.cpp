@@ -81,9 +81,8 @@ void do_nothing(O&, const Use&) {}
   throw UsageError("option '" + use.where + "': " + use.row->detail);
 }
 
-constexpr const char* kElastic =
-    "hosts that come and go are not in this version; name them with -H or --hostfile, and give "
-    "--min-np for a job that goes on when ranks are lost";
+constexpr const char* kCooldown =
+    "a slot is left out when it has failed three times within ten minutes; leave this out";
 constexpr const char* kNotMpi = "hvdrun starts the ranks itself, without MPI; leave it out";
 constexpr const char* kOneCommand =
     "hvdrun is started once and starts the ranks on all hosts; name those with -H (those of a "
@@ -234,16 +233,8 @@ constexpr auto kHorovodOptions = std::to_array<OptionRow>({
      "out"},
     {"max-restarts", "--max-restarts --max_restarts", "N", Page::hidden, Topic::mpirun, "", refuse,
      false, "a job that fails is not started again; leave it out"},
-    {"max-num-proc", "--max-num-proc --max-np", "N", Page::hidden, Topic::mpirun, "", refuse,
-     false, kElastic},
-    {"slots-per-host", "--slots-per-host --slots", "N", Page::hidden, Topic::mpirun, "", refuse,
-     false, "write the slots behind each host, as in -H gpu1:4,gpu2:4"},
-    {"reset-limit", "--reset-limit", "N", Page::hidden, Topic::mpirun, "", refuse, false,
-     kElastic},
     {"blacklist-cooldown-range", "--blacklist-cooldown-range", "MIN MAX", Page::hidden,
-     Topic::mpirun, "", refuse, false, kElastic},
-    {"host-discovery-script", "--host-discovery-script", "FILE", Page::hidden, Topic::mpirun, "",
-     refuse, false, kElastic},
+     Topic::mpirun, "", refuse, false, kCooldown},
 });
 // clang-format on
 }  // namespace

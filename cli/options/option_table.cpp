@@ -49,6 +49,27 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        if (o.elastic_timeout->count() == 0)
          throw bad_value(use, "more than 0 seconds are needed");
      }},
+    {"max-np", "--max-np --max-num-proc", "N", Page::topic, Topic::ranks,
+     "start N ranks at most, if there are more slots",
+     [](O& o, const Use& use) {
+       o.max_np = static_cast<std::uint32_t>(to_whole(use, 1, limits::kMaxRanks));
+     }},
+    {"host-discovery-script", "--host-discovery-script", "SCRIPT", Page::topic, Topic::ranks,
+     "prints the hosts, HOST:SLOTS a line, each second",
+     [](O& o, const Use& use) {
+       o.discovery_script = to_text(use);
+       o.hosts_where = use.where;
+     }},
+    {"slots-per-host", "--slots-per-host --slots", "N", Page::topic, Topic::ranks,
+     "slots of hosts that it lists without a number",
+     [](O& o, const Use& use) {
+       o.slots_per_host = static_cast<std::uint32_t>(to_whole(use, 1, limits::kMaxSlotsPerHost));
+     }},
+    {"reset-limit", "--reset-limit", "N", Page::topic, Topic::ranks,
+     "with --min-np: end when ranks meet more often",
+     [](O& o, const Use& use) {
+       o.reset_limit = static_cast<std::uint32_t>(to_whole(use, 0, limits::kMaxRanks));
+     }},
     {"oversubscribe", "--oversubscribe", nullptr, Page::topic, Topic::ranks,
      "allow more ranks than slots", [](O& o, const Use& use) { o.oversubscribe = use.on; }},
     {"allow-mpi", "--allow-mpi", nullptr, Page::topic, Topic::ranks,

@@ -92,9 +92,12 @@ void add_use(std::vector<OptionUse>& uses, OptionUse use) {
 bool names(const OptionUse& use, std::string_view name) { return use.row->name == name; }
 
 void check_hosts_once(const std::vector<OptionUse>& uses, const OptionUse& use) {
+  const auto lists_hosts = [](const OptionUse& one) {
+    return names(one, "hosts") || names(one, "hostfile") || names(one, "host-discovery-script");
+  };
+  if (!lists_hosts(use)) return;
   for (const OptionUse& other : uses)
-    if ((names(use, "hosts") && names(other, "hostfile")) ||
-        (names(use, "hostfile") && names(other, "hosts")))
+    if (lists_hosts(other) && other.row != use.row)
       throw UsageError("give the hosts by " + other.where + " or by " + use.where +
                        ", not by both");
 }

@@ -61,6 +61,10 @@ struct Options {
   std::vector<std::string> env_files;   // --env-file
   std::optional<std::uint32_t> min_np;  // --min-np: the job is elastic
   std::optional<std::chrono::milliseconds> elastic_timeout;
+  std::optional<std::uint32_t> max_np;
+  std::optional<std::uint32_t> reset_limit;
+  std::optional<std::string> discovery_script;  // in place of `hosts` and `hostfile`
+  std::optional<std::uint32_t> slots_per_host;  // of hosts that it lists without a number
   // The ranks of each host (-N), however many slots it has, and how that was given: "-N 4".
   std::optional<std::uint32_t> per_host;
   std::string per_host_where;

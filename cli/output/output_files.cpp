@@ -80,7 +80,7 @@ void OutputFiles::move_earlier_run() {
 
 std::string OutputFiles::rank_folder(std::uint32_t rank, std::uint32_t start) const {
   const std::string number = std::to_string(rank);
-  return folder_ + "/rank." + std::string(width_ - number.size(), '0') + number +
+  return folder_ + "/rank." + std::string(width_ - std::min(width_, number.size()), '0') + number +
          (start == 0 ? "" : "." + std::to_string(start));
 }
 

@@ -20,6 +20,7 @@ class OutputFormatter {
   explicit OutputFormatter(OutputTag tag) : tag_(std::move(tag)) {}
 
   // As Viewer's.
+  void grow() { tag_.grow(); }
   void begin_epoch(const std::vector<EpochMember>& members) { tag_.begin_epoch(members); }
 
   // The text to write for this piece of output: the piece itself where nothing has to be put in.

@@ -97,6 +97,12 @@ void OutputTag::parse(const std::string& text) {
   flush();
 }
 
+void OutputTag::grow() {
+  for (auto slot = static_cast<std::uint32_t>(places_.size()); slot < table_->size(); ++slot)
+    places_.push_back((*table_)[slot]);
+  if (!has_time_) cache_.resize(places_.size());
+}
+
 void OutputTag::begin_epoch(const std::vector<EpochMember>& members) {
   for (const EpochMember& member : members)
     if (member.slot < places_.size()) places_[member.slot] = member.place;

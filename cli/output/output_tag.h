@@ -35,6 +35,8 @@ class OutputTag {
   OutputTag(const std::string& text, bool timestamp, bool color,
             std::shared_ptr<const RankTable> table);
 
+  // The table has more slots now.
+  void grow();
   // From now on slots have other ranks; a slot that is not among these keeps the one it had.
   void begin_epoch(const std::vector<EpochMember>& members);
 

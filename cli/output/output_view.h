@@ -42,6 +42,7 @@ class OutputView {
   // Whole lines of hvdrun's own, after all output that has come before them.
   void say(std::string_view lines, OwnLines::Kind kind);
   // As Viewer's.
+  void grow() { formatter_.grow(); }
   void begin_epoch(const std::vector<EpochMember>& members) { formatter_.begin_epoch(members); }
   // The very last ones: as FdWriter's end_with.
   void end_with(std::string_view lines) { console_.end_with(lines); }

@@ -19,7 +19,7 @@ Viewer::Viewer(asio::io_context& io, std::string job_id, const OutputOptions& op
                std::function<void(int)> on_broken)
     : io_(io),
       job_id_(std::move(job_id)),
-      table_(std::make_shared<const RankTable>(std::move(table))),
+      table_(std::make_shared<RankTable>(std::move(table))),
       files_(std::move(files)),
       on_broken_(std::move(on_broken)) {
   const auto held = std::make_shared<HeldBytes>();
@@ -37,6 +37,12 @@ Viewer::Viewer(asio::io_context& io, std::string job_id, const OutputOptions& op
       [this](const std::string& text) { say(text); });
   if (files_ && !files_->moved_to().empty())
     say("the files of an earlier run are in " + files_->moved_to() + " now");
+}
+
+void Viewer::grow(const RankTable& table) {
+  *table_ = table;
+  out_->grow();
+  if (err_ != out_) err_->grow();
 }
 
 void Viewer::begin_epoch(const std::vector<EpochMember>& members) {

@@ -58,6 +58,8 @@ class Viewer {
   // Files get everything all the same. False when this was said before.
   bool hurry();
 
+  // The job has more hosts or slots: those of `table`, which begins as the one that there was.
+  void grow(const RankTable& table);
   // From now on slots have other ranks; a slot that is not among these keeps the one it had.
   void begin_epoch(const std::vector<EpochMember>& members);
 
@@ -94,7 +96,7 @@ class Viewer {
 
   boost::asio::io_context& io_;
   std::string job_id_;
-  std::shared_ptr<const RankTable> table_;
+  std::shared_ptr<RankTable> table_;
   std::unique_ptr<OutputFiles> files_;
   std::uint32_t files_failed_ = 0;
   std::uint64_t heard_ = 0;

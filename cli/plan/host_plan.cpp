@@ -6,6 +6,7 @@
 #include "cli/hosts/host_list.h"
 #include "cli/hosts/slurm_hosts.h"
 #include "cli/hosts/this_machine.h"
+#include "cli/plan/first_hosts.h"
 #include "cli/plan/ranks_per_host.h"
 #include "cli/text/text_file.h"
 #include "common/base/printable.h"
@@ -37,7 +38,8 @@ UsageError hosts_error(const Options& options, const HostListProblem& problem) {
                     std::string(problem.size > 0 ? problem.size - 1 : 0, '~'));
 }
 
-std::vector<HostEntry> read_hosts(const Options& options, LaunchPlan& plan) {
+std::vector<HostEntry> read_hosts(const Options& options, LaunchPlan& plan,
+                                  const Surroundings& here) {
   HostListProblem problem;
   if (options.hosts) {
     auto hosts = parse_host_list(*options.hosts, problem);
@@ -56,6 +58,7 @@ std::vector<HostEntry> read_hosts(const Options& options, LaunchPlan& plan) {
                                 std::to_string(host.slots) + ":4");
     return std::move(*hosts);
   }
+  if (options.discovery_script) return first_hosts(options, plan.source, here);
   const std::string& path = *options.hostfile;
   auto hosts = parse_hostfile(read_text_file(path, options.hosts_where), problem);
   if (!hosts)
@@ -72,6 +75,8 @@ bool must_be_ssh(const HostLogin& login, const Options& options, const Surroundi
   if (login.port != 0 && login.port != options.ssh.port.value_or(kSshPort)) return true;
   return !login.user.empty() && !(here.user && login.user == here.user());
 }
+
+}  // namespace
 
 std::vector<bool> find_this_machine(const std::vector<HostEntry>& hosts, const Options& options,
                                     const Surroundings& here) {
@@ -98,10 +103,9 @@ std::vector<bool> find_this_machine(const std::vector<HostEntry>& hosts, const O
   return found;
 }
 
-}  // namespace
-
 Options with_allocation(Options options, const Surroundings& here) {
-  if (options.hosts || options.hostfile || options.every_host_local) return options;
+  if (options.hosts || options.hostfile || options.discovery_script || options.every_host_local)
+    return options;
   std::string problem;
   const auto components = slurm_components(here.env, problem);
   if (components && components->empty()) return options;
@@ -119,7 +123,9 @@ Options with_allocation(Options options, const Surroundings& here) {
 
 std::vector<std::vector<HostSlots>> plan_hosts(const Options& options, const Surroundings& here,
                                                std::vector<HostSlots>& hosts, LaunchPlan& plan) {
-  std::vector<HostEntry> entries = read_hosts(options, plan);
+  plan.source = source_of(options);
+  std::vector<HostEntry> entries = read_hosts(options, plan, here);
+  if (plan.source.kind != HostSource::Kind::none) plan.entries = entries;
   count_uncounted(options, entries);
   const std::vector<bool> is_here = options.every_host_local
                                         ? std::vector<bool>(entries.size(), false)
@@ -134,6 +140,8 @@ std::vector<std::vector<HostSlots>> plan_hosts(const Options& options, const Sur
                            " times in the list: one host with " + std::to_string(entry.slots) +
                            " slots");
     if (is_here[i]) own_names += (own_names.empty() ? "" : ", ") + entry.name;
+    plan.entry_hosts.push_back(
+        static_cast<std::uint32_t>(is_here[i] && first_here ? *first_here : hosts.size()));
     if (is_here[i] && first_here) {
       hosts[*first_here].slots += entry.slots;
       names[*first_here].push_back({entry.name, entry.slots});

@@ -15,4 +15,8 @@ Options with_allocation(Options options, const Surroundings& here);
 std::vector<std::vector<HostSlots>> plan_hosts(const Options& options, const Surroundings& here,
                                                std::vector<HostSlots>& hosts, LaunchPlan& plan);
 
+// For each whether it is this machine.
+std::vector<bool> find_this_machine(const std::vector<HostEntry>& hosts, const Options& options,
+                                    const Surroundings& here);
+
 }  // namespace hvdrun

@@ -60,9 +60,10 @@ std::optional<std::uint64_t> wanted_ranks(const Options& options) {
 
 std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> wanted,
                           std::vector<HostSlots>& hosts, const LaunchPlan& plan) {
-  const std::string given =
-      options.hosts_where + " " +
-      quoted_word(options.hosts ? *options.hosts : options.hostfile.value_or(""));
+  const std::string given = options.hosts_where + " " +
+                            quoted_word(options.hosts      ? *options.hosts
+                                        : options.hostfile ? *options.hostfile
+                                                           : options.discovery_script.value_or(""));
   limit_ranks_per_host(options, given, hosts, plan);
   const auto slots =
       std::accumulate(hosts.begin(), hosts.end(), std::uint64_t{0},
@@ -108,21 +109,62 @@ void begin_record(const Options& options, Environment& env) {
   if (!record.empty()) set_variable(env, kLaunchRecord, record);
 }
 
-void plan_elastic(const Options& options, JobSpec& spec) {
-  if (!options.min_np) {
-    if (options.elastic_timeout)
-      throw UsageError("--elastic-timeout: the job is not elastic; --min-np N makes it so");
+void check_elastic(const Options& options) {
+  if (options.per_host && (options.discovery_script || options.max_np))
+    throw UsageError(options.per_host_where +
+                     ": hosts that come and go have the slots that are "
+                     "listed for them; leave it out");
+  if (options.slots_per_host && !options.discovery_script)
+    throw UsageError(
+        "--slots-per-host is for --host-discovery-script; write the slots behind each "
+        "host, as in -H gpu1:4,gpu2:4");
+  if (options.min_np || options.discovery_script) {
+    if (!options.parts.empty())
+      throw UsageError(
+          std::string(options.min_np ? "--min-np" : options.hosts_where) +
+          ": the programs of a job with several (':') cannot replace each other's ranks; leave it "
+          "out, or start one program");
     return;
   }
-  if (*options.min_np > spec.np())
-    throw UsageError("--min-np " + std::to_string(*options.min_np) + ": there are " +
+  for (const auto& [given, name] :
+       {std::pair(options.elastic_timeout.has_value(), "--elastic-timeout"),
+        std::pair(options.max_np.has_value(), "--max-np"),
+        std::pair(options.reset_limit.has_value(), "--reset-limit")})
+    if (given)
+      throw UsageError(std::string(name) + ": the job is not elastic; --min-np N makes it so");
+}
+
+void plan_elastic(const Options& options, const LaunchPlan& plan, JobSpec& spec) {
+  if (!options.min_np && !options.discovery_script) return;
+  // As horovodrun: with a script the ranks that were asked for are the least.
+  const std::uint32_t least = options.min_np.value_or(options.np.value_or(1));
+  if (least > spec.np())
+    throw UsageError("--min-np " + std::to_string(least) + ": there are " +
                      std::to_string(spec.np()) + " ranks; give as many at most, or more with -np");
-  if (!options.parts.empty())
-    throw UsageError(
-        "--min-np: the programs of a job with several (':') cannot replace each "
-        "other's ranks; leave it out, or start one program");
-  spec.min_np = *options.min_np;
+  spec.min_np = least;
   spec.elastic_timeout = options.elastic_timeout.value_or(limits::kElasticTimeout);
+  spec.reset_limit = options.reset_limit;
+  if (plan.source.kind != HostSource::Kind::none)
+    spec.max_np = options.max_np.value_or(static_cast<std::uint32_t>(limits::kMaxRanks));
+}
+
+// The ranks to begin with: all that there is place for, where --max-np or a script lets the job
+// have more than -np.
+std::optional<std::uint64_t> ranks_to_begin(const Options& options,
+                                            std::optional<std::uint64_t> wanted,
+                                            const std::vector<HostSlots>& hosts) {
+  if (!options.max_np && !options.discovery_script) return wanted;
+  if (options.max_np && wanted && *wanted > *options.max_np)
+    throw UsageError("-np " + std::to_string(*wanted) + ": --max-np allows " +
+                     std::to_string(*options.max_np) + " ranks");
+  if (options.max_np && options.min_np && *options.min_np > *options.max_np)
+    throw UsageError("--min-np " + std::to_string(*options.min_np) + ": --max-np allows " +
+                     std::to_string(*options.max_np) + " ranks");
+  const auto slots =
+      std::accumulate(hosts.begin(), hosts.end(), std::uint64_t{0},
+                      [](std::uint64_t sum, const HostSlots& host) { return sum + host.slots; });
+  const std::uint64_t most = std::min<std::uint64_t>(slots, options.max_np.value_or(slots));
+  return std::max(most, wanted.value_or(0));
 }
 
 }  // namespace
@@ -143,6 +185,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   const Options options = with_allocation(asked, here);
   LaunchPlan plan;
   plan.control = options.control;
+  plan.every_host_local = options.every_host_local;
   plan.verbose = options.verbose;
   plan.output = options.output;
   check_tag(options.output.tag);
@@ -151,11 +194,13 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   plan.warnings = options.warnings;
   plan.notes = options.notes;
   JobSpec& spec = plan.spec;
+  check_elastic(options);
   const auto wanted = wanted_ranks(options);
-  if (options.hosts || options.hostfile) {
+  if (options.hosts || options.hostfile || options.discovery_script) {
     std::vector<HostSlots> hosts;
     const auto names = plan_hosts(options, here, hosts, plan);
-    const std::uint32_t np = place_ranks(options, wanted, hosts, plan);
+    const std::uint32_t np =
+        place_ranks(options, ranks_to_begin(options, wanted, hosts), hosts, plan);
     spec.horovod_ranks = {horovod_hosts(names, hosts, plan.logins), np};
     spec.ranks = {std::move(hosts), np};
   } else {
@@ -221,7 +266,11 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   spec.stall_warning = stall.warning;
   spec.stall_shutdown = stall.shutdown;
   spec.events = !options.events_file.empty();
-  plan_elastic(options, spec);
+  plan_elastic(options, plan, spec);
+  plan.find_this_machine = [options, here](const std::vector<HostEntry>& hosts) {
+    return options.every_host_local ? std::vector<bool>(hosts.size(), false)
+                                    : find_this_machine(hosts, options, here);
+  };
   spec.lease = options.lease;
   return plan;
 }

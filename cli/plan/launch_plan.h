@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/hosts/host_item.h"
+#include "cli/hosts/host_source.h"
 #include "cli/options/options.h"
 #include "cli/text/user_errors.h"
 #include "cli/timeline/timeline_sink.h"
@@ -16,6 +17,12 @@ namespace hvdrun {
 
 struct LaunchPlan {
   JobSpec spec;
+  HostSource source;               // of hosts that come and go; none: they are those of spec
+  std::vector<HostEntry> entries;  // what it said first
+  std::vector<std::uint32_t> entry_hosts;  // the host that each entry is
+  bool every_host_local = false;           // --transport local
+  // For each whether it is this machine. May take limits::kNameLookUp.
+  std::function<std::vector<bool>(const std::vector<HostEntry>&)> find_this_machine;
   std::vector<bool> remote;       // for each host of spec: another machine, opened as `ssh` says
   std::vector<HostLogin> logins;  // and how, before what `ssh` says
   SshOptions ssh;
@@ -41,6 +48,9 @@ struct Surroundings {
   std::function<bool(const std::string&)> is_program;  // in PATH; asked within a Slurm allocation
   // For each name whether it is this machine's; none: only localhost, hostname and addresses are.
   std::function<std::vector<bool>(const std::vector<std::string>&)> look_up;
+  // A source as it is now, and the next moment to ask it; none: sources are not asked.
+  std::function<HostListing(const HostSource&)> list_hosts;
+  std::function<void()> pause_listing;
 };
 
 // GPUs (/dev/nvidia0, ...), or usable cores when there is none.

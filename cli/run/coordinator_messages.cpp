@@ -33,6 +33,8 @@ bool CoordinatorMessages::pass_on(const Frame& frame) const {
     }
     case MessageType::reopen_host:
       return to(reopen);
+    case MessageType::slot_added:
+      return to(slot_added);
     case MessageType::job_ended:
       return to(ended);
     default:

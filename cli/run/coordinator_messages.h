@@ -17,6 +17,7 @@ struct CoordinatorMessages {
   std::function<void(const StallWarning&)> stall;
   std::function<void(std::uint32_t number, const EpochBegun&)> epoch;
   std::function<void(const ReopenHost&)> reopen;
+  std::function<void(const SlotAdded&)> slot_added;
   std::function<void(JobEnded)> ended;
 
   // Calls the one that the frame is for. False: it is for none, or cannot be decoded.

@@ -11,9 +11,11 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "cli/output/viewer.h"
+#include "cli/plan/host_growth.h"
 #include "cli/run/coordinator_messages.h"
 #include "cli/run/coordinator_watch.h"
 #include "cli/run/host_opener.h"
+#include "cli/run/host_watch.h"
 #include "cli/run/job_phase.h"
 #include "cli/run/job_report.h"
 #include "cli/run/job_reporter.h"
@@ -60,7 +62,7 @@ class Driver {
  private:
   struct Host {
     std::uint32_t index = 0;
-    std::unique_ptr<LocalGuard> guard;  // none on another machine
+    std::unique_ptr<LocalGuard> guard;  // none: the opener has it
     bool gone = false;
   };
 
@@ -74,6 +76,9 @@ class Driver {
   CoordinatorMessages coordinator_messages();
   void not_understood();
   void reopen(const ReopenHost& message);
+  Host& add_host(std::uint32_t index);
+  void add_slot(const SlotAdded& message);
+  void hosts_changed(const std::vector<HostEntry>& entries);
   void on_verdict(JobEnded verdict);
   void give_up(Host& host);
   void wait_for_leavers();
@@ -104,6 +109,8 @@ class Driver {
   std::shared_ptr<FrameChannel> coordinator_;
   CoordinatorWatch coordinator_watch_;
   std::vector<std::unique_ptr<Host>> hosts_;
+  std::optional<HostGrowth> growth_;  // where hosts come and go
+  std::optional<HostWatch> host_watch_;
   JobPhase job_;
   SignalWatch signals_;
   std::chrono::milliseconds leave_within_ = std::chrono::milliseconds::max();
@@ -138,6 +145,13 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
   viewer_.on_all_closed = [this] { finish_if_done(); };
   listen_to_coordinator();
   watch_hosts();
+  if (plan_.spec.max_np == 0) return;
+  growth_.emplace(plan_);
+  host_watch_.emplace(
+      io_, plan_.source, plan_.entries,
+      HostWatch::Callbacks{[this](const std::string& text) { viewer_.say(text); },
+                           [this](const auto& entries) { hosts_changed(entries); }});
+  host_watch_->start();
 }
 
 int Driver::run() {
@@ -326,23 +340,58 @@ CoordinatorMessages Driver::coordinator_messages() {
     reporter_.on_epoch(number, message);
   };
   messages.reopen = [this](const ReopenHost& message) { reopen(message); };
+  messages.slot_added = [this](const SlotAdded& message) { add_slot(message); };
   messages.ended = [this](JobEnded message) { on_verdict(std::move(message)); };
   return messages;
 }
 
 void Driver::reopen(const ReopenHost& message) {
+  if (message.host_index >= plan_.spec.hosts().size()) return not_understood();
   const auto found = std::find_if(hosts_.begin(), hosts_.end(), [&](const auto& host) {
-    return host->index == message.host_index && plan_.remote[host->index];
+    return host->index == message.host_index;
   });
-  if (found == hosts_.end()) return not_understood();
+  const bool is_new = found == hosts_.end();
+  if (is_new ? plan_.spec.max_np == 0 : (*found)->guard != nullptr) return not_understood();
   if (job_.is_over()) return;
-  (*found)->gone = false;
+  Host& host = is_new ? add_host(message.host_index) : **found;
+  host.gone = false;
   viewer_.expect_again(message.host_index);
   opener_.reopen(message.host_index, message.opening);
 }
 
+Driver::Host& Driver::add_host(std::uint32_t index) {
+  opener_.add_later(index, plan_.spec.hosts()[index].name, plan_.logins[index],
+                    !plan_.remote[index], opened_.agent_image,
+                    job_of_later_host(plan_, opened_, index));
+  hosts_.push_back(std::make_unique<Host>());
+  hosts_.back()->index = index;
+  return *hosts_.back();
+}
+
+void Driver::add_slot(const SlotAdded& message) {
+  if (message.slot.host >= plan_.spec.hosts().size() ||
+      plan_.spec.ranks.add_slot(message.slot.host).rank != message.slot.rank)
+    return not_understood();
+  viewer_.grow(plan_.spec.ranks);
+  opened_.timeline->grow(plan_.spec.ranks);
+}
+
+void Driver::hosts_changed(const std::vector<HostEntry>& entries) {
+  if (job_.is_over()) return;
+  HostsListed message;
+  message.hosts = growth_->number(entries, plan_);
+  std::uint64_t slots = 0;
+  for (const ListedHost& host : message.hosts) slots += host.slots;
+  viewer_.say(plan_.source.where + ": " + std::to_string(message.hosts.size()) +
+              (message.hosts.size() == 1 ? " host" : " hosts") + " with " + std::to_string(slots) +
+              (slots == 1 ? " slot" : " slots") + " now");
+  viewer_.grow(plan_.spec.ranks);
+  tell_coordinator(message);
+}
+
 void Driver::on_verdict(JobEnded verdict) {
   if (!job_.on_verdict(verdict)) return;
+  if (host_watch_) host_watch_->stop();
   if (verdict.cause == EndCause::start_timeout)
     viewer_.say(opener_.not_opened(), Viewer::Kind::verdict);
   opener_.end_unconnected();
@@ -364,10 +413,10 @@ void Driver::on_verdict(JobEnded verdict) {
 
 // A host without power sends no end: neither its ssh session nor its output would ever come to one.
 void Driver::give_up(Host& host) {
-  if (plan_.remote[host.index]) {
-    opener_.give_up(host.index);
-  } else if (host.guard) {
+  if (host.guard) {
     host.guard->close_lease();
+  } else if (opener_.has(host.index)) {
+    opener_.give_up(host.index);
   }
   host.gone = true;
   viewer_.give_up(host.index);
@@ -392,6 +441,7 @@ void Driver::show_summary() {
 
 void Driver::fail(int exit_code, const std::string& text) {
   if (!job_.on_fault(exit_code)) return;
+  if (host_watch_) host_watch_->stop();
   viewer_.say(text, Viewer::Kind::verdict);
   end_hosts();
   finish_if_done();
@@ -406,6 +456,8 @@ void Driver::kill_all() {
   if (opened_.reaps_all) return void(kill_descendants_and_wait());
   std::vector<pid_t> own = opener_.clients();
   own.push_back(opened_.coordinator.pid);
+  if (const auto reader = host_watch_ ? host_watch_->reader() : std::nullopt)
+    own.push_back(*reader);
   for (const auto& host : hosts_)
     if (host->guard) own.push_back(host->guard->pid());
   kill_children_and_wait(std::move(own));
@@ -428,7 +480,7 @@ void Driver::finish_if_done() {
   // srun takes its time to end a step, and nobody but the job is in that.
   const bool carriers_only = viewer_.all_shown() && plan_.ssh.carrier != HostCarrier::srun &&
                              std::all_of(hosts_.begin(), hosts_.end(), [this](const auto& host) {
-                               return host->gone || plan_.remote[host->index];
+                               return host->gone || opener_.has(host->index);
                              });
   const auto within = carriers_only ? kCarrierTimeout : kLeaveTimeout;
   if (within < std::exchange(leave_within_, std::min(leave_within_, within))) wait_for_leavers();

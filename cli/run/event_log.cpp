@@ -86,6 +86,8 @@ const char* name_of(EndCause cause) {
       return "stalled";
     case EndCause::too_few_ranks:
       return "too_few_ranks";
+    case EndCause::too_many_resets:
+      return "too_many_resets";
   }
   return "unknown";
 }

@@ -12,6 +12,7 @@
 #include "cli/openers/ssh/ssh_words.h"
 #include "cli/text/log.h"
 #include "common/base/fault_text.h"
+#include "common/base/limits.h"
 
 namespace hvdrun {
 namespace {
@@ -23,6 +24,8 @@ constexpr std::size_t kNamed = 8;
 // One try of a host that may not be there yet. A machine that boots drops what comes, and the
 // kernel would repeat it later each time.
 constexpr std::chrono::milliseconds kOneTry{10'000};
+// An ssh configuration may run commands (Match exec) and look names up.
+constexpr std::chrono::seconds kQueryLimit{10};
 
 }  // namespace
 
@@ -55,6 +58,14 @@ void HostOpener::add(std::uint32_t host, const std::string& name, const HostLogi
   hosts_[host] = std::move(entry);
 }
 
+void HostOpener::add_later(std::uint32_t host, const std::string& name, const HostLogin& login,
+                           bool here, std::shared_ptr<const AgentImage> agent, std::string job) {
+  add(host, name, login, std::move(agent), std::move(job));
+  waiting_.pop_back();
+  hosts_[host]->here = here;
+  hosts_[host]->state = Host::State::ended;
+}
+
 void HostOpener::open() {
   if (hosts_.empty()) return;
   open_next();
@@ -73,6 +84,7 @@ void HostOpener::open_next() {
 }
 
 void HostOpener::open(Host& host) {
+  if (host.here) return open_here(host);
   if (options_.carrier == HostCarrier::srun) return open_by_srun(host);
   const std::string why = client_reason();
   // The time that one try of it may take is known from its configuration, which a program in place
@@ -90,10 +102,13 @@ const char* HostOpener::client_reason() const {
 void HostOpener::ask(Host& host) {
   host.state = Host::State::asking;
   if (!no_client_) {
-    host.query = std::make_unique<SshQuery>(io_);
+    host.query = std::make_unique<ClientOutput>(io_);
+    // The client will say again, when it connects, what is wrong with the configuration.
     const std::error_code ec = host.query->start(
-        ssh_query_command(host.options, host.name),
-        [this, &host](const std::optional<std::string>& config) { choose(host, config); });
+        {.argv = ssh_query_command(host.options, host.name)}, {kQueryLimit, limits::kMaxSshConfig},
+        [this, &host](ClientOutput::Answer answer) {
+          choose(host, answer.fault.empty() ? std::optional(std::move(answer.text)) : std::nullopt);
+        });
     if (!ec) return;
     // Out of processes, say: which the client would meet as well.
     if (ec != std::errc::no_such_file_or_directory)
@@ -154,6 +169,14 @@ void HostOpener::open_by_srun(Host& host) {
                                          descriptor_limit_, host.request, callbacks_of(host)));
 }
 
+// A guard of its own can only be forked before there is a loop (LocalTransport).
+void HostOpener::open_here(Host& host) {
+  log_line(LogLevel::debug, host.name + ": opened on this machine");
+  host.by_libssh2 = false;
+  start(host, std::make_unique<SshHost>(io_, std::vector<std::string>{"/bin/sh", "-c", host.script},
+                                        false, host.request, callbacks_of(host)));
+}
+
 void HostOpener::start(Host& host, std::unique_ptr<RemoteHost> way) {
   host.tries.push_back(std::move(way));
   host.state = Host::State::running;
@@ -193,7 +216,7 @@ void HostOpener::on_ended(Host& host, const RemoteHost::End& end) {
   if (!ending_ && host.turn == 0)
     if (const auto again = host.retry.failed({end.worth_another_try, end.not_there_yet}))
       return try_later(host, end, *again);
-  const bool again = end.worth_another_client && !ending_ && !no_client_ &&
+  const bool again = end.worth_another_client && !ending_ && !no_client_ && !host.here &&
                      options_.carrier == HostCarrier::automatic;
   if (again)
     return open_by_client(host,

@@ -18,12 +18,12 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "cli/hosts/name_resolver.h"
+#include "cli/openers/client_output.h"
 #include "cli/openers/host_relay.h"
 #include "cli/openers/opening_retry.h"
 #include "cli/openers/remote_host.h"
 #include "cli/openers/ssh/ssh_choice.h"
 #include "cli/openers/ssh/ssh_command.h"
-#include "cli/openers/ssh/ssh_query.h"
 
 namespace hvdrun {
 
@@ -54,11 +54,16 @@ class HostOpener {
 
   void add(std::uint32_t host, const std::string& name, const HostLogin& login,
            std::shared_ptr<const AgentImage> agent, std::string job);
+  // A host that joins a job which runs, `here`: a part of this machine, which no ssh has to open.
+  // It is opened by reopen(), as one that was lost.
+  void add_later(std::uint32_t host, const std::string& name, const HostLogin& login, bool here,
+                 std::shared_ptr<const AgentImage> agent, std::string job);
   void open();
   // A host that is lost: what is left of its last opening is given up, and it is tried, after a
   // pause that grows with `opening`, until the job ends. Nothing that goes wrong is final.
   void reopen(std::uint32_t host, std::uint32_t opening);
   std::uint32_t opening(std::uint32_t host) const { return hosts_.at(host)->turn; }
+  bool has(std::uint32_t host) const { return hosts_.contains(host); }
 
   // Nothing more is opened, and everything ends: on all hosts, or on those without an agent, who
   // cannot hear of it otherwise.
@@ -82,10 +87,11 @@ class HostOpener {
 
     std::uint32_t index;
     std::string name;
+    bool here = false;  // on this machine
     SshOptions options;
     RemoteHost::Request request;
     std::string script;
-    std::unique_ptr<SshQuery> query;
+    std::unique_ptr<ClientOutput> query;
     std::vector<std::unique_ptr<RemoteHost>> tries;  // the last one is under way
     std::unique_ptr<HostRelay> relay;                // of the last one
     bool by_libssh2 = false;
@@ -124,6 +130,7 @@ class HostOpener {
   void open_by_libssh2(Host& host, Libssh2Target target);
   void open_by_client(Host& host, const std::string& why);
   void open_by_srun(Host& host);
+  void open_here(Host& host);
   void start(Host& host, std::unique_ptr<RemoteHost> way);
   void limit(Host& host);
   RemoteHost::Callbacks callbacks_of(Host& host);

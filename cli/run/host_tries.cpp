@@ -19,6 +19,7 @@ void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
   std::unique_ptr<Host>& place = hosts_.at(host);
   auto next = std::make_unique<Host>(host, true);
   next->name = place->name;
+  next->here = place->here;
   next->options = place->options;
   next->script = place->script;
   next->request = place->request;
@@ -37,7 +38,9 @@ void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
   place->absence = {"lost", "it was lost"};
   place->reopen_pause =
       std::min(kReopenPause * (1L << std::min(opening - 1, 10U)), kLongestReopenPause);
-  try_after(*place, place->reopen_pause);
+  // One that has not been tried yet needs no pause.
+  const bool is_new = last.tries.empty() && last.turn == 0;
+  try_after(*place, is_new ? std::chrono::milliseconds(0) : place->reopen_pause);
 }
 
 // A machine that goes down once more when its shell has begun ends no session.

@@ -105,6 +105,7 @@ std::string describe_cause(const JobEnded& verdict) {
     case EndCause::stalled:
       return "the job was ended" + after + " because " + verdict.text;
     case EndCause::too_few_ranks:
+    case EndCause::too_many_resets:
       return verdict.text + "; the job was ended" + after;
     case EndCause::timeout:
       return "the job was ended because its time (--timeout) was over" + after;

@@ -82,8 +82,9 @@ InputFor input_for(const StdinTo& to) {
   return InputFor::nobody;
 }
 
+// `over_tcp`: its agent has no socket from here.
 Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::uint32_t host,
-                         const Listener& control, const Listener& output) {
+                         bool over_tcp) {
   Bootstrap bootstrap;
   bootstrap.job_id = plan.spec.job_id;
   bootstrap.secret = opened.secret;
@@ -101,9 +102,9 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::u
   bootstrap.dial_ms = static_cast<std::uint32_t>(
       std::clamp(plan.spec.start_timeout / kDialShare, kShortestDial, limits::kHandshakeTimeout)
           .count());
-  if (plan.control == ControlTransport::tcp || plan.remote[host]) {
-    bootstrap.control.addresses = control.addresses;
-    bootstrap.output.addresses = output.addresses;
+  if (over_tcp) {
+    bootstrap.control.addresses = opened.control_addresses;
+    bootstrap.output.addresses = opened.output_addresses;
   }
   return bootstrap;
 }
@@ -127,13 +128,14 @@ OpenedJob open_job(const LaunchPlan& plan) {
   }
   // Some processes are not to end with the job: children that the shell had before it became
   // hvdrun, and what a client leaves behind, as the master of a ControlPersist.
-  opened.reaps_all = !any_remote && !has_children();
+  const bool other_machines = any_remote || plan.spec.max_np > 0;
+  opened.reaps_all = !other_machines && !has_children();
   if (opened.reaps_all) become_subreaper();
   ServerOptions options;
   options.spec = plan.spec;
   Listener control;
   Listener output;
-  if (any_remote) {
+  if (other_machines) {
     opened.agent_image = std::make_shared<const AgentImage>(
         read_agent_image(agent_for_other_hosts(opened.agent_program)));
     opened.offered = offered_addresses(plan.network, host_addresses());
@@ -144,6 +146,8 @@ OpenedJob open_job(const LaunchPlan& plan) {
     control = listen_on_loopback();
     output = listen_on_loopback();
   }
+  opened.control_addresses = control.addresses;
+  opened.output_addresses = output.addresses;
   if (control.socket) {
     options.listener = std::move(control.socket);
     options.secret = opened.secret;
@@ -151,7 +155,7 @@ OpenedJob open_job(const LaunchPlan& plan) {
   }
   options.driver_pid = static_cast<std::uint32_t>(::getpid());
   // One agent's ranks need no other to carry their requests.
-  if (plan.spec.env_compat.horovod && !any_remote && opened.hosts.size() == 1)
+  if (plan.spec.env_compat.horovod && !other_machines && opened.hosts.size() == 1)
     options.horovod = open_horovod_listener(options.spec.horovod_port);
   auto driver_ends = make_socket_pair();
   opened.coordinator_end = std::move(driver_ends.first);
@@ -170,7 +174,8 @@ OpenedJob open_job(const LaunchPlan& plan) {
   log_line(LogLevel::debug, "coordinator is process " + std::to_string(opened.coordinator.pid));
   for (std::size_t i = 0; i < opened.hosts.size(); ++i) {
     OpenedJob::Host& host = opened.hosts[i];
-    Bootstrap bootstrap = make_bootstrap(plan, opened, host.index, control, output);
+    Bootstrap bootstrap = make_bootstrap(
+        plan, opened, host.index, plan.control == ControlTransport::tcp || plan.remote[host.index]);
     if (host.remote) {
       host.job = encode_frame(bootstrap);
       continue;
@@ -182,6 +187,10 @@ OpenedJob open_job(const LaunchPlan& plan) {
                                     std::to_string(host.open.guard.pid));
   }
   return opened;
+}
+
+std::string job_of_later_host(const LaunchPlan& plan, const OpenedJob& opened, std::uint32_t host) {
+  return encode_frame(make_bootstrap(plan, opened, host, true));
 }
 
 }  // namespace hvdrun

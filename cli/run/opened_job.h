@@ -36,11 +36,13 @@ struct OpenedJob {
   std::shared_ptr<const AgentImage> agent_image;  // for remote hosts
   EventLog events;
   std::string secret;
-  std::vector<Host> hosts;           // those that get a rank
-  UniqueFd viewer_listener;          // with TCP
-  std::vector<std::string> offered;  // addresses of this machine, to agents elsewhere
-  RelayPorts relay_ports;            // for those that reach none of them
-  std::uint64_t descriptor_limit{};  // as it was when hvdrun was started
+  std::vector<Host> hosts;                     // those that get a rank
+  UniqueFd viewer_listener;                    // with TCP
+  std::vector<std::string> control_addresses;  // with TCP, where agents find the coordinator
+  std::vector<std::string> output_addresses;   // and the viewer
+  std::vector<std::string> offered;            // addresses of this machine, to agents elsewhere
+  RelayPorts relay_ports;                      // for those that reach none of them
+  std::uint64_t descriptor_limit{};            // as it was when hvdrun was started
   UniqueFd coordinator_end;
   Process coordinator;
 };
@@ -48,5 +50,8 @@ struct OpenedJob {
 // Checks what the plan names (files to write, the agent program) before it forks anything. Throws
 // UsageError, HostError or std::system_error. The process must have one thread.
 OpenedJob open_job(const LaunchPlan& plan);
+
+// The first frame to the guard of a host that joins a job which runs.
+std::string job_of_later_host(const LaunchPlan& plan, const OpenedJob& opened, std::uint32_t host);
 
 }  // namespace hvdrun

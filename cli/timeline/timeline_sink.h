@@ -42,6 +42,8 @@ class TimelineSink {
 
   // Before anything else: who is where, and where a line for the user goes.
   void set_job(RankTable table, Say say);
+  // The job has more hosts or slots.
+  void grow(const RankTable& table) { table_ = table; }
   void batch(const TimelineBatch& batch);
   void control(const TimelineControl& control);
   // The job is over: what still lasts is written as unfinished.

@@ -44,6 +44,10 @@ inline constexpr Row kTable[] = {
     {84, "unusable", "a rank of an elastic job could not go on in its process: its GPU failed",
      "The rank's last line says why; the launcher starts it again, until it has failed too often.",
      false},
+    {85, "too many resets",
+     "the ranks of an elastic job would have met anew once more than "
+     "--reset-limit allows",
+     "The line names what the ranks were last to meet anew for.", true},
     {124, "timeout", "the time of --timeout was over", "Give it longer, or find what hangs.", true},
     {126, "not executable", "the program is there but cannot be executed",
      "Is it executable (chmod +x), for this machine, with all its libraries?", true},
@@ -80,6 +84,7 @@ inline constexpr int kStall = number_of("stall");
 inline constexpr int kEarlyExit = number_of("early exit");
 inline constexpr int kStalled = number_of("stalled");
 inline constexpr int kTooFewRanks = number_of("too few ranks");
+inline constexpr int kTooManyResets = number_of("too many resets");
 inline constexpr int kUnusable = number_of("unusable");
 inline constexpr int kTimeout = number_of("timeout");
 inline constexpr int kNotExecutable = number_of("not executable");

@@ -84,6 +84,8 @@ enum class MessageType : std::uint16_t {
   stall_warning = 72,
   epoch_begun = 73,
   reopen_host = 74,
+  hosts_listed = 75,
+  slot_added = 76,
   // agent <-> viewer
   output = 80,
   credit = 81,
@@ -113,7 +115,7 @@ enum class MessageType : std::uint16_t {
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
-inline constexpr std::uint16_t kProtocolVersion = 7;
+inline constexpr std::uint16_t kProtocolVersion = 8;
 
 enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4, status = 5 };
 

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/host/rank_place.h"
+#include "common/process/kill_steps.h"
 #include "common/wire/base_messages.h"
 
 namespace hvdrun {
@@ -28,16 +30,19 @@ struct EpochMember {
 struct BeginEpoch {
   static constexpr auto kType = MessageType::begin_epoch;
   std::vector<EpochMember> here;  // this host's members, in the order of their ranks
+  std::string host_address;       // as in Launch; where hosts come and go it may be another one now
   template <class V>
   void visit(V& v) {
     v(here);
+    v(host_address);
   }
 };
 
-// Coordinator -> agent: start the slot's program again, as Launch said it.
+// Coordinator -> agent: start the slot's program once more, as Launch said it. `slot` is one of the
+// Launch's, or new.
 struct StartSlot {
   static constexpr auto kType = MessageType::start_slot;
-  std::uint32_t slot = 0;
+  RankPlace slot;           // its number is the rank of this place
   std::uint32_t start = 0;  // the first is 0
   template <class V>
   void visit(V& v) {
@@ -46,13 +51,16 @@ struct StartSlot {
   }
 };
 
-// Coordinator -> agent: kill the slot's process and what it has started, at once.
+// Coordinator -> agent: end the slot's process and what it has started. Without steps it is killed
+// at once, because others wait for it; with steps it is asked first, because it is not needed.
 struct EndSlot {
   static constexpr auto kType = MessageType::end_slot;
   std::uint32_t slot = 0;
+  KillSteps steps;
   template <class V>
   void visit(V& v) {
     v(slot);
+    v(steps);
   }
 };
 
@@ -110,7 +118,44 @@ struct SlotDying {
   }
 };
 
-// Coordinator -> driver: the host is lost, and is to be opened again as soon as it can be.
+// A host that the job may use. Hosts have the numbers of the job's table; those that are not in it
+// yet follow, in order.
+struct ListedHost {
+  std::uint32_t index = 0;
+  std::string name;
+  std::uint32_t slots = 0;
+  bool reopens = false;  // it can be opened again when it is lost
+  template <class V>
+  void visit(V& v) {
+    v(index);
+    v(name);
+    v(slots);
+    v(reopens);
+  }
+};
+
+// Driver -> coordinator: the hosts that the job may use from now on, the first ones first. Ranks on
+// others leave at their next commit.
+struct HostsListed {
+  static constexpr auto kType = MessageType::hosts_listed;
+  std::vector<ListedHost> hosts;
+  template <class V>
+  void visit(V& v) {
+    v(hosts);
+  }
+};
+
+// Coordinator -> driver: the job has one slot more, behind all others.
+struct SlotAdded {
+  static constexpr auto kType = MessageType::slot_added;
+  RankPlace slot;
+  template <class V>
+  void visit(V& v) {
+    v(slot);
+  }
+};
+
+// Coordinator -> driver: the host is lost, or new, and is to be opened as soon as it can be.
 struct ReopenHost {
   static constexpr auto kType = MessageType::reopen_host;
   std::uint32_t host_index = 0;

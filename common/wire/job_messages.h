@@ -287,7 +287,8 @@ enum class EndCause : std::uint8_t {
   timeout = 8,        // --timeout
   not_startable = 9,  // text: a line for each fault of a program, with its hosts
   stalled = 10,       // text: "tensor 'grad' had waited 60 s for rank 2 on gpu1"
-  too_few_ranks = 11,  // of an elastic job; text: how many there are, and who is waited for
+  too_few_ranks = 11,    // of an elastic job; text: how many there are, and who is waited for
+  too_many_resets = 12,  // of an elastic job; text: the limit, and what it was last reset for
 };
 
 // Ranks that ended alike after the first cause.

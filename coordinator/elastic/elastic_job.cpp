@@ -21,6 +21,7 @@ std::string ranks_text(std::size_t count) {
 ElasticJob::ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout,
                        std::chrono::milliseconds stall_shutdown)
     : table_(std::move(table)),
+      host_is_there_(table_.hosts().size(), true),
       slots_(table_.size()),
       entered_(table_.size(), false),
       min_np_(min_np),
@@ -63,6 +64,7 @@ void ElasticJob::lose(std::uint32_t slot, TimePoint now) {
   const bool was_member =
       slots_[slot].state == SlotState::member || slots_[slot].state == SlotState::leaving;
   slots_[slot].lost(now);
+  choose_again_ = choose_again_ || slots_[slot].state == SlotState::left_out;
   if (!was_member) return;
   if (!first_lost_) first_lost_ = slot;
   gather(now);
@@ -81,7 +83,12 @@ void ElasticJob::dying(std::uint32_t slot, TimePoint now) {
 
 void ElasticJob::lost(std::uint32_t slot, const std::string& how, TimePoint now) {
   if (phase_ == Phase::over) return;
+  if (slots_[slot].state == SlotState::ending) {
+    slots_[slot].settle(is_there(slot), now);
+    return proceed(now);
+  }
   const std::string name = name_of(slot);
+  last_change_ = name + " " + how;
   lose(slot, now);
   // Nothing is started again when nobody is left; then this is the verdict's to say.
   if (count(SlotState::member) > 0) say(name + " " + how + "; " + what_follows(slot, now));
@@ -90,6 +97,7 @@ void ElasticJob::lost(std::uint32_t slot, const std::string& how, TimePoint now)
 
 std::string ElasticJob::what_follows(std::uint32_t slot, TimePoint now) const {
   const SlotRecord& record = slots_[slot];
+  if (record.state == SlotState::unwanted) return "it was to leave anyway";
   if (record.state == SlotState::left_out)
     return "it is not started again, as that was " + std::to_string(record.losses()) +
            " times within " + std::to_string(SlotRecord::kWindow.count()) + " minutes";
@@ -141,6 +149,8 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
     case SlotState::gone:
     case SlotState::away:
     case SlotState::left_out:
+    case SlotState::ending:
+    case SlotState::unwanted:
       return;
   }
   proceed(now);
@@ -149,17 +159,28 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
 void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::string& why,
                            bool may_return, TimePoint now) {
   if (phase_ == Phase::over) return;
+  last_change_ = why;
   bool any = false;
   for (const std::uint32_t slot : slots) {
     SlotRecord& record = slots_[slot];
-    if (record.state == SlotState::done || record.state == SlotState::left_out) continue;
+    host_is_there_[table_[slot].host] = false;
+    if (record.state == SlotState::done || record.state == SlotState::left_out ||
+        record.state == SlotState::unwanted)
+      continue;
+    if (record.state == SlotState::ending) {
+      record.settle(false, now);
+      any = any || record.wanted;
+      continue;
+    }
     // One that has no process loses none.
     if (record.state != SlotState::gone && record.state != SlotState::away) lose(slot, now);
+    if (record.state == SlotState::unwanted) continue;
     if (may_return && record.state != SlotState::left_out) {
       record.state = SlotState::away;
       any = true;
     } else {
       record.leave_out();
+      choose_again_ = true;
     }
   }
   say(why + (any ? "; its ranks are started again when it answers"
@@ -169,8 +190,10 @@ void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::s
 
 void ElasticJob::host_back(const std::vector<std::uint32_t>& slots, TimePoint now) {
   if (phase_ == Phase::over) return;
-  for (const std::uint32_t slot : slots)
+  for (const std::uint32_t slot : slots) {
+    host_is_there_[table_[slot].host] = true;
     if (slots_[slot].state == SlotState::away) slots_[slot].state = SlotState::gone;
+  }
   proceed(now);
 }
 
@@ -209,16 +232,22 @@ std::vector<std::uint32_t> ElasticJob::take_back() {
 }
 
 void ElasticJob::begin_epoch() {
-  std::vector<std::uint32_t> survivors;
-  for (const std::uint32_t slot : order_)
-    if (slots_[slot].state == SlotState::member) survivors.push_back(slot);
+  if (reset_limit_ && resets_++ == *reset_limit_) {
+    phase_ = Phase::over;
+    return decide({.what = What::too_many,
+                   .text = "the ranks were to meet anew, and --reset-limit allows that " +
+                           std::to_string(*reset_limit_) +
+                           (*reset_limit_ == 1 ? " time" : " times") +
+                           (last_change_.empty() ? "" : "; " + last_change_)});
+  }
+  const std::vector<std::uint32_t> survivors = staying();
   // The reader is to know why there are fewer ranks; the cause comes later.
   for (const std::uint32_t slot : order_)
     if (slots_[slot].state == SlotState::dying)
       say(name_of(slot) + " has died; its process is ending");
   Decision decision{.what = What::begin_epoch};
   decision.dealt = deal_ranks(table_, survivors, in_state(SlotState::at_door));
-  order_ = decision.dealt.slots;
+  const std::vector<std::uint32_t> before = std::exchange(order_, decision.dealt.slots);
   for (const std::uint32_t slot : order_) {
     slots_[slot].state = SlotState::member;
     slots_[slot].waits = slots_[slot].goodbye = slots_[slot].came_back = false;
@@ -226,6 +255,15 @@ void ElasticJob::begin_epoch() {
   phase_ = Phase::meeting;
   asked_ = false;
   decide(std::move(decision));
+  for (std::uint32_t rank = 0; rank < before.size(); ++rank) {
+    SlotRecord& record = slots_[before[rank]];
+    if (record.state != SlotState::member || record.wanted) continue;
+    if (std::find(order_.begin(), order_.end(), before[rank]) != order_.end()) continue;
+    say("rank " + std::to_string(rank) + " on " + table_.host_name(before[rank]) +
+        " has left: " + std::to_string(order_.size()) + " go on without it");
+    record.state = SlotState::ending;
+    decide({.what = What::retire_slot, .slot = before[rank]});
+  }
 }
 
 std::string ElasticJob::missing_text() const {
@@ -233,7 +271,7 @@ std::string ElasticJob::missing_text() const {
   for (const SlotState state : {SlotState::dying, SlotState::starting, SlotState::away})
     for (const std::uint32_t slot : in_state(state)) missing.push_back(slot);
   std::sort(missing.begin(), missing.end());
-  if (missing.empty()) return "nobody is left who could come";
+  if (missing.empty()) return max_np_ ? "a host is waited for" : "nobody is left who could come";
   return "slot " + rank_ranges(missing, limits::kMaxNamedRanges) + " is waited for";
 }
 
@@ -269,9 +307,10 @@ void ElasticJob::wait_for_more(std::size_t ranks, TimePoint now) {
                           " of the " + std::to_string(min_np_) +
                           " that --min-np asks for: " + missing_text();
   const bool nobody_comes = count(SlotState::dying) + count(SlotState::gone) +
-                                count(SlotState::starting) + count(SlotState::leaving) +
-                                count(SlotState::away) ==
-                            0;
+                                    count(SlotState::starting) + count(SlotState::leaving) +
+                                    count(SlotState::away) ==
+                                0 &&
+                            !max_np_;
   if (now >= wait_until_ || nobody_comes) {
     phase_ = Phase::over;
     return decide({.what = What::too_few, .slot = first_lost_.value_or(0), .text = few});
@@ -292,14 +331,15 @@ void ElasticJob::proceed(TimePoint now) {
     if (members.empty()) return end();
     gather(now);
   }
+  if (choose_again_ && max_np_ && goes_on_) choose_and_want(now);
   for (const std::uint32_t slot : in_state(SlotState::gone)) {
     if (slots_[slot].start_at() > now) continue;
     slots_[slot].state = SlotState::starting;
-    ++slots_[slot].start;
+    ++slots_[slot].starts;
     decide({.what = What::start_slot, .slot = slot});
   }
   const std::uint32_t newcomers = count(SlotState::at_door);
-  if (phase_ == Phase::open && newcomers > 0 && !std::exchange(asked_, true))
+  if (phase_ == Phase::open && (newcomers > 0 || may_leave()) && !std::exchange(asked_, true))
     decide({.what = What::ask_meeting});
   if (phase_ != Phase::gathering && phase_ != Phase::waiting) return;
   const bool all_here = std::all_of(members.begin(), members.end(),
@@ -308,7 +348,7 @@ void ElasticJob::proceed(TimePoint now) {
   // One that comes back after its goodbye does so at once, as all of its program do.
   waits_for_goodbyes_ = count(SlotState::leaving) > 0 && now < goodbyes_until_;
   if (waits_for_goodbyes_) return;
-  const std::size_t ranks = members.size() + newcomers;
+  const std::size_t ranks = staying().size() + newcomers;
   // Those that are done are not missed.
   if (ranks >= std::min<std::size_t>(min_np_, slots_.size() - count(SlotState::done)))
     return begin_epoch();

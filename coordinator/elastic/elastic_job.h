@@ -8,7 +8,9 @@
 //    └──────────────────────────── the fence of hvd::init opens ────────────────────────────────┘
 //
 // Members that are away too long are killed, and are lost then. Newcomers wait until the members
-// have met; then these are asked to come to their doors at their next commit.
+// have met; then these are asked to come to their doors at their next commit. So are the members
+// when some of them are to leave because their hosts are not listed any more; these stay for as
+// long as the others would be too few without them.
 #pragma once
 
 #include <chrono>
@@ -29,16 +31,21 @@ class ElasticJob {
  public:
   struct Decision {
     enum class What : std::uint8_t {
+      add_slot,     // the table has one more slot, on `host`
       start_slot,   // start the slot's program again
       end_slot,     // kill what runs there
+      retire_slot,  // ask what runs there to end: it is not needed
+      open_hosts,   // some slots may be away, and others not wanted
       begin_epoch,  // with the ranks of `dealt`; all of them are at their doors
       ask_meeting,  // the members are to come to their doors
       say,          // `text`, to the user
       too_few,      // the job ends for lack of ranks; `text` says whose
+      too_many,     // the ranks may not meet anew so often; `text` says for what they were to
       all_lost,     // the job ends; the first cause is `slot`'s, if that was not told before
       finished,     // the job ends well; whoever still waits is not needed
     } what{};
     std::uint32_t slot = 0;
+    std::uint32_t host = 0;
     Assignment dealt = {};
     std::string text = {};
   };
@@ -54,6 +61,21 @@ class ElasticJob {
   // and not 0.
   ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout,
              std::chrono::milliseconds stall_shutdown = {});
+
+  // A host that the job may use.
+  struct Host {
+    std::uint32_t index = 0;  // in the table, or the next one
+    std::string name;
+    std::uint32_t slots = 0;
+    bool is_there = false;  // its agent can start something
+  };
+  // Hosts come and go: there may be more than there are now. At most `max_np` ranks.
+  void hosts_change(std::uint32_t max_np);
+  // So often an epoch may follow the first.
+  void limit_resets(std::uint32_t resets) { reset_limit_ = resets; }
+  // From now on the job may use these, the first ones first, and no others. Who is there already
+  // stays before anybody new is started.
+  void list_hosts(const std::vector<Host>& hosts, TimePoint now);
 
   // A member's program says that it goes on when others are lost.
   void entered(std::uint32_t slot);
@@ -85,7 +107,7 @@ class ElasticJob {
   std::optional<TimePoint> next_deadline() const;
 
   SlotState state_of(std::uint32_t slot) const { return slots_[slot].state; }
-  std::uint32_t start_of(std::uint32_t slot) const { return slots_[slot].start; }
+  std::uint32_t start_of(std::uint32_t slot) const { return slots_[slot].start(); }
   // The ranks of the epoch have met, and nobody is missing yet.
   bool is_open() const { return phase_ == Phase::open; }
   // It has been decided how it ends.
@@ -95,6 +117,15 @@ class ElasticJob {
   enum class Phase : std::uint8_t { open, gathering, waiting, meeting, over };
   using What = Decision::What;
 
+  // The slots that the job is to have, of those that it may.
+  std::vector<bool> choose(TimePoint now);
+  void choose_and_want(TimePoint now);
+  void want(std::uint32_t slot, bool wanted, TimePoint now);
+  // Members that are to leave and can be spared.
+  bool may_leave() const;
+  // Members without those that leave now.
+  std::vector<std::uint32_t> staying() const;
+  bool is_there(std::uint32_t slot) const;
   std::uint32_t count(SlotState state) const;
   std::vector<std::uint32_t> in_state(SlotState state) const;
   void lose(std::uint32_t slot, TimePoint now);
@@ -118,6 +149,10 @@ class ElasticJob {
   std::string what_follows(std::uint32_t slot, TimePoint now) const;
 
   RankTable table_;
+  std::optional<std::uint32_t> max_np_;  // none: the hosts are as they are
+  std::vector<Host> listed_;
+  bool choose_again_ = false;        // a slot has been left out
+  std::vector<bool> host_is_there_;  // as it was listed last, or has come back since; by index
   std::vector<SlotRecord> slots_;
   std::vector<std::uint32_t> order_;  // members by rank
   std::vector<bool> entered_;
@@ -126,6 +161,9 @@ class ElasticJob {
   std::chrono::milliseconds late_after_;  // a member
   Phase phase_ = Phase::meeting;          // the first epoch's
   bool goes_on_ = false;
+  std::optional<std::uint32_t> reset_limit_;
+  std::uint32_t resets_ = 0;
+  std::string last_change_;                  // what the ranks meet anew for
   bool asked_ = false;                       // the members of this epoch, to come to their doors
   bool ended_late_ = false;                  // members that were too late have been killed
   std::optional<std::uint32_t> first_lost_;  // since the last epoch was open

@@ -8,8 +8,12 @@
 //      │               │  dying                        │
 //      │               ▼    ▼ lost: its process ended  ▼
 //   starting ◀─pause── gone ──────failed too often──▶ left_out
-//                       ▲
-//                       └─its host is back── away ◀── its host is lost
+//                       ▲  ▲
+//                       │  └─its host is back── away ◀── its host is lost, or is opened only now
+//                       │ listed                  ▲
+//                   unwanted ─────────────────────┘
+//                       ▲ its process ended
+//   member, at_door ──▶ ending      its host is not listed any more, or there are enough without it
 #pragma once
 
 #include <algorithm>
@@ -31,8 +35,10 @@ enum class SlotState : std::uint8_t {
   gone,      // its process is lost; the next one waits for its time
   starting,  // the agent has been told to start the next one
   at_door,   // that one waits to be let in
-  away,      // its host is lost, and may come back
+  away,      // its host is lost, and may come back, or has never been there
   left_out,  // it has failed too often, or its host is lost for ever
+  ending,    // it is not wanted, and its process has been asked to end
+  unwanted,  // it is not wanted, and has no process
 };
 
 class SlotRecord {
@@ -44,11 +50,14 @@ class SlotRecord {
   static constexpr std::chrono::milliseconds kFirstPause{1'000};
 
   SlotState state = SlotState::member;
-  bool waits = false;       // a member that has come to its door for the next epoch
-  bool goodbye = false;     // a member's, in a job of which nobody knows yet whether it goes on
-  std::string died_as;      // "rank 3": what it was when it died; empty: that has not been seen
-  bool came_back = false;   // at_door, after its goodbye: it knows what the members knew
-  std::uint32_t start = 0;  // of its processes, the number of this one
+  bool wanted = true;        // the job is to have it
+  bool waits = false;        // a member that has come to its door for the next epoch
+  bool goodbye = false;      // a member's, in a job of which nobody knows yet whether it goes on
+  std::string died_as;       // "rank 3": what it was when it died; empty: that has not been seen
+  bool came_back = false;    // at_door, after its goodbye: it knows what the members knew
+  std::uint32_t starts = 1;  // of its processes so far, with the one that the launch started
+  // Its processes count from 0.
+  std::uint32_t start() const { return starts - 1; }
 
   // Its process is lost. The first one of a window is followed at once.
   void lost(TimePoint now) {
@@ -56,12 +65,23 @@ class SlotRecord {
     died_as.clear();
     std::erase_if(losses_, [now](TimePoint at) { return now - at > kWindow; });
     losses_.push_back(now);
+    if (!wanted) {
+      state = SlotState::unwanted;
+      return;
+    }
     if (losses_.size() >= kMostLosses) {
       state = SlotState::left_out;
       return;
     }
     state = SlotState::gone;
     start_at_ = losses_.size() == 1 ? now : now + kFirstPause * (1U << (losses_.size() - 2));
+  }
+  // Its process is gone, or it never had one, and that is nobody's fault. `host_is_there`: the next
+  // one may be started at once.
+  void settle(bool host_is_there, TimePoint now) {
+    waits = goodbye = came_back = false;
+    state = !wanted ? SlotState::unwanted : host_is_there ? SlotState::gone : SlotState::away;
+    start_at_ = now;
   }
   void leave_out() {
     state = SlotState::left_out;

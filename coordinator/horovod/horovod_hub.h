@@ -37,6 +37,8 @@ class HorovodHub {
              std::size_t window = limits::kHorovodWindow)
       : epoch_(epoch), window_(window), longest_(limits.key), store_(limits), hosts_(hosts) {}
 
+  // There are so many hosts now.
+  void grow(std::size_t hosts) { hosts_.resize(hosts); }
   // As HorovodStore's; what the agents follow is forgotten.
   void assign(const RankTable& ranks);
   // True when a frame of this type is for the hub.

@@ -56,7 +56,8 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 StallWarning, JobProgress, JobEnded, AbortJob, HostFailed, Output, Credit,
                 OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd, TimelineBatch,
                 TimelineControl, ClockQuery, ClockReply, BeginEpoch, StartSlot, EndSlot,
-                MeetingWanted, AtDoor, ElasticEntered, PeerDied, SlotDying, EpochBegun>(*frame);
+                MeetingWanted, AtDoor, ElasticEntered, PeerDied, SlotDying, EpochBegun, HostsListed,
+                SlotAdded>(*frame);
       check_events(*frame);
     }
   }

@@ -210,7 +210,7 @@ void Agent::on_control(const Frame& frame) {
     case MessageType::start_slot:
       return with(StartSlot{}, [&](const auto& m) { start_again(m); });
     case MessageType::end_slot:
-      return with(EndSlot{}, [&](const auto& m) { end_slot(m.slot); });
+      return with(EndSlot{}, [&](const auto& m) { end_slot(m); });
     case MessageType::meeting_wanted:
       return workers_server_->meeting_wanted();
     default:
@@ -254,6 +254,8 @@ void Agent::worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus
                              oom_kill_count() > oom_kills_;
   debug("rank " + std::to_string(rank) + ": " + describe(status));
   if (again_) last_process_[rank] = static_cast<pid_t>(pid);
+  // Nothing takes its place that would find what it has left behind.
+  if (retiring_.erase(rank) > 0) kill_session(static_cast<pid_t>(pid));
   const RankExited message{rank,
                            pid,
                            status.signaled ? ExitKind::signaled : ExitKind::exited,
@@ -301,6 +303,8 @@ void Agent::arm_timer() {
   TimePoint next = lease_ ? next_heartbeat_ : TimePoint::max();
   if (holds_lease()) next = std::min(next, lease_->end());
   if (const auto deadline = ladder_.next_deadline()) next = std::min(next, *deadline);
+  for (const auto& [slot, ladder] : retiring_)
+    if (const auto deadline = ladder.next_deadline()) next = std::min(next, *deadline);
   if (sweeping_) next = std::min(next, now() + kSweepPause);
   if (looks_at_ranks()) next = std::min(next, next_look_);
   timer_.expires_at(next);
@@ -312,6 +316,7 @@ void Agent::arm_timer() {
 void Agent::on_timer() {
   const auto time = now();
   kill_step(ladder_.tick(time));
+  tick_retiring(time);
   if (holds_lease() && lease_->is_over(time)) return give_up();
   if (lease_ && time >= next_heartbeat_) {
     next_heartbeat_ = time + heartbeat_of(lease_length());

@@ -66,8 +66,9 @@ class Agent {
 
   void check_launch(const Launch& message, std::uint32_t epoch);
   void launch(const Launch& message, std::uint32_t epoch);
+  // `later`: the job runs already, and what hvdrun reads from its stdin is not for it.
   void start_worker(const Launch& message, const RankPlace& slot, const std::string& agent,
-                    std::uint32_t start = 0);
+                    std::uint32_t start = 0, bool later = false);
   // HVD_AGENT of this host's workers.
   // A host that is opened again may have an earlier agent yet.
   std::string workers_address() const {
@@ -76,7 +77,10 @@ class Agent {
   }
   void begin_epoch(const BeginEpoch& message, std::uint32_t epoch);
   void start_again(const StartSlot& message);
-  void end_slot(std::uint32_t slot);
+  void end_slot(const EndSlot& message);
+  void retire(const EndSlot& message);
+  void retire_step(pid_t process, std::optional<int> signal);
+  void tick_retiring(std::chrono::steady_clock::time_point now);
   // Its process is dead, or as good as that.
   void slot_died(std::uint32_t slot);
   // For processes that write core files, and for dead ones that live on.
@@ -148,7 +152,8 @@ class Agent {
     bool killed = false;  // by us
     bool told = false;    // that it does not end
   };
-  std::map<std::uint32_t, Dying> dying_;  // slots of such a job
+  std::map<std::uint32_t, Dying> dying_;          // slots of such a job
+  std::map<std::uint32_t, KillLadder> retiring_;  // slots of such a job that are not needed
   TimePoint next_look_;
   bool launched_ = false;
   bool ending_ = false;

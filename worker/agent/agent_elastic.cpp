@@ -24,23 +24,31 @@ constexpr std::chrono::seconds kEndPatience{10};
 void Agent::begin_epoch(const BeginEpoch& message, std::uint32_t epoch) {
   if (!again_ || epoch <= epoch_) return give_up();
   epoch_ = epoch;
+  if (!message.host_address.empty()) again_->host_address = message.host_address;
   std::string key;
-  if (again_->host_count > 1) key = hmac_sha256(bootstrap_.secret, "data " + std::to_string(epoch));
-  workers_server_->begin_epoch(epoch, message.here, std::move(key));
+  if (!again_->host_address.empty())
+    key = hmac_sha256(bootstrap_.secret, "data " + std::to_string(epoch));
+  workers_server_->begin_epoch(epoch, message.here, std::move(key), again_->host_address);
 }
 
 void Agent::start_again(const StartSlot& message) {
   if (!again_) return give_up();
-  const auto slot =
-      std::find_if(again_->slots.begin(), again_->slots.end(),
-                   [&](const RankPlace& place) { return place.rank == message.slot; });
-  if (slot == again_->slots.end()) return give_up();
-  workers_server_->slot_restarts(message.slot);
+  const std::uint32_t number = message.slot.rank;
+  auto& slots = again_->slots;
+  const bool is_new = std::none_of(slots.begin(), slots.end(), [number](const RankPlace& place) {
+    return place.rank == number;
+  });
+  if (is_new) {
+    slots.push_back(message.slot);
+    pump_.set_ranks(slots.size());
+  }
+  workers_server_->slot_restarts(number);
   // Processes that the last one has left behind hold its pipes and its GPU.
-  if (const auto last = last_process_.find(message.slot); last != last_process_.end())
+  if (const auto last = last_process_.find(number); last != last_process_.end())
     kill_session(last->second);
-  told_of_loss_.erase(message.slot);
-  start_worker(*again_, *slot, workers_address(), message.start);
+  told_of_loss_.erase(number);
+  retiring_.erase(number);
+  start_worker(*again_, message.slot, workers_address(), message.start, true);
 }
 
 void Agent::slot_died(std::uint32_t slot) {
@@ -85,7 +93,9 @@ void Agent::look_at_ranks() {
 
 // The last that the kernel can tell of it may be why it had the others wait. Whatever still keeps
 // it, nothing comes of it any more.
-void Agent::end_slot(std::uint32_t slot) {
+void Agent::end_slot(const EndSlot& message) {
+  const std::uint32_t slot = message.slot;
+  if (!message.steps.empty()) return retire(message);
   for (const auto& [pid, worker] : workers_) {
     if (worker.rank != slot) continue;
     const pid_t joined = workers_server_->pid_of(slot);
@@ -97,6 +107,30 @@ void Agent::end_slot(std::uint32_t slot) {
   }
   slot_died(slot);
   if (const auto dying = dying_.find(slot); dying != dying_.end()) dying->second.killed = true;
+}
+
+// It is not needed any more, so it has the time that any process of the job has to end.
+void Agent::retire(const EndSlot& message) {
+  const auto here = std::find_if(workers_.begin(), workers_.end(),
+                                 [&](const auto& one) { return one.second.rank == message.slot; });
+  // Its end is on its way to the coordinator.
+  if (here == workers_.end()) return;
+  retire_step(here->first,
+              retiring_[message.slot].start(std::chrono::steady_clock::now(), message.steps));
+  arm_timer();
+}
+
+void Agent::retire_step(pid_t process, std::optional<int> signal) {
+  if (!signal) return;
+  ::kill(-process, *signal);
+  // A stopped process acts on no signal but KILL and CONT.
+  if (*signal != SIGKILL && *signal != SIGSTOP) ::kill(-process, SIGCONT);
+}
+
+void Agent::tick_retiring(std::chrono::steady_clock::time_point now) {
+  for (const auto& [pid, worker] : workers_)
+    if (const auto found = retiring_.find(worker.rank); found != retiring_.end())
+      retire_step(pid, found->second.tick(now));
 }
 
 }  // namespace hvdrun

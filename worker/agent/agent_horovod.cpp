@@ -1,4 +1,5 @@
 // Horovod's store, for the ranks of this host.
+#include <algorithm>
 #include <system_error>
 
 #include "worker/agent/agent.h"
@@ -38,7 +39,10 @@ HorovodPlace Agent::horovod_place(const Launch& message, const RankPlace& slot) 
   place.host_name = bootstrap_.host_name;
   place.place = slot;
   // Where it sees other hosts: names of one machine.
-  if (const auto at = slot.rank - message.slots.front().rank; at < message.horovod_slots.size()) {
+  const auto at = std::find_if(message.slots.begin(), message.slots.end(),
+                               [&](const RankPlace& one) { return one.rank == slot.rank; }) -
+                  message.slots.begin();
+  if (static_cast<std::size_t>(at) < message.horovod_slots.size()) {
     place.host_name = message.horovod_slots[at].host;
     place.place = message.horovod_slots[at].place;
   }

@@ -49,7 +49,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   options.name = workers_address();
   options.epoch = epoch;
   options.usable_cores = cores_;
-  if (message.host_count > 1) {
+  if (!message.host_address.empty()) {
     // Workers never see the job's secret.
     options.data_key = hmac_sha256(bootstrap_.secret, "data " + std::to_string(epoch));
     options.host_address = message.host_address;
@@ -98,7 +98,7 @@ bool Agent::gets_input(std::uint32_t rank) const {
 }
 
 void Agent::start_worker(const Launch& message, const RankPlace& slot, const std::string& agent,
-                         std::uint32_t start) {
+                         std::uint32_t start, bool later) {
   WorkerPlace place;
   place.job_id = bootstrap_.job_id;
   place.agent = agent;
@@ -115,7 +115,7 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
   place.compat.mpi_ids = message.env_mpi_ids;
   place.horovod = horovod_place(message, slot);
   place.host_address = message.host_address;
-  place.interface = message.host_count > 1 ? interface_of(message.host_address) : "lo";
+  place.interface = message.host_address.empty() ? "lo" : interface_of(message.host_address);
 
   SpawnOptions options;
   options.argv = argv_of(message.argv, message.programs, slot.rank);
@@ -127,7 +127,7 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
   const std::string program = options.argv.empty() ? "" : options.argv.front();
   std::error_code ec = find_program(
       program, path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin", options.cwd, options.path);
-  const bool has_input = start == 0 && gets_input(slot.rank);
+  const bool has_input = !later && gets_input(slot.rank);
   WorkerPipes pipes;
   Worker worker{slot.rank, {}};
   std::string why;

@@ -40,11 +40,12 @@ void WorkerServer::slot_restarts(std::uint32_t slot) {
 }
 
 void WorkerServer::begin_epoch(std::uint32_t epoch, const std::vector<EpochMember>& members,
-                               std::string data_key) {
+                               std::string data_key, std::string host_address) {
   for (const auto& [slot, line] : lines_)
     if (line.channel) lose(slot, false, "it did not come to meet the others");
   options_.epoch = epoch;
   options_.data_key = std::move(data_key);
+  options_.host_address = std::move(host_address);
   members_.clear();
   for (const EpochMember& member : members)
     if (lines_.contains(member.slot)) members_[member.slot] = member.place;

@@ -84,7 +84,7 @@ class WorkerServer {
   // The members of a new epoch, who wait at their doors, are let in. What belongs to the old one
   // goes.
   void begin_epoch(std::uint32_t epoch, const std::vector<EpochMember>& members,
-                   std::string data_key);
+                   std::string data_key, std::string host_address);
   void meeting_wanted();
   // Nothing comes of the slot's process any more: its peers are told.
   void slot_dying(std::uint32_t slot, const std::string& how);

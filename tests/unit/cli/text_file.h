@@ -15,11 +15,13 @@ class TextFile {
     const int fd = ::mkstemp(path_.data());
     if (fd < 0) throw std::runtime_error("mkstemp");
     ::close(fd);
-    std::ofstream(path_) << contents;
+    write(contents);
   }
   ~TextFile() { ::unlink(path_.c_str()); }
   TextFile(const TextFile&) = delete;
   TextFile& operator=(const TextFile&) = delete;
+  // In place of what it has.
+  void write(const std::string& contents) { std::ofstream(path_) << contents; }
   const std::string& path() const { return path_; }
 
  private:

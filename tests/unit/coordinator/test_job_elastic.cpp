@@ -32,7 +32,7 @@ TEST_CASE_METHOD(ElasticJobFixture,
   CHECK(sent[1].target == Target::driver);
   CHECK(read<Log>(sent[1]).text == "rank 2 was killed by signal 9 (SIGKILL); it is started again");
   CHECK(sent[2].host == 1);
-  CHECK(read<StartSlot>(sent[2]).slot == 2);
+  CHECK(read<StartSlot>(sent[2]).slot.rank == 2);
   CHECK(read<StartSlot>(sent[2]).start == 1);
   for (const Sent& one : sent) CHECK(one.frame.epoch == 1);
 }
@@ -138,7 +138,7 @@ TEST_CASE_METHOD(ElasticJobFixture, "agents speak of their own slots", "[job]") 
   CHECK(job.agent_frame(0, Frame{MessageType::at_door, 1, "x"}, now) == Errc::malformed);
   CHECK(job.agent_frame(0, Frame{MessageType::elastic_entered, 1, "x"}, now) == Errc::malformed);
   CHECK(from_agent(0, BeginEpoch{}) == Errc::unexpected_message);
-  CHECK(from_agent(0, StartSlot{0, 1}) == Errc::unexpected_message);
+  CHECK(from_agent(0, StartSlot{{}, 1}) == Errc::unexpected_message);
   CHECK(from_agent(0, MeetingWanted{}) == Errc::unexpected_message);
   // A slot that takes no part enters no fence.
   kill(2);

@@ -23,7 +23,7 @@ TEST_CASE_METHOD(ElasticJobFixture, "the others are told of a death at once", "[
   const auto sent = take();
   REQUIRE(sent.size() == 2);
   CHECK(read<Log>(sent[0]).text == "rank 2 was killed by signal 9 (SIGKILL); it is started again");
-  CHECK(read<StartSlot>(sent[1]).slot == 2);
+  CHECK(read<StartSlot>(sent[1]).slot.rank == 2);
 }
 
 TEST_CASE_METHOD(ElasticJobFixture, "a rank that writes a core file is named", "[job]") {

@@ -73,7 +73,7 @@ TEST_CASE_METHOD(RemoteHostFixture, "a lost host is opened again, and its ranks 
   CHECK(launch.host_env == std::vector<std::string>{"A=1"});
   CHECK(launch.elastic);
   CHECK(read<Log>(sent[1]).text == "host b is back");
-  CHECK(read<StartSlot>(sent[2]).slot == 2);
+  CHECK(read<StartSlot>(sent[2]).slot.rank == 2);
   CHECK(read<StartSlot>(sent[2]).start == 1);
   come_anew(2);
   CHECK(take_all<MeetingWanted>().size() == 2);

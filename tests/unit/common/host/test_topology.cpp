@@ -104,5 +104,31 @@ TEST_CASE("the rank table is looked up by rank and by host", "[topology]") {
   CHECK(table[3].local_rank == 1);
 }
 
+TEST_CASE("a table may grow by hosts and slots", "[topology]") {
+  RankTable table({{"a", 2}, {"b", 4}, {"c", 1}}, 3);
+  REQUIRE(table.hosts_used() == std::vector<std::uint32_t>{0, 1});
+  CHECK(table.add_host({"d", 2}) == 3);
+  CHECK(table.add_slot(3).rank == 3);
+  const RankPlace added = table.add_slot(1);
+  CHECK(added.rank == 4);
+  CHECK(added.host == 1);
+  CHECK(added.local_rank == 1);
+  CHECK(added.local_size == 2);
+  CHECK(added.cross_rank == 1);  // a has such a one
+  CHECK(added.size == 5);
+  CHECK(table.add_slot(2).rank == 5);
+  CHECK(table.hosts_used() == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(table.node_rank(3) == 3);
+  CHECK(table.count_on(1) == 2);
+  const auto here = table.on_host(1);
+  REQUIRE(here.size() == 2);
+  CHECK(here[0].rank == 2);
+  CHECK(here[1].rank == 4);
+  CHECK(table.host_name(3) == "d");
+  CHECK(table.size() == 6);
+  // Places that were dealt before stay.
+  CHECK(table[2].local_size == 1);
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -79,6 +79,8 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<SlotDying>(code, "slot_dying");
   add<EpochBegun>(code, "epoch_begun");
   add<ReopenHost>(code, "reopen_host");
+  add<HostsListed>(code, "hosts_listed");
+  add<SlotAdded>(code, "slot_added");
   add<RankStalled>(code, "rank_stalled");
   add<SurveyRanks>(code, "survey_ranks");
   add<RankPictures>(code, "rank_pictures");

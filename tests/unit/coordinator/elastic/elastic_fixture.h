@@ -51,6 +51,18 @@ struct ElasticFixture {
     };
     for (const ElasticJob::Decision& one : job.take_decisions()) {
       switch (one.what) {
+        case What::add_slot:
+          add("add " + std::to_string(one.slot) + " on " + std::to_string(one.host));
+          break;
+        case What::open_hosts:
+          break;
+        case What::retire_slot:
+          add("retire " + std::to_string(one.slot));
+          break;
+        case What::too_many:
+          add("too many");
+          end = one.text;
+          break;
         case What::start_slot:
           add("start " + std::to_string(one.slot));
           break;

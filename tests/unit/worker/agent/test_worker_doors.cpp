@@ -31,7 +31,7 @@ struct DoorsFixture : WorkersFixture {
     b = {};
     join(c, 4);
     join(b, 5);
-    server->begin_epoch(2, {member(5, 1, 0), member(4, 2, 1)}, "key of 2");
+    server->begin_epoch(2, {member(5, 1, 0), member(4, 2, 1)}, "key of 2", "10.0.0.1");
     settle();
     REQUIRE(b.last<WorkerTopology>());
     REQUIRE(c.last<WorkerTopology>());
@@ -64,7 +64,7 @@ TEST_CASE_METHOD(DoorsFixture, "who joins again waits for the next epoch", "[wor
   join(d, 5);
   up.clear();
 
-  server->begin_epoch(2, {member(5, 1, 0), member(4, 2, 1)}, "key of 2");
+  server->begin_epoch(2, {member(5, 1, 0), member(4, 2, 1)}, "key of 2", "10.0.0.1");
   settle();
   const auto topology = c.last<WorkerTopology>();
   REQUIRE(topology);
@@ -114,7 +114,7 @@ TEST_CASE_METHOD(DoorsFixture, "a process may give its door up", "[workers]") {
   REQUIRE(doors.size() == 1);
   CHECK(doors[0].slot == 4);
   CHECK_FALSE(doors[0].waits);
-  server->begin_epoch(2, {member(4, 0, 0, 1)}, "");
+  server->begin_epoch(2, {member(4, 0, 0, 1)}, "", "10.0.0.1");
   settle();
   CHECK_FALSE(c.last<WorkerTopology>());
   // It is a member all the same, and is let in at once when it comes.
@@ -165,13 +165,13 @@ TEST_CASE_METHOD(DoorsFixture, "a slot's next process waits, until an epoch has 
   Worker again;
   join(again, 5);
   SECTION("an epoch without it") {
-    server->begin_epoch(2, {member(5, 0, 0, 1)}, "");
+    server->begin_epoch(2, {member(5, 0, 0, 1)}, "", "10.0.0.1");
     settle();
     CHECK(again.last<WorkerTopology>()->local_ranks == Ranks{0});
     CHECK_FALSE(d.last<WorkerTopology>());
     CHECK_FALSE(d.closed);
     CHECK(take_up<AtDoor>().size() == 1);  // the other's, before
-    server->begin_epoch(3, {member(4, 1, 0, 1)}, "");
+    server->begin_epoch(3, {member(4, 1, 0, 1)}, "", "10.0.0.1");
     settle();
     CHECK(d.last<WorkerTopology>()->rank == 1);
     CHECK(d.frames.back().epoch == 3);
@@ -182,7 +182,7 @@ TEST_CASE_METHOD(DoorsFixture, "a slot's next process waits, until an epoch has 
     settle();
     CHECK(d.closed);
     CHECK(up.empty());  // its end is told elsewhere
-    server->begin_epoch(2, {member(4, 0, 0), member(5, 1, 1)}, "");
+    server->begin_epoch(2, {member(4, 0, 0), member(5, 1, 1)}, "", "10.0.0.1");
     settle();
     CHECK_FALSE(d.last<WorkerTopology>());
     CHECK(again.last<WorkerTopology>()->rank == 1);
@@ -258,7 +258,7 @@ TEST_CASE_METHOD(DoorsFixture, "what belongs to an epoch ends with it", "[worker
   leave(b);
   join(c, 5);
   up.clear();
-  server->begin_epoch(2, {member(5, 0, 0, 1)}, "");
+  server->begin_epoch(2, {member(5, 0, 0, 1)}, "", "10.0.0.1");
   settle();
   // A line that has not come.
   CHECK(a.closed);
@@ -332,7 +332,7 @@ TEST_CASE_METHOD(DoorsFixture, "a member that dies at its door is lost to those 
   join(b, 5);
   b.channel->close();  // before its agent has heard of the epoch
   settle();
-  server->begin_epoch(2, {member(4, 0, 0), member(5, 1, 1)}, "key of 2");
+  server->begin_epoch(2, {member(4, 0, 0), member(5, 1, 1)}, "key of 2", "10.0.0.1");
   settle();
   REQUIRE(c.last<WorkerTopology>());
   CHECK_FALSE(c.last<PeerLost>());
