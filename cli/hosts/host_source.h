@@ -31,8 +31,8 @@ struct HostListing {
   std::vector<std::string> remarks;  // faults in spite of which it is used
 };
 
-// A line of a script is host, host:slots or [user@]host:port:slots. Blank lines and what follows a #
-// do not matter. A host that stands twice counts once, as it is said first.
+// A line of a script is host, host:slots or [user@]host:port:slots. Blank lines and what follows a
+// # do not matter. A host that stands twice counts once, as it is said first.
 HostListing read_listing(const HostSource& source, std::string_view text);
 
 // Keeps the last good list of a source, and tells each kind of fault once.

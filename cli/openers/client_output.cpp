@@ -83,6 +83,8 @@ void ClientOutput::watch_exit() {
     if (ec) return;
     if (!is_over(client_)) return watch_exit();
     ExitStatus status;
+    // The group has its number until it is reaped.
+    if (limits_.whole_group) ::kill(-client_.pid, SIGKILL);
     try_reap(client_, status);
     client_ = {};
     if (answer_.fault.empty() && status.signaled)

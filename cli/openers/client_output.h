@@ -29,6 +29,7 @@ class ClientOutput {
   struct Limits {
     std::chrono::milliseconds time{};
     std::size_t bytes = 0;
+    bool whole_group = false;  // what it leaves behind in its process group ends with it
   };
 
   explicit ClientOutput(boost::asio::io_context& io);

@@ -49,8 +49,11 @@ void HostWatch::read_later() {
 
 void HostWatch::read() {
   reading_ = std::make_unique<ClientOutput>(io_);
+  // A script that leaves a process behind each time would fill the machine.
+  ClientOutput::Limits limits = kListLimits;
+  limits.whole_group = true;
   const std::error_code ec =
-      reading_->start({.argv = command_of(source_)}, kListLimits,
+      reading_->start({.argv = command_of(source_)}, limits,
                       [this](ClientOutput::Answer answer) { take(std::move(answer)); });
   if (!ec) return;
   ClientOutput::Answer answer;

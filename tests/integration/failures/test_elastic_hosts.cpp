@@ -1,0 +1,218 @@
+// Hosts that come and go while an elastic job runs. With --transport local each host is an agent of
+// this machine; over ssh: tests/cluster/test_listed_hosts.cpp.
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <random>
+#include <regex>
+#include <set>
+#include <signal.h>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+#include "tests/catch.h"
+#include "tests/integration/helpers/run_program.h"
+#include "tests/soak.h"
+
+namespace hvdrun::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+// A file of hosts, and a job that reads it.
+class ListedJob {
+ public:
+  explicit ListedJob(const std::string& hosts) { list(hosts); }
+  ~ListedJob() { std::filesystem::remove(path_); }
+  ListedJob(const ListedJob&) = delete;
+  ListedJob& operator=(const ListedJob&) = delete;
+
+  void list(const std::string& hosts) const {
+    const std::string next = path_ + ".next";
+    std::ofstream(next) << hosts;
+    std::filesystem::rename(next, path_);
+  }
+  Background& start(std::vector<std::string> words, std::vector<std::string> program,
+                    const std::string& script = "cat") {
+    std::vector<std::string> args{build_path("hvdrun"), "--transport", "local",
+                                  "--host-discovery-script", script + " " + path_};
+    args.insert(args.end(), words.begin(), words.end());
+    args.insert(args.end(), program.begin(), program.end());
+    job_.emplace(RunOptions{.args = args, .env = {marker_}});
+    return *job_;
+  }
+  std::string wait_for(const std::string& text) { return job_->wait_for_output(text, 40s); }
+  // As the job is to end; nothing of it is left.
+  void check_end(int exit_code, int steps) {
+    CHECK(job_->wait(60s) == exit_code);
+    CAPTURE(job_->output());
+    CHECK(processes_with(marker_.first + "=" + marker_.second).empty());
+    if (exit_code != 0) return;
+    const std::string& out = job_->output();
+    const std::regex line("step (\\d+) rank (\\d+) of (\\d+): ([0-9.]+)");
+    std::set<int> seen;
+    for (auto it = std::sregex_iterator(out.begin(), out.end(), line); it != std::sregex_iterator();
+         ++it) {
+      seen.insert(std::stoi((*it)[1]));
+      CHECK((*it)[1] == (*it)[4]);
+    }
+    CHECK(seen.size() == static_cast<std::size_t>(steps));
+  }
+  const std::string& output() const { return job_->output(); }
+  const std::string& path() const { return path_; }
+  pid_t pid() const { return job_->pid(); }
+  std::vector<ProcessInfo> ranks() const {
+    std::vector<ProcessInfo> found;
+    for (ProcessInfo& process : processes_with(marker_.first + "=" + marker_.second))
+      if (process.name == "elastic_probe") found.push_back(std::move(process));
+    return found;
+  }
+
+ private:
+  std::string path_ = "/tmp/hvdrun-hosts-" + std::to_string(::getpid()) + "-" +
+                      std::to_string(std::random_device{}());
+  std::pair<std::string, std::string> marker_ = fresh_marker();
+  std::optional<Background> job_;
+};
+
+std::vector<std::string> probe(int steps, int pause) {
+  return {build_path("tests/integration/programs/elastic_probe"), std::to_string(steps),
+          std::to_string(pause)};
+}
+
+std::size_t times_in(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("hosts come to a job, and leave it, and no step is lost", "[elastic][hosts]") {
+  ListedJob job("a:2\n");
+  job.start({"-np", "2", "--min-np", "1"}, probe(300, 40));
+  job.wait_for("step 2 rank 1 of 2");
+  job.list("a:2\nb:1\n");
+  job.wait_for("rank 2 of 3");
+  CHECK_THAT(job.output(), Contains("host b has come"));
+  // More slots on a host that is there, fewer on the other.
+  job.list("b:2\na:1\n");
+  job.wait_for("has left: 3 go on without it");
+  // None of the old hosts stays: the state goes from rank to rank.
+  job.list("c:2\n");
+  job.wait_for("rank 1 of 2");
+  job.wait_for("on b has left: 2 go on without it");
+  job.list("a:1\nc:2\n");
+  job.wait_for("rank 2 of 3");
+  job.check_end(0, 300);
+  CHECK(times_in(job.output(), "done: ") == 3);
+  // Each began with the state of the others.
+  CHECK(times_in(job.output(), "meeting at step 0: ") <= 2);
+  CHECK_THAT(job.output(), !Contains("is lost") && !Contains("started again"));
+}
+
+TEST_CASE("a hostfile is read again where --max-np lets hosts come", "[elastic][hosts]") {
+  const ListedJob files("a slots=1\nb slots=1\n");
+  Background job(
+      RunOptions{.args = {build_path("hvdrun"), "--transport", "local", "-np", "2", "--min-np", "1",
+                          "--max-np", "3", "--hostfile", files.path(),
+                          build_path("tests/integration/programs/elastic_probe"), "150", "40"}});
+  job.wait_for_output("step 2 rank 1 of 2", 30s);
+  files.list("a slots=1\nb slots=4\n");
+  job.wait_for_output("rank 2 of 3", 30s);
+  CHECK(job.wait(60s) == 0);
+  CHECK_THAT(job.output(), !Contains("of 4"));
+}
+
+TEST_CASE("a script that does what it should not ends no job", "[elastic][hosts]") {
+  ListedJob job("echo a:2\n");
+  job.start({"-np", "2"}, probe(450, 40), "sh");
+  job.wait_for("step 1 rank 1 of 2");
+  const auto now = [&](const std::string& script, const std::string& words) {
+    job.list(script);
+    job.wait_for(words);
+  };
+  now("", "lists no host; the hosts stay as they are");
+  now("exit 7", "exited with code 7; the hosts");
+  now("echo no pods >&2; exit 7", "exited with code 7: no pods; the hosts");
+  now("echo a:0x", "lists 'a:0x', which is no host");
+  now("kill -9 $$", "exited with code 137");  // of the shell that it runs below
+  // A process that it leaves behind ends with it, each time.
+  job.list("echo a:2; sleep 300 & exit 0");
+  std::this_thread::sleep_for(3s);
+  CHECK(times_in(job.output(), "lists no host") == 1);
+  job.check_end(0, 450);
+  CHECK_THAT(job.output(), !Contains("epoch 2"));
+}
+
+TEST_CASE("a newcomer that never comes holds nobody up", "[elastic][hosts]") {
+  ListedJob job("a:1\nb:1\n");
+  job.start({"-np", "2", "--min-np", "1"},
+            {"sh", "-c", "[ $HVD_RANK -lt 2 ] || exec sleep 1000; exec \"$@\"", "sh",
+             probe(80, 40)[0], "80", "40"});
+  job.wait_for("step 2 rank 1 of 2");
+  job.list("a:1\nb:1\nc:1\n");
+  job.wait_for("host c has come");
+  job.check_end(0, 80);
+  CHECK_THAT(job.output(), !Contains("epoch 2"));
+}
+
+TEST_CASE("a newcomer that fails each time is left out, and costs nothing", "[elastic][hosts]") {
+  ListedJob job("a:2\n");
+  job.start({"-np", "2", "--min-np", "1"},
+            {"sh", "-c", "[ $HVD_RANK -lt 2 ] || exit 3; exec \"$@\"", "sh", probe(120, 40)[0],
+             "120", "40"});
+  job.wait_for("step 2 rank 1 of 2");
+  job.list("a:2\nb:1\n");
+  job.wait_for("it is not started again, as that was 3 times within 10 minutes");
+  job.check_end(0, 120);
+  CHECK_THAT(job.output(), !Contains("epoch 2"));
+}
+
+TEST_CASE("ranks that meet anew too often end the job", "[elastic][hosts]") {
+  ListedJob job("a:1\nb:1\n");
+  job.start({"-np", "2", "--min-np", "1", "--reset-limit", "1"}, probe(400, 40));
+  job.wait_for("step 2 rank 1 of 2");
+  job.list("a:1\nb:1\nc:1\n");
+  job.wait_for("rank 2 of 3");
+  job.list("a:1\nb:1\n");
+  job.check_end(85, 0);
+  CHECK_THAT(job.output(),
+             Contains("--reset-limit allows that 1 time; hosts have come or gone; the job was"));
+}
+
+TEST_CASE("hosts come and go at random, ranks are killed, and no step is lost",
+          "[elastic][hosts]") {
+  const std::uint64_t seed = soak_seed("hosts that come and go");
+  const int rounds = soak_count(100) >= 100 ? 100 : 2;
+  std::mt19937_64 random(seed);
+  const auto below = [&random](std::uint64_t end) { return random() % end; };
+  for (int round = 0; round < rounds; ++round) {
+    ListedJob job("a:2\nb:1\n");
+    job.start({"-np", "3", "--min-np", "1", "--max-np", std::to_string(2 + below(5) + 1),
+               "--elastic-timeout", "30"},
+              probe(250, 30));
+    job.wait_for("step 2 rank 0 of 3");
+    std::string done;
+    for (int change = 0; change < 5; ++change) {
+      std::string hosts;
+      for (const char* const host : {"a", "b", "c", "d"})
+        if (below(2) == 0) hosts += host + (":" + std::to_string(1 + below(2))) + "\n";
+      job.list(hosts);
+      done += "list " + std::regex_replace(hosts, std::regex("\n"), " ") + "; ";
+      std::this_thread::sleep_for(std::chrono::milliseconds(500 + below(1500)));
+      const auto ranks = job.ranks();
+      // Somebody has to have the state.
+      if (below(3) != 0 || ranks.size() < 3) continue;
+      ::kill(ranks[below(ranks.size())].pid, SIGKILL);
+      done += "kill; ";
+    }
+    INFO(done);
+    std::cout << "round " << round << ": " << done << "\n";
+    job.check_end(0, 250);
+  }
+}
+
+}  // namespace
+}  // namespace hvdrun::test
