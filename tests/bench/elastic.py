@@ -158,6 +158,47 @@ def commits(build, rounds, report):
         }
 
 
+def joined(build, state):
+    """Milliseconds for which three ranks stand still when a fourth one comes on a new host, beyond a step."""
+    with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
+        listed = pathlib.Path(folder) / "hosts"
+        listed.write_text("a:3\n", encoding="ascii")
+        command = [os.path.abspath(f"{build}/hvdrun"), "-np", "3", "--transport", "local", "--tag-output", "off"]
+        command += ["--host-discovery-script", f"cat {listed}"]
+        command += [os.path.abspath(f"{build}/bench/elastic_step"), str(state), "0", "1"]
+        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        signal.signal(signal.SIGALRM, lambda *_: job.kill())
+        signal.alarm(LIMIT)
+        said, still, step = [], {}, None
+        try:
+            for line in job.stdout:
+                said.append(line)
+                if found := re.match(r"ready: step (\d+)", line):
+                    step = int(found[1])
+                    (pathlib.Path(folder) / "next").write_text("a:3\nb:1\n", encoding="ascii")
+                    os.rename(f"{folder}/next", listed)
+                if found := re.match(r"slot (\d+) stood still for (\d+)", line):
+                    still.setdefault(found[1], int(found[2]))
+                if len(still) == 3:
+                    return (max(still.values()) - step) / 1e6
+        finally:
+            signal.alarm(0)
+            job.send_signal(signal.SIGTERM)
+            job.stdout.close()
+            job.wait()
+        program_run.tell(program_run.Failed(command, "nobody came", "".join(said)))
+        return None
+
+
+def joins(build, rounds, report):
+    for name, state in (("10 MB", 10 * MIB), ("1 GB", 1024 * MIB)):
+        values = []
+        for turn in range(rounds):
+            report(f"elastic: a newcomer, {name} of state: round {turn + 1} of {rounds}")
+            values.append(joined(build, state))
+        yield from rows_of(f"a newcomer, {name} of state: the others stand still", values)
+
+
 def across_hosts(build, rounds, report):
     with hosts.Hosts(3) as machines:
         stop = lambda: machines.cluster("exec", "node1", "pkill", "-x", "hvdrun")
@@ -211,7 +252,7 @@ class Here:
 
     @staticmethod
     def measure(build, rounds, report):
-        return [*commits(build, rounds, report), *on_this_machine(build, rounds, report)]
+        return [*commits(build, rounds, report), *joins(build, rounds, report), *on_this_machine(build, rounds, report)]
 
 
 class Across:

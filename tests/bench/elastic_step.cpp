@@ -6,9 +6,9 @@
 //
 //   pid P slot S                    at the start
 //   ready: step NS                  rank 0 of the first epoch, when a step's time is known
-//   slot S went on at NS copied NS  after the first step of each later epoch; NS is
-//   CLOCK_MONOTONIC,
-//                                   and the time of a copy that all take at once
+//   slot S went on at NS copied NS  after the first step of each later epoch; NS is the time of
+//                                   CLOCK_MONOTONIC, and that of a copy that all take at once
+//   slot S stood still for NS       with it: since the end of its last step before
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <hvd/elastic_run.h>
@@ -74,6 +75,7 @@ int main(int argc, char** argv) {
   hvd::elastic::MemoryState kept;
   kept.add("state", state.data(), state.size());
   int meetings = 0;
+  long long last_end = 0;
   hvd::elastic::run(kept, [&] {
     std::vector<double> values(1000, 1.0);
     std::vector<long long> times;
@@ -82,6 +84,9 @@ int main(int argc, char** argv) {
     for (;;) {
       const long long begin = now_ns();
       hvd::allreduce(values.data(), values.data(), values.size(), hvd::ReduceOp::average);
+      const long long still = now_ns() - std::exchange(last_end, now_ns());
+      if (times.empty() && !first && still < last_end)
+        std::printf("slot %d stood still for %lld\n", number_of("HVD_RANK"), still);
       commits.on_batch_end();
       times.push_back(now_ns() - begin);
       if (times.size() == 1 && !first) {
