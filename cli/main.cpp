@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/hosts/this_machine.h"
+#include "cli/hosts_command.h"
 #include "cli/openers/client_process.h"
 #include "cli/options/build_info.h"
 #include "cli/options/explain.h"
@@ -88,6 +89,8 @@ int run(const std::vector<std::string>& args) {
   if (options.command_word == "ps") return run_ps();
   if (options.command_word == "status")
     return run_status(options.command.empty() ? "" : options.command.front());
+  if (options.command_word == "hosts") return run_hosts(options.command);
+  if (options.command_word == "reload") return run_reload(options.command);
   if (!options.command_word.empty())
     throw UsageError("hvdrun " + options.command_word + " is not in this version; a program of " +
                      "that name is started by hvdrun -- " + options.command_word);

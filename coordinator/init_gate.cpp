@@ -22,7 +22,7 @@ void InitGate::came(const std::vector<std::uint32_t>& slots, TimePoint now) {
 }
 
 void InitGate::left(std::uint32_t slot, TimePoint now) {
-  if (slot >= ranks_.size()) return;  // it is newer than the epoch
+  if (!knows(slot)) return;
   fence_.withdraw(slot);
   meeting_.left(slot);
   update(now);

@@ -47,6 +47,8 @@ class InitGate {
   std::optional<FenceFailed> break_off(std::uint32_t gone, TimePoint now);
 
   bool is_empty() const { return meeting_.count() == 0; }
+  // The slot is not newer than the epoch.
+  bool knows(std::uint32_t slot) const { return slot < ranks_.size(); }
   bool is_here(std::uint32_t slot) const { return meeting_.is_here(slot); }
   bool is_inside(std::uint32_t slot) const { return fence_.is_inside(slot); }
   // In order: in the fence or not, in the fence, and not here any more.

@@ -57,6 +57,8 @@ Job::Job(JobSpec spec, TimePoint now)
     if (spec_.reset_limit) elastic_->limit_resets(*spec_.reset_limit);
   }
   for (const std::uint32_t host : membership_.hosts_used()) hosts_.need(host);
+  for (std::uint32_t host = 0; host < hosts_.size() && spec_.max_np > 0; ++host)
+    if (hosts_.is_unneeded(host)) hosts_.dismiss(host);
 }
 
 Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {

@@ -123,6 +123,8 @@ class Job {
   void on_host_failed(const HostFailed& message, TimePoint now);
   // A lost host is opened again, and its slots are started again.
   void reopen(std::uint32_t host);
+  void open(std::uint32_t host, bool at_once);
+  void dismiss(std::uint32_t host);
   void host_returned(std::uint32_t host, TimePoint now);
   Errc on_hosts_listed(const Frame& frame, TimePoint now);
   void list_hosts(TimePoint now);
@@ -135,7 +137,8 @@ class Job {
   // Whoever waits for the slot's rank, in an operation or in hvd::init, is to wait no more.
   void tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now);
   void begin_epoch(Assignment dealt, TimePoint now);
-  void end_slot(std::uint32_t slot, KillSteps steps = {});
+  void end_slot(std::uint32_t slot);
+  void retire_slot(std::uint32_t slot);
   // The slot is of the epoch, or was until its process died.
   bool was_member(std::uint32_t slot) const;
   void carry_out(TimePoint now);
@@ -201,6 +204,7 @@ class Job {
   FirstCause causes_;
   std::optional<ElasticJob> elastic_;   // none without --min-np
   std::vector<ListedHost> listed_;      // the hosts that the job may use; empty: all
+  std::set<std::uint32_t> to_end_;      // hosts whose ranks are not waited for, once listed_ counts
   std::optional<JobEnded> first_loss_;  // since the epoch's ranks have met
   std::set<std::uint32_t> given_up_;    // process sets; the hosts have been told
   std::vector<Action> actions_;

@@ -85,7 +85,6 @@ void Job::slot_ended(const RankExited& end, TimePoint now) {
     causes_.restarted(end.rank);
     elastic_->lost(end.rank, "", now);
     carry_out(now);
-    open_and_dismiss();
     return end_if_done(now);
   }
   if (ended_well(end) && elastic_->state_of(end.rank) == SlotState::leaving) {
@@ -135,15 +134,23 @@ void Job::begin_epoch(Assignment dealt, TimePoint now) {
   to_driver(all);
 }
 
-void Job::end_slot(std::uint32_t slot, KillSteps steps) {
+void Job::end_slot(std::uint32_t slot) {
   const std::uint32_t host = membership_.ranks()[slot].place.host;
-  if (hosts_.hears(host)) to_agent(host, EndSlot{slot, std::move(steps)});
+  if (hosts_.hears(host)) to_agent(host, EndSlot{slot, true, {}});
+}
+
+void Job::retire_slot(std::uint32_t slot) {
+  const std::uint32_t host = membership_.ranks()[slot].place.host;
+  if (hosts_.hears(host)) to_agent(host, EndSlot{slot, false, spec_.ladder});
 }
 
 void Job::carry_out(TimePoint now) {
   using What = ElasticJob::Decision::What;
+  SlotsAdded added;
   for (ElasticJob::Decision& decision : elastic_->take_decisions()) {
     if (state_ != JobState::running) return;
+    if (decision.what != What::add_slot && !added.slots.empty())
+      to_driver(std::exchange(added, {}));
     switch (decision.what) {
       case What::start_slot:
         membership_.restart(decision.slot);
@@ -156,7 +163,7 @@ void Job::carry_out(TimePoint now) {
       case What::add_slot:
         membership_.add_slot(decision.host);
         causes_.add_rank();
-        to_driver(SlotAdded{membership_.ranks()[decision.slot].place});
+        added.slots.push_back(membership_.ranks()[decision.slot].place);
         break;
       case What::open_hosts:
         open_and_dismiss();
@@ -165,7 +172,7 @@ void Job::carry_out(TimePoint now) {
         end_slot(decision.slot);
         break;
       case What::retire_slot:
-        end_slot(decision.slot, spec_.ladder);
+        retire_slot(decision.slot);
         break;
       case What::begin_epoch:
         begin_epoch(std::move(decision.dealt), now);

@@ -47,11 +47,13 @@ void Job::host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now)
   for (const RankPlace& place : membership_.table().on_host(host)) {
     if (elastic_->state_of(place.rank) == SlotState::done) continue;
     slots.push_back(place.rank);
-    causes_.lost(place.rank);
-    if (membership_.ranks()[place.rank].state != RankState::exited)
+    if (membership_.ranks()[place.rank].state != RankState::exited) {
+      causes_.lost(place.rank);
       set_state(place.rank, RankState::exited);
+    }
     init_.left(place.rank, now);
   }
+  elastic_->host_gone(host);
   if (slots.empty()) return;  // nobody needs it any more
   if (!first_loss_ && std::any_of(slots.begin(), slots.end(),
                                   [this](std::uint32_t slot) { return was_member(slot); }))
@@ -67,13 +69,18 @@ void Job::host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now)
 void Job::reopen(std::uint32_t host) {
   if (!goes_on() || elastic_->is_over()) return;
   const auto slots = membership_.table().on_host(host);
-  if (std::none_of(slots.begin(), slots.end(), [this](const RankPlace& slot) {
-        return elastic_->state_of(slot.rank) == SlotState::away;
-      }))
-    return;
+  const bool away = std::any_of(slots.begin(), slots.end(), [this](const RankPlace& slot) {
+    return elastic_->state_of(slot.rank) == SlotState::away;
+  });
+  if (away) return open(host, false);
+  // It may be listed again.
+  if (spec_.max_np > 0 && reopens(host)) hosts_.dismiss(host);
+}
+
+void Job::open(std::uint32_t host, bool at_once) {
   hosts_.reopen(host);
   given_up_agents_.push_back(host);
-  to_driver(ReopenHost{host, hosts_.opening(host)});
+  to_driver(ReopenHost{host, hosts_.opening(host), at_once});
 }
 
 void Job::host_returned(std::uint32_t host, TimePoint now) {
@@ -81,10 +88,9 @@ void Job::host_returned(std::uint32_t host, TimePoint now) {
   const bool is_new = hosts_.opening(host) == 1 && membership_.table().count_on(host) > 0 &&
                       host >= spec_.hosts().size();
   to_driver(Log{LogLevel::warn, "host " + host_name(host) + (is_new ? " has come" : " is back")});
-  std::vector<std::uint32_t> slots;
-  for (const RankPlace& place : membership_.table().on_host(host)) slots.push_back(place.rank);
-  elastic_->host_back(slots, now);
+  elastic_->host_back(host, now);
   carry_out(now);
+  open_and_dismiss();  // it may have come too late
 }
 
 // Before all ranks go on there is nobody who could be asked to meet; the list is kept until then.
@@ -98,14 +104,18 @@ Errc Job::on_hosts_listed(const Frame& frame, TimePoint now) {
       return Errc::malformed;
     known = std::max<std::size_t>(known, host.index + 1);
   }
+  for (const std::uint32_t host : message.ended)
+    if (host >= known) return Errc::malformed;
+  spec_.elsewhere.resize(known);
   for (const ListedHost& host : message.hosts) {
+    spec_.elsewhere[host.index] = host.reopens;
     if (host.index < hosts_.size()) continue;
     membership_.add_host({host.name, host.slots});
+    elastic_->add_host({host.name, host.slots});
     hosts_.add();
-    spec_.elsewhere.resize(host.index + 1);
-    spec_.elsewhere[host.index] = host.reopens;
   }
   listed_ = std::move(message.hosts);
+  to_end_.insert(message.ended.begin(), message.ended.end());
   if (goes_on()) list_hosts(now);
   return Errc::ok;
 }
@@ -114,9 +124,9 @@ void Job::list_hosts(TimePoint now) {
   if (listed_.empty()) return;
   std::vector<ElasticJob::Host> hosts;
   hosts.reserve(listed_.size());
-  for (const ListedHost& host : listed_)
-    hosts.push_back({host.index, host.name, host.slots, hosts_.hears(host.index)});
-  elastic_->list_hosts(hosts, now);
+  for (const ListedHost& host : listed_) hosts.push_back({host.index, host.slots});
+  elastic_->list_hosts(std::move(hosts), now);
+  for (const std::uint32_t host : std::exchange(to_end_, {})) elastic_->end_host(host);
   carry_out(now);
 }
 
@@ -128,16 +138,24 @@ void Job::open_and_dismiss() {
     for (const RankPlace& slot : membership_.table().on_host(host)) {
       const SlotState state = elastic_->state_of(slot.rank);
       away = away || state == SlotState::away;
-      needed = needed || state != SlotState::unwanted;
+      needed = needed || (state != SlotState::unwanted && state != SlotState::left_out);
     }
     if (away && hosts_.is_unneeded(host)) {
-      reopen(host);
-    } else if (!needed && hosts_.hears(host) && reopens(host)) {
-      // Its guard on this machine could not be made again.
-      to_agent(host, EndJob{});
-      hosts_.dismiss(host);
+      open(host, true);
+    } else if (!needed && reopens(host) && !hosts_.is_unneeded(host)) {
+      dismiss(host);
     }
   }
+}
+
+// A guard on this machine could not be made again, so such a host is kept (reopens()).
+void Job::dismiss(std::uint32_t host) {
+  if (hosts_.hears(host))
+    to_agent(host, EndJob{});
+  else
+    to_driver(LeaveHost{host});
+  hosts_.dismiss(host);
+  elastic_->host_gone(host);
 }
 
 }  // namespace hvdrun

@@ -37,9 +37,10 @@ void Job::fail_init_if_hopeless(TimePoint now) {
   if (goes_on()) return;  // they have been told of each loss
   if (state_ == JobState::running && !init_.is_hopeless(membership_.exited(), now)) return;
   const auto& ranks = membership_.ranks();
-  const auto gone = std::find_if(ranks.begin(), ranks.end(), [](const RankRecord& record) {
-    return record.state == RankState::exited;
+  const auto gone = std::find_if(ranks.begin(), ranks.end(), [this](const RankRecord& record) {
+    return record.state == RankState::exited && init_.knows(record.place.rank);
   });
+  if (gone == ranks.end()) return;
   // A rank that fails exits with an error. One that just ends is as much to blame, and nobody would
   // say so.
   if (state_ == JobState::running && causes_.ended_well(gone->place.rank))

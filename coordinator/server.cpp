@@ -65,17 +65,6 @@ Server::Server(asio::io_context& io, ServerOptions options)
         },
         [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
   }
-  try {
-    status_server_.emplace(
-        io_, job_.spec().job_id,
-        [this](std::uint64_t asker, const StatusQuery& query) {
-          on_query(asker, query);
-          after_event();
-        },
-        [this](const std::string& trouble) { log(LogLevel::warn, trouble); });
-  } catch (const boost::system::system_error& e) {
-    log(LogLevel::warn, std::string("hvdrun status will not find this job: ") + e.what());
-  }
   if (job_.spec().env_compat.horovod) serve_horovod(std::move(options.horovod));
   arm_timer();
 }
@@ -238,7 +227,7 @@ void Server::adopt_driver(const std::shared_ptr<FrameChannel>& channel) {
       [this, lose](const Frame& frame) {
         StatusQuery query;
         if (frame.type == MessageType::status_query && !decode(frame.payload, query)) {
-          on_query(0, query);
+          on_query(query);
           return after_event();
         }
         if (job_.driver_frame(frame, now()) != Errc::ok) lose();
@@ -265,12 +254,12 @@ void Server::hang_up(std::uint32_t host) {
   if (horovod_hub_) horovod_hub_->agent_lost(host);
 }
 
-void Server::on_query(std::uint64_t asker, const StatusQuery& query) {
+void Server::on_query(const StatusQuery& query) {
   std::set<std::uint32_t> hosts;
   if (query.probe && job_.state() != JobState::waiting)
     for (std::uint32_t host = 0; host < agents_.size(); ++host)
       if (agents_[host].channel) hosts.insert(host);
-  const std::uint64_t request = board_.ask(asker, hosts, now());
+  const std::uint64_t request = board_.ask(query.asker, hosts, now());
   for (const std::uint32_t host : hosts) agents_[host].channel->send(ProbeRanks{request});
 }
 
@@ -280,11 +269,8 @@ void Server::answer_queries() {
     status.driver_pid = driver_pid_;
     add_probes(status, answer.probes);
     cut_to_limits(status);
-    if (answer.asker != 0) {
-      if (status_server_) status_server_->answer(answer.asker, status);
-    } else if (driver_) {
-      driver_->send(status);
-    }
+    status.asker = answer.asker;
+    if (driver_) driver_->send(status);
   }
 }
 
@@ -306,7 +292,6 @@ void Server::after_event() {
     if (!leave_by_) {
       leave_by_ = now() + kLeaveTimeout;
       listener_.reset();
-      status_server_.reset();
       horovod_.reset();
     }
     if (agents_here_ == 0 && handshaking_.empty()) {

@@ -20,7 +20,6 @@
 #include "coordinator/horovod/horovod_hub.h"
 #include "coordinator/job.h"
 #include "coordinator/status_board.h"
-#include "coordinator/status_server.h"
 
 namespace hvdrun {
 
@@ -71,8 +70,7 @@ class Server {
   // is over.
   void look_after_agents(TimePoint time);
   void heard_from(std::uint32_t host);
-  // `asker` 0 is the driver.
-  void on_query(std::uint64_t asker, const StatusQuery& query);
+  void on_query(const StatusQuery& query);
   void answer_queries();
   void send_to_agent(std::uint32_t host, std::string frame,
                      std::shared_ptr<const std::string> rest);
@@ -84,7 +82,6 @@ class Server {
   Job job_;
   std::uint32_t driver_pid_;
   StatusBoard board_;
-  std::optional<StatusServer> status_server_;
   std::optional<TlsListener> listener_;
   std::optional<HorovodDesk> horovod_;
   std::optional<HorovodHub> horovod_hub_;

@@ -1,6 +1,8 @@
 #include "cli/hosts/host_source.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "common/base/limits.h"
 #include "common/base/printable.h"
@@ -11,14 +13,20 @@ namespace {
 constexpr std::size_t kMostFaults = 16;
 constexpr std::size_t kShownBytes = 60;
 
-bool same_host(const HostEntry& a, const HostEntry& b) {
-  return a.name == b.name && a.login == b.login;
-}
+using Key = std::tuple<std::string, std::string, std::uint16_t>;
 
+Key key_of(const HostEntry& host) { return {host.name, host.login.user, host.login.port}; }
+
+// A script may print them in another order each time.
 bool same_list(const std::vector<HostEntry>& a, const std::vector<HostEntry>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return same_host(x, y) && x.slots == y.slots;
-  });
+  const auto sorted = [](const std::vector<HostEntry>& hosts) {
+    std::vector<std::pair<Key, std::uint32_t>> keys;
+    keys.reserve(hosts.size());
+    for (const HostEntry& host : hosts) keys.emplace_back(key_of(host), host.slots);
+    std::sort(keys.begin(), keys.end());
+    return keys;
+  };
+  return a.size() == b.size() && sorted(a) == sorted(b);
 }
 
 std::string_view trimmed(std::string_view line) {
@@ -30,6 +38,7 @@ std::string_view trimmed(std::string_view line) {
 
 HostListing read_script_output(const HostSource& source, std::string_view text) {
   HostListing listing;
+  std::set<Key> known;
   while (!text.empty() && listing.fault.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
     const std::string_view line = trimmed(text.substr(0, end));
@@ -42,10 +51,7 @@ HostListing read_script_output(const HostSource& source, std::string_view text) 
                       "', which is no host: " + listing.fault;
     for (const std::string& name : item.names) {
       HostEntry entry{name, item.slots.value_or(source.slots.value_or(1)), item.login};
-      const bool again =
-          std::any_of(listing.hosts.begin(), listing.hosts.end(),
-                      [&](const HostEntry& other) { return same_host(entry, other); });
-      if (again)
+      if (!known.insert(key_of(entry)).second)
         listing.remarks.push_back("lists " + name + " more than once; its first line counts");
       else
         listing.hosts.push_back(std::move(entry));
@@ -90,6 +96,7 @@ void HostLister::tell(const std::string& news) {
 }
 
 std::optional<std::vector<HostEntry>> HostLister::take(HostListing listing) {
+  const bool at_once = !file_ || std::exchange(believed_, false);
   for (const std::string& remark : listing.remarks) tell(remark);
   if (!listing.fault.empty()) {
     seen_.reset();
@@ -100,7 +107,7 @@ std::optional<std::vector<HostEntry>> HostLister::take(HostListing listing) {
     seen_.reset();
     return std::nullopt;
   }
-  if (file_ && !(seen_ && same_list(*seen_, listing.hosts))) {
+  if (!at_once && !(seen_ && same_list(*seen_, listing.hosts))) {
     seen_ = std::move(listing.hosts);
     return std::nullopt;
   }

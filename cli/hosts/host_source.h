@@ -43,6 +43,8 @@ class HostLister {
 
   // The list, when it is another one now.
   std::optional<std::vector<HostEntry>> take(HostListing listing);
+  // The user says that it is as it is to be.
+  void believe_next() { believed_ = true; }
   // Lines for the user.
   std::vector<std::string> take_news() { return std::exchange(news_, {}); }
 
@@ -52,6 +54,7 @@ class HostLister {
   std::vector<HostEntry> hosts_;
   std::optional<std::vector<HostEntry>> seen_;  // once, in a file
   bool file_;
+  bool believed_ = false;
   std::set<std::string> told_;
   std::vector<std::string> news_;
 };

@@ -60,7 +60,7 @@ std::error_code start_client(const ClientCommand& command, Process& client, Clie
     if (const std::error_code ec = make_pipe(*pipe)) return ec;
   options.env = command.env ? *command.env : own_environment();
   options.descriptor_limit = command.descriptor_limit;
-  options.new_session = command.own_session;
+  options.new_session = true;
   options.fds = {{in.read.get(), 0}, {out.write.get(), 1}, {err.write.get(), 2}};
   if (const std::error_code ec = spawn(options, client)) return ec;
   pipes.in = std::move(in.write);

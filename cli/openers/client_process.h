@@ -17,7 +17,6 @@ struct ClientCommand {
   std::vector<std::string> argv = {};   // argv[0] is searched for in PATH
   std::optional<Environment> env = {};  // none: hvdrun's own
   std::uint64_t descriptor_limit = 0;   // soft limit of open files there; 0: hvdrun's own
-  bool own_session = true;              // else a terminal's signals are for it too
 };
 
 struct ClientPipes {
@@ -26,7 +25,7 @@ struct ClientPipes {
   UniqueFd err;
 };
 
-// ENOENT: there is no such program. In a session of its own the terminal's signals are for the
+// ENOENT: there is no such program. In a session of its own: the terminal's signals are for the
 // driver alone.
 std::error_code start_client(const ClientCommand& command, Process& client, ClientPipes& pipes);
 

@@ -15,7 +15,8 @@ namespace hvdrun {
 namespace {
 
 // Words of hvdrun's own, in place of a program.
-constexpr auto kCommandWords = std::to_array<std::string_view>({"explain", "ps", "status"});
+constexpr auto kCommandWords =
+    std::to_array<std::string_view>({"explain", "hosts", "ps", "reload", "status"});
 
 constexpr std::string_view kVariablePrefix = "HVDRUN_";
 constexpr const char* kHorovodStartTimeout = "HOROVOD_START_TIMEOUT";

@@ -43,6 +43,18 @@ void Viewer::grow(const RankTable& table) {
   *table_ = table;
   out_->grow();
   if (err_ != out_) err_->grow();
+  for (auto& [host, frame] : std::exchange(early_, {})) on_frame(host, frame);
+}
+
+bool Viewer::is_early(const Frame& frame) const {
+  constexpr std::size_t kMost = 4096;
+  Output output;
+  OutputClosed closed;
+  const bool is_output = frame.type == MessageType::output && !decode(frame.payload, output) &&
+                         output.rank >= table_->size();
+  const bool is_end = frame.type == MessageType::output_closed && !decode(frame.payload, closed) &&
+                      closed.rank >= table_->size();
+  return (is_output || is_end) && early_.size() < kMost;
 }
 
 void Viewer::begin_epoch(const std::vector<EpochMember>& members) {
@@ -154,6 +166,8 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
     if (on_timeline_batch) on_timeline_batch(timeline_batch);
   } else if (is(timeline_control)) {
     if (on_timeline_control) on_timeline_control(timeline_control);
+  } else if (may_grow_ && is_early(frame)) {
+    early_.emplace_back(host, frame);
   } else {
     say("the agent on " + table_->hosts()[host].name +
         " sent output that hvdrun does not understand; the rest of it is not shown");

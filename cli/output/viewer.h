@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -60,6 +61,8 @@ class Viewer {
 
   // The job has more hosts or slots: those of `table`, which begins as the one that there was.
   void grow(const RankTable& table);
+  // It may come to that.
+  void may_grow() { may_grow_ = true; }
   // From now on slots have other ranks; a slot that is not among these keeps the one it had.
   void begin_epoch(const std::vector<EpochMember>& members);
 
@@ -86,6 +89,8 @@ class Viewer {
   // `host`: the one that this connection must be for; none when its hello tells.
   void greet(const Channel& channel, std::optional<std::uint32_t> host);
   void on_frame(std::uint32_t host, const Frame& frame);
+  // The word on a new slot comes another way, and may be slower than what its process writes.
+  bool is_early(const Frame& frame) const;
   OutputView& view_of(OutputStream stream) { return stream == OutputStream::out ? *out_ : *err_; }
   void keep(const Output& message);
   template <class M>
@@ -101,13 +106,15 @@ class Viewer {
   std::uint32_t files_failed_ = 0;
   std::uint64_t heard_ = 0;
   bool in_hurry_ = false;
+  bool may_grow_ = false;
   std::function<void(int)> on_broken_;
   // One view for both when they are the same terminal or file: two would tear each other's lines.
   std::shared_ptr<OutputView> out_;
   std::shared_ptr<OutputView> err_;
   std::unique_ptr<RankInput> input_;
   std::optional<TlsListener> listener_;
-  std::map<std::uint32_t, Channel> hosts_;  // expected; no channel before its hello
+  std::map<std::uint32_t, Channel> hosts_;              // expected; no channel before its hello
+  std::vector<std::pair<std::uint32_t, Frame>> early_;  // of slots to come, by host
 };
 
 }  // namespace hvdrun

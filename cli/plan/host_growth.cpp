@@ -46,6 +46,7 @@ std::uint32_t HostGrowth::add(const HostEntry& entry, bool is_here, LaunchPlan& 
   const std::uint32_t host = plan.spec.ranks.add_host({entry.name, entry.slots});
   plan.remote.push_back(!is_here && !plan.every_host_local);
   plan.logins.push_back(is_here ? HostLogin{} : entry.login);
+  if (plan.remote.back() && plan.complete_login) plan.complete_login(plan.logins.back());
   if (is_here) own_ = host;
   return host;
 }

@@ -125,7 +125,7 @@ std::vector<std::vector<HostSlots>> plan_hosts(const Options& options, const Sur
                                                std::vector<HostSlots>& hosts, LaunchPlan& plan) {
   plan.source = source_of(options);
   std::vector<HostEntry> entries = read_hosts(options, plan, here);
-  if (plan.source.kind != HostSource::Kind::none) plan.entries = entries;
+  plan.entries = entries;
   count_uncounted(options, entries);
   const std::vector<bool> is_here = options.every_host_local
                                         ? std::vector<bool>(entries.size(), false)

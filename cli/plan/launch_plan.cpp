@@ -144,7 +144,7 @@ void plan_elastic(const Options& options, const LaunchPlan& plan, JobSpec& spec)
   spec.min_np = least;
   spec.elastic_timeout = options.elastic_timeout.value_or(limits::kElasticTimeout);
   spec.reset_limit = options.reset_limit;
-  if (plan.source.kind != HostSource::Kind::none)
+  if (plan.source.kind != HostSource::Kind::none || options.max_np)
     spec.max_np = options.max_np.value_or(static_cast<std::uint32_t>(limits::kMaxRanks));
 }
 
@@ -216,6 +216,8 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
                        std::to_string(limits::kMaxSlotsPerHost) +
                        " ranks at most; name others with -H");
     spec.ranks = {{{"localhost", np}}, np};
+    plan.entries = {{"localhost", np}};
+    plan.entry_hosts = {0};
   }
   plan.remote.resize(spec.hosts().size(), false);
   plan.logins.resize(spec.hosts().size());

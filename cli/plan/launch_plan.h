@@ -26,6 +26,7 @@ struct LaunchPlan {
   std::vector<bool> remote;       // for each host of spec: another machine, opened as `ssh` says
   std::vector<HostLogin> logins;  // and how, before what `ssh` says
   SshOptions ssh;
+  std::function<void(HostLogin&)> complete_login;  // with what a command of --ssh has places for
   NetworkOptions network;
   ControlTransport control{};
   bool verbose = false;

@@ -17,7 +17,7 @@ std::string in_list(const Options& options, const std::string& name, const HostL
 }
 
 // A login that has no place in the command would be left out without a word.
-void plan_template(const Options& options, const Surroundings& here, LaunchPlan& plan) {
+void plan_template(const Options& options, LaunchPlan& plan) {
   const auto missing = [&](std::size_t host, const std::string& what, const std::string& given) {
     throw UsageError(in_list(options, plan.spec.hosts()[host].name, plan.logins[host]) +
                      "the command of --ssh has no place for a " + what + "; write {" + what +
@@ -29,8 +29,7 @@ void plan_template(const Options& options, const Surroundings& here, LaunchPlan&
     if (!login.user.empty() && !takes_user(plan.ssh)) missing(i, "user", login.user + "@");
     if (login.port != 0 && !takes_port(plan.ssh))
       missing(i, "port", ":" + std::to_string(login.port));
-    if (login.user.empty() && takes_user(plan.ssh) && here.user) login.user = here.user();
-    if (login.port == 0 && takes_port(plan.ssh)) login.port = plan.ssh.port.value_or(kSshPort);
+    plan.complete_login(login);
   }
 }
 
@@ -105,8 +104,16 @@ void plan_opening(const Options& options, const Surroundings& here, LaunchPlan& 
   plan.ssh.waits_for_hosts = options.start_timeout_given;
   if (const std::string fault = ssh_options_fault(plan.ssh); !fault.empty())
     throw UsageError(fault);
-  if (std::find(plan.remote.begin(), plan.remote.end(), true) == plan.remote.end()) return;
-  if (is_template(plan.ssh)) plan_template(options, here, plan);
+  plan.complete_login = [ssh = plan.ssh, user = here.user](HostLogin& login) {
+    if (!is_template(ssh)) return;
+    if (login.user.empty() && takes_user(ssh) && user) login.user = user();
+    if (login.port == 0 && takes_port(ssh)) login.port = ssh.port.value_or(kSshPort);
+  };
+  const bool others_may_come = options.max_np || options.discovery_script;
+  if (!others_may_come &&
+      std::find(plan.remote.begin(), plan.remote.end(), true) == plan.remote.end())
+    return;
+  if (is_template(plan.ssh)) plan_template(options, plan);
   if (plan.ssh.carrier == HostCarrier::srun || plan.ssh.carrier == HostCarrier::automatic)
     plan_srun(options, here, plan);
 }

@@ -33,8 +33,10 @@ bool CoordinatorMessages::pass_on(const Frame& frame) const {
     }
     case MessageType::reopen_host:
       return to(reopen);
-    case MessageType::slot_added:
-      return to(slot_added);
+    case MessageType::slots_added:
+      return to(slots_added);
+    case MessageType::leave_host:
+      return to(leave);
     case MessageType::job_ended:
       return to(ended);
     default:

@@ -17,7 +17,8 @@ struct CoordinatorMessages {
   std::function<void(const StallWarning&)> stall;
   std::function<void(std::uint32_t number, const EpochBegun&)> epoch;
   std::function<void(const ReopenHost&)> reopen;
-  std::function<void(const SlotAdded&)> slot_added;
+  std::function<void(const SlotsAdded&)> slots_added;
+  std::function<void(const LeaveHost&)> leave;
   std::function<void(JobEnded)> ended;
 
   // Calls the one that the frame is for. False: it is for none, or cannot be decoded.

@@ -11,14 +11,14 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "cli/output/viewer.h"
-#include "cli/plan/host_growth.h"
 #include "cli/run/coordinator_messages.h"
 #include "cli/run/coordinator_watch.h"
 #include "cli/run/host_opener.h"
-#include "cli/run/host_watch.h"
+#include "cli/run/job_hosts.h"
 #include "cli/run/job_phase.h"
 #include "cli/run/job_report.h"
 #include "cli/run/job_reporter.h"
+#include "cli/run/job_server.h"
 #include "cli/run/local_guard.h"
 #include "cli/run/opened_job.h"
 #include "cli/run/signal_watch.h"
@@ -77,8 +77,9 @@ class Driver {
   void not_understood();
   void reopen(const ReopenHost& message);
   Host& add_host(std::uint32_t index);
-  void add_slot(const SlotAdded& message);
-  void hosts_changed(const std::vector<HostEntry>& entries);
+  void add_slots(const SlotsAdded& message);
+  void leave(const LeaveHost& message);
+  void listen_to_commands();
   void on_verdict(JobEnded verdict);
   void give_up(Host& host);
   void wait_for_leavers();
@@ -109,8 +110,8 @@ class Driver {
   std::shared_ptr<FrameChannel> coordinator_;
   CoordinatorWatch coordinator_watch_;
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::optional<HostGrowth> growth_;  // where hosts come and go
-  std::optional<HostWatch> host_watch_;
+  std::optional<JobHosts> job_hosts_;  // where hosts come and go
+  std::optional<JobServer> job_server_;
   JobPhase job_;
   SignalWatch signals_;
   std::chrono::milliseconds leave_within_ = std::chrono::milliseconds::max();
@@ -145,13 +146,15 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
   viewer_.on_all_closed = [this] { finish_if_done(); };
   listen_to_coordinator();
   watch_hosts();
+  listen_to_commands();
   if (plan_.spec.max_np == 0) return;
-  growth_.emplace(plan_);
-  host_watch_.emplace(
-      io_, plan_.source, plan_.entries,
-      HostWatch::Callbacks{[this](const std::string& text) { viewer_.say(text); },
-                           [this](const auto& entries) { hosts_changed(entries); }});
-  host_watch_->start();
+  viewer_.may_grow();
+  job_hosts_.emplace(io_, plan_,
+                     JobHosts::Callbacks{[this](const std::string& text) { viewer_.say(text); },
+                                         [this](const HostsListed& message) {
+                                           viewer_.grow(plan_.spec.ranks);
+                                           tell_coordinator(message);
+                                         }});
 }
 
 int Driver::run() {
@@ -329,7 +332,10 @@ CoordinatorMessages Driver::coordinator_messages() {
     reporter_.on_progress(message, std::chrono::duration_cast<std::chrono::milliseconds>(
                                        std::chrono::steady_clock::now() - started_));
   };
-  messages.status = [this](const JobStatus& message) { reporter_.on_status(message); };
+  messages.status = [this](const JobStatus& message) {
+    if (message.asker == 0) return reporter_.on_status(message);
+    if (job_server_) job_server_->answer(message.asker, message);
+  };
   messages.rank = [this](const RankEvent& message) {
     if (message.host >= plan_.spec.hosts().size()) return not_understood();
     reporter_.on_rank(message);
@@ -340,7 +346,8 @@ CoordinatorMessages Driver::coordinator_messages() {
     reporter_.on_epoch(number, message);
   };
   messages.reopen = [this](const ReopenHost& message) { reopen(message); };
-  messages.slot_added = [this](const SlotAdded& message) { add_slot(message); };
+  messages.slots_added = [this](const SlotsAdded& message) { add_slots(message); };
+  messages.leave = [this](const LeaveHost& message) { leave(message); };
   messages.ended = [this](JobEnded message) { on_verdict(std::move(message)); };
   return messages;
 }
@@ -356,7 +363,7 @@ void Driver::reopen(const ReopenHost& message) {
   Host& host = is_new ? add_host(message.host_index) : **found;
   host.gone = false;
   viewer_.expect_again(message.host_index);
-  opener_.reopen(message.host_index, message.opening);
+  opener_.reopen(message.host_index, message.opening, message.at_once);
 }
 
 Driver::Host& Driver::add_host(std::uint32_t index) {
@@ -368,30 +375,48 @@ Driver::Host& Driver::add_host(std::uint32_t index) {
   return *hosts_.back();
 }
 
-void Driver::add_slot(const SlotAdded& message) {
-  if (message.slot.host >= plan_.spec.hosts().size() ||
-      plan_.spec.ranks.add_slot(message.slot.host).rank != message.slot.rank)
-    return not_understood();
+void Driver::add_slots(const SlotsAdded& message) {
+  for (const RankPlace& slot : message.slots)
+    if (slot.host >= plan_.spec.hosts().size() ||
+        plan_.spec.ranks.add_slot(slot.host).rank != slot.rank)
+      return not_understood();
   viewer_.grow(plan_.spec.ranks);
   opened_.timeline->grow(plan_.spec.ranks);
 }
 
-void Driver::hosts_changed(const std::vector<HostEntry>& entries) {
-  if (job_.is_over()) return;
-  HostsListed message;
-  message.hosts = growth_->number(entries, plan_);
-  std::uint64_t slots = 0;
-  for (const ListedHost& host : message.hosts) slots += host.slots;
-  viewer_.say(plan_.source.where + ": " + std::to_string(message.hosts.size()) +
-              (message.hosts.size() == 1 ? " host" : " hosts") + " with " + std::to_string(slots) +
-              (slots == 1 ? " slot" : " slots") + " now");
-  viewer_.grow(plan_.spec.ranks);
-  tell_coordinator(message);
+void Driver::leave(const LeaveHost& message) {
+  for (const auto& host : hosts_) {
+    if (host->index != message.host_index || host->guard) continue;
+    host->gone = true;
+    viewer_.forget_unless_connected(host->index);
+    opener_.leave_alone(host->index);
+  }
+}
+
+void Driver::listen_to_commands() {
+  JobServer::Callbacks callbacks;
+  callbacks.status = [this](std::uint64_t asker, const StatusQuery& query) {
+    tell_coordinator(StatusQuery{query.probe, asker});
+  };
+  callbacks.hosts = [this](std::uint64_t asker, const HostsOrder& order) {
+    const HostsReply fixed{exit_code::kUsage,
+                           "the hosts of this job are fixed; --max-np N lets them change"};
+    const HostsReply late{exit_code::kUsage, "the job is ending"};
+    job_server_->answer(asker, job_.is_over() ? late
+                               : job_hosts_   ? job_hosts_->order(order)
+                                              : fixed);
+  };
+  callbacks.trouble = [](const std::string& text) { log_line(LogLevel::warn, text); };
+  try {
+    job_server_.emplace(io_, plan_.spec.job_id, std::move(callbacks));
+  } catch (const boost::system::system_error& e) {
+    log_line(LogLevel::warn, std::string("hvdrun status will not find this job: ") + e.what());
+  }
 }
 
 void Driver::on_verdict(JobEnded verdict) {
   if (!job_.on_verdict(verdict)) return;
-  if (host_watch_) host_watch_->stop();
+  if (job_hosts_) job_hosts_->stop();
   if (verdict.cause == EndCause::start_timeout)
     viewer_.say(opener_.not_opened(), Viewer::Kind::verdict);
   opener_.end_unconnected();
@@ -441,7 +466,7 @@ void Driver::show_summary() {
 
 void Driver::fail(int exit_code, const std::string& text) {
   if (!job_.on_fault(exit_code)) return;
-  if (host_watch_) host_watch_->stop();
+  if (job_hosts_) job_hosts_->stop();
   viewer_.say(text, Viewer::Kind::verdict);
   end_hosts();
   finish_if_done();
@@ -456,8 +481,7 @@ void Driver::kill_all() {
   if (opened_.reaps_all) return void(kill_descendants_and_wait());
   std::vector<pid_t> own = opener_.clients();
   own.push_back(opened_.coordinator.pid);
-  if (const auto reader = host_watch_ ? host_watch_->reader() : std::nullopt)
-    own.push_back(*reader);
+  if (const auto reader = job_hosts_ ? job_hosts_->reader() : std::nullopt) own.push_back(*reader);
   for (const auto& host : hosts_)
     if (host->guard) own.push_back(host->guard->pid());
   kill_children_and_wait(std::move(own));

@@ -61,7 +61,10 @@ class HostOpener {
   void open();
   // A host that is lost: what is left of its last opening is given up, and it is tried, after a
   // pause that grows with `opening`, until the job ends. Nothing that goes wrong is final.
-  void reopen(std::uint32_t host, std::uint32_t opening);
+  // `at_once`: it is new, or was not needed for a while.
+  void reopen(std::uint32_t host, std::uint32_t opening, bool at_once);
+  // It is not needed any more: nobody tries to open it.
+  void leave_alone(std::uint32_t host);
   std::uint32_t opening(std::uint32_t host) const { return hosts_.at(host)->turn; }
   bool has(std::uint32_t host) const { return hosts_.contains(host); }
 
@@ -97,9 +100,10 @@ class HostOpener {
     bool by_libssh2 = false;
     std::optional<std::chrono::milliseconds> client_limit;  // of one try of the client
     OpeningRetry retry;
-    std::uint32_t turn = 0;   // its number; the first of all is 0
-    bool superseded = false;  // another opening has taken its place
-    std::string last_fault;   // of an opening after the first, told once
+    std::uint32_t turn = 0;      // its number; the first of all is 0
+    std::uint32_t failures = 0;  // openings that followed the loss of the last one
+    bool superseded = false;     // another opening has taken its place
+    std::string last_fault;      // of an opening after the first, told once
     std::chrono::milliseconds reopen_pause{};
     std::unique_ptr<boost::asio::steady_timer> pause;  // before it is tried again
     // The time of one try of an opening after the first, which nobody else limits.
@@ -131,6 +135,8 @@ class HostOpener {
   void open_by_client(Host& host, const std::string& why);
   void open_by_srun(Host& host);
   void open_here(Host& host);
+  // An opening that has not begun takes the place of the last one, which ends.
+  Host& supersede(std::uint32_t host);
   void start(Host& host, std::unique_ptr<RemoteHost> way);
   void limit(Host& host);
   RemoteHost::Callbacks callbacks_of(Host& host);

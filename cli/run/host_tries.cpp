@@ -14,8 +14,25 @@ constexpr std::chrono::milliseconds kForgetAfter{1'000};
 
 }  // namespace
 
-void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
+void HostOpener::reopen(std::uint32_t host, std::uint32_t opening, bool at_once) {
   if (ending_) return;
+  Host& next = supersede(host);
+  next.turn = opening;
+  next.failures = at_once ? 0 : next.failures + 1;
+  next.absence = {"lost", "it was lost"};
+  next.reopen_pause = at_once ? std::chrono::milliseconds(0)
+                              : std::min(kReopenPause * (1L << std::min(next.failures - 1, 10U)),
+                                         kLongestReopenPause);
+  try_after(next, next.reopen_pause);
+}
+
+void HostOpener::leave_alone(std::uint32_t host) {
+  if (ending_ || !hosts_.contains(host)) return;
+  supersede(host).state = Host::State::ended;
+  open_next();
+}
+
+HostOpener::Host& HostOpener::supersede(std::uint32_t host) {
   std::unique_ptr<Host>& place = hosts_.at(host);
   auto next = std::make_unique<Host>(host, true);
   next->name = place->name;
@@ -23,7 +40,8 @@ void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
   next->options = place->options;
   next->script = place->script;
   next->request = place->request;
-  next->turn = opening;
+  next->turn = place->turn;
+  next->failures = place->failures;
   superseded_.push_back(std::exchange(place, std::move(next)));
   Host& last = *superseded_.back();
   last.superseded = true;
@@ -35,12 +53,7 @@ void HostOpener::reopen(std::uint32_t host, std::uint32_t opening) {
     if (last.query) last.query->cancel();
     forget(last);
   }
-  place->absence = {"lost", "it was lost"};
-  place->reopen_pause =
-      std::min(kReopenPause * (1L << std::min(opening - 1, 10U)), kLongestReopenPause);
-  // One that has not been tried yet needs no pause.
-  const bool is_new = last.tries.empty() && last.turn == 0;
-  try_after(*place, is_new ? std::chrono::milliseconds(0) : place->reopen_pause);
+  return *place;
 }
 
 // A machine that goes down once more when its shell has begun ends no session.
@@ -69,7 +82,7 @@ void HostOpener::reopen_later(Host& host, const RemoteHost::End& end) {
   host.absence = {stage(host), end.why};
   if (std::exchange(host.last_fault, end.why) != end.why)
     callbacks_.say(host.name + ": " + end.why + "; tried again until the job ends");
-  host.reopen_pause = std::min(2 * host.reopen_pause, kLongestReopenPause);
+  host.reopen_pause = std::clamp(2 * host.reopen_pause, kReopenPause, kLongestReopenPause);
   try_after(host, host.reopen_pause);
 }
 

@@ -40,20 +40,23 @@ std::optional<pid_t> HostWatch::reader() const {
   return reading_->pid();
 }
 
-void HostWatch::read_later() {
-  timer_.expires_after(kListPause);
+void HostWatch::read_after(std::chrono::milliseconds pause) {
+  timer_.expires_after(pause);
   timer_.async_wait([this](const auto& ec) {
     if (!ec && !stopped_) read();
   });
 }
 
+void HostWatch::reload() {
+  lister_.believe_next();
+  if (!reading_now_) read_after(std::chrono::milliseconds(0));
+}
+
 void HostWatch::read() {
+  reading_now_ = true;
   reading_ = std::make_unique<ClientOutput>(io_);
-  // A script that leaves a process behind each time would fill the machine.
-  ClientOutput::Limits limits = kListLimits;
-  limits.whole_group = true;
   const std::error_code ec =
-      reading_->start({.argv = command_of(source_)}, limits,
+      reading_->start({.argv = command_of(source_)}, kListLimits,
                       [this](ClientOutput::Answer answer) { take(std::move(answer)); });
   if (!ec) return;
   ClientOutput::Answer answer;
@@ -62,12 +65,13 @@ void HostWatch::read() {
 }
 
 void HostWatch::take(ClientOutput::Answer answer) {
+  reading_now_ = false;
   if (stopped_) return;
   const auto changed = lister_.take(listing_of(source_, answer));
   for (const std::string& news : lister_.take_news())
     callbacks_.say(source_.where + ": " + source_.text + " " + news);
   if (changed) callbacks_.changed(*changed);
-  read_later();
+  read_after(kListPause);
 }
 
 HostListing read_once(const HostSource& source) {
@@ -75,7 +79,7 @@ HostListing read_once(const HostSource& source) {
   ClientOutput reading(io);
   HostListing listing;
   const std::error_code ec = reading.start(
-      {.argv = command_of(source), .own_session = false}, kListLimits,
+      {.argv = command_of(source)}, kListLimits,
       [&](const ClientOutput::Answer& answer) { listing = listing_of(source, answer); });
   if (ec) listing.fault = "cannot be read: " + fault_text(ec);
   io.run();

@@ -19,7 +19,9 @@ namespace hvdrun {
 
 // Between the end of a reading and the next, as horovodrun has it.
 inline constexpr std::chrono::milliseconds kListPause{1'000};
-inline constexpr ClientOutput::Limits kListLimits{std::chrono::milliseconds(60'000), 8U << 20U};
+// A script that leaves a process behind each time would fill the machine.
+inline constexpr ClientOutput::Limits kListLimits{
+    .time = std::chrono::milliseconds(60'000), .bytes = 8U << 20U, .whole_group = true};
 
 class HostWatch {
  public:
@@ -31,14 +33,16 @@ class HostWatch {
   // `hosts`: those that the job began with.
   HostWatch(boost::asio::io_context& io, HostSource source, std::vector<HostEntry> hosts,
             Callbacks callbacks);
-  void start() { read_later(); }
+  void start() { read_after(kListPause); }
+  // Now, and a list counts at once.
+  void reload();
   // Nothing is read or told any more.
   void stop();
   // The program that reads now, if one does.
   std::optional<pid_t> reader() const;
 
  private:
-  void read_later();
+  void read_after(std::chrono::milliseconds pause);
   void read();
   void take(ClientOutput::Answer answer);
 
@@ -48,6 +52,7 @@ class HostWatch {
   const Callbacks callbacks_;
   boost::asio::steady_timer timer_;
   std::unique_ptr<ClientOutput> reading_;
+  bool reading_now_ = false;
   bool stopped_ = false;
 };
 

@@ -138,7 +138,10 @@ OpenedJob open_job(const LaunchPlan& plan) {
   if (other_machines) {
     opened.agent_image = std::make_shared<const AgentImage>(
         read_agent_image(agent_for_other_hosts(opened.agent_program)));
-    opened.offered = offered_addresses(plan.network, host_addresses());
+    // A machine without a network may still be the only host.
+    const std::vector<HostAddress> own = host_addresses();
+    opened.offered = own.empty() && !any_remote ? std::vector<std::string>{"127.0.0.1"}
+                                                : offered_addresses(plan.network, own);
     control = listen_everywhere(opened.offered, plan.network.ports);
     output = listen_everywhere(opened.offered, plan.network.ports);
     opened.relay_ports = {port_of(control.socket), port_of(output.socket)};

@@ -85,7 +85,11 @@ enum class MessageType : std::uint16_t {
   epoch_begun = 73,
   reopen_host = 74,
   hosts_listed = 75,
-  slot_added = 76,
+  slots_added = 76,
+  leave_host = 79,
+  // a user's command <-> driver
+  hosts_order = 77,
+  hosts_reply = 78,
   // agent <-> viewer
   output = 80,
   credit = 81,

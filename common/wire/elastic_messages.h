@@ -51,15 +51,16 @@ struct StartSlot {
   }
 };
 
-// Coordinator -> agent: end the slot's process and what it has started. Without steps it is killed
-// at once, because others wait for it; with steps it is asked first, because it is not needed.
+// Coordinator -> agent: end the slot's process and what it has started.
 struct EndSlot {
   static constexpr auto kType = MessageType::end_slot;
   std::uint32_t slot = 0;
-  KillSteps steps;
+  bool is_late = true;  // others wait for it: it is killed at once; else it is not needed
+  KillSteps steps;      // for one that is not needed, as in KillRanks
   template <class V>
   void visit(V& v) {
     v(slot);
+    v(is_late);
     v(steps);
   }
 };
@@ -139,19 +140,50 @@ struct ListedHost {
 struct HostsListed {
   static constexpr auto kType = MessageType::hosts_listed;
   std::vector<ListedHost> hosts;
+  std::vector<std::uint32_t> ended;  // hosts whose ranks are not waited for
   template <class V>
   void visit(V& v) {
+    v(hosts);
+    v(ended);
+  }
+};
+
+// A user's command -> driver: what the job's hosts are to be from now on.
+struct HostsOrder {
+  static constexpr auto kType = MessageType::hosts_order;
+  enum class Verb : std::uint8_t {
+    add = 1,     // use these, too
+    drain = 2,   // use them no more: their ranks leave at the next commit
+    remove = 3,  // the same, and their ranks are ended at once
+    reload = 4,  // read the list of hosts now; there are no hosts
+  } verb{};
+  std::vector<std::string> hosts;  // as items of -H
+  template <class V>
+  void visit(V& v) {
+    v(verb);
     v(hosts);
   }
 };
 
-// Coordinator -> driver: the job has one slot more, behind all others.
-struct SlotAdded {
-  static constexpr auto kType = MessageType::slot_added;
-  RankPlace slot;
+// Driver -> a user's command.
+struct HostsReply {
+  static constexpr auto kType = MessageType::hosts_reply;
+  std::uint32_t exit_code = 0;
+  std::string text;  // one line
   template <class V>
   void visit(V& v) {
-    v(slot);
+    v(exit_code);
+    v(text);
+  }
+};
+
+// Coordinator -> driver: the job has these slots more, behind all others.
+struct SlotsAdded {
+  static constexpr auto kType = MessageType::slots_added;
+  std::vector<RankPlace> slots;
+  template <class V>
+  void visit(V& v) {
+    v(slots);
   }
 };
 
@@ -160,10 +192,22 @@ struct ReopenHost {
   static constexpr auto kType = MessageType::reopen_host;
   std::uint32_t host_index = 0;
   std::uint32_t opening = 0;  // the number of this one; the first of all is 0
+  bool at_once = false;       // nothing has gone wrong: there is no pause before it
   template <class V>
   void visit(V& v) {
     v(host_index);
     v(opening);
+    v(at_once);
+  }
+};
+
+// Coordinator -> driver: the host is not needed any more, and nobody is to open it.
+struct LeaveHost {
+  static constexpr auto kType = MessageType::leave_host;
+  std::uint32_t host_index = 0;
+  template <class V>
+  void visit(V& v) {
+    v(host_index);
   }
 };
 

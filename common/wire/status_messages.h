@@ -64,13 +64,15 @@ struct RankProbes {
   }
 };
 
-// driver or status client -> coordinator, and its answer.
+// A user's command -> driver -> coordinator, and its answer.
 struct StatusQuery {
   static constexpr auto kType = MessageType::status_query;
-  bool probe = true;  // ask the hosts too
+  bool probe = true;        // ask the hosts too
+  std::uint64_t asker = 0;  // put in by the driver; 0: the driver itself
   template <class V>
   void visit(V& v) {
     v(probe);
+    v(asker);
   }
 };
 
@@ -94,6 +96,7 @@ struct RankStatus {
 
 struct JobStatus {
   static constexpr auto kType = MessageType::job_status;
+  std::uint64_t asker = 0;  // as in the query
   std::string job_id;
   std::string state;  // waiting, running, ending, ended
   std::uint64_t age_ms = 0;
@@ -104,6 +107,7 @@ struct JobStatus {
   std::vector<RankStatus> ranks;  // of them the first, as many as a message holds
   template <class V>
   void visit(V& v) {
+    v(asker);
     v(job_id);
     v(state);
     v(age_ms);

@@ -1,5 +1,6 @@
 // Hosts that come and go while an elastic job runs: which slots it is to have.
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 #include "common/base/limits.h"
@@ -8,16 +9,10 @@
 namespace hvdrun {
 namespace {
 
-bool has_process(SlotState state) {
-  switch (state) {
-    case SlotState::member:
-    case SlotState::dying:
-    case SlotState::starting:
-    case SlotState::at_door:
-      return true;
-    default:
-      return false;
-  }
+bool is_member(SlotState state) { return state == SlotState::member || state == SlotState::dying; }
+
+bool is_newcomer(SlotState state) {
+  return state == SlotState::starting || state == SlotState::at_door;
 }
 
 // Its work is at its end.
@@ -31,24 +26,36 @@ void ElasticJob::hosts_change(std::uint32_t max_np) {
   max_np_ = max_np;
   const std::vector<HostSlots>& hosts = table_.hosts();
   for (std::uint32_t host = 0; host < hosts.size(); ++host) {
-    host_is_there_[host] = table_.count_on(host) > 0;
-    listed_.push_back({host, hosts[host].name, hosts[host].slots, host_is_there_[host]});
+    hosts_[host].is_there = table_.count_on(host) > 0;
+    listed_.push_back({host, hosts[host].slots});
   }
 }
 
-void ElasticJob::list_hosts(const std::vector<Host>& hosts, TimePoint now) {
+void ElasticJob::add_host(HostSlots host) {
+  table_.add_host(std::move(host));
+  hosts_.push_back({.is_there = false});
+}
+
+void ElasticJob::list_hosts(std::vector<Host> hosts, TimePoint now) {
   if (phase_ == Phase::over || !max_np_) return;
   for (const Host& host : hosts) {
-    if (host.index >= table_.hosts().size()) table_.add_host({host.name, host.slots});
+    assert(host.index < hosts_.size());
     table_.set_slots(host.index, host.slots);
-    if (host.index >= host_is_there_.size()) host_is_there_.resize(host.index + 1);
-    host_is_there_[host.index] = host.is_there;
   }
-  listed_ = hosts;
+  listed_ = std::move(hosts);
   last_change_ = "hosts have come or gone";
   choose_and_want(now);
   proceed(now);
 }
+
+void ElasticJob::end_host(std::uint32_t host) {
+  if (phase_ == Phase::over) return;
+  for (const RankPlace& here : table_.on_host(host))
+    if (slots_[here.rank].state == SlotState::member && !slots_[here.rank].wanted)
+      decide({.what = What::retire_slot, .slot = here.rank});
+}
+
+void ElasticJob::host_gone(std::uint32_t host) { hosts_[host].is_there = false; }
 
 void ElasticJob::choose_and_want(TimePoint now) {
   choose_again_ = false;
@@ -57,7 +64,7 @@ void ElasticJob::choose_and_want(TimePoint now) {
   decide({.what = What::open_hosts});
 }
 
-// Those that have a process come first: who is there stays. A slot that has failed too often takes
+// Members come first, then who is on the way, then others. A slot that has failed too often takes
 // nobody's place.
 std::vector<bool> ElasticJob::choose(TimePoint now) {
   std::vector<bool> wanted(slots_.size(), false);
@@ -68,43 +75,50 @@ std::vector<bool> ElasticJob::choose(TimePoint now) {
     --room;
     --places[host];
   };
+  const auto take_those = [&](auto is_one) {
+    for (const Host& host : listed_)
+      for (const RankPlace& here : table_.on_host(host.index))
+        if (room > 0 && places[host.index] > 0 && !wanted[here.rank] &&
+            is_one(slots_[here.rank].state))
+          take(here.rank, host.index);
+  };
   bool finishing = false;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (!is_finished(slots_[slot].state)) continue;
     finishing = wanted[slot] = true;
     if (room > 0) --room;
   }
-  for (const Host& host : listed_) {
-    places[host.index] = host.slots;
-    for (const RankPlace& here : table_.on_host(host.index))
-      if (room > 0 && places[host.index] > 0 && has_process(slots_[here.rank].state))
-        take(here.rank, host.index);
-  }
-  // Nobody begins with a job that ends.
+  for (const Host& host : listed_)
+    places[host.index] = hosts_[host.index].lost_for_good ? 0 : host.slots;
+  take_those(is_member);
+  take_those(is_newcomer);
+  // Nobody begins with a job that ends. If its ranks come back after all, so does the question.
+  missed_ = missed_ || finishing;
   if (finishing) return wanted;
+  take_those([](SlotState state) { return state != SlotState::left_out; });
   for (const Host& host : listed_) {
-    for (const RankPlace& here : table_.on_host(host.index))
-      if (room > 0 && places[host.index] > 0 && !wanted[here.rank] &&
-          slots_[here.rank].state != SlotState::left_out)
-        take(here.rank, host.index);
     // A left out slot is one of the host's places.
-    const std::uint32_t known = table_.count_on(host.index);
-    for (std::uint32_t i = known; i < host.slots && room > 0 && slots_.size() < limits::kMaxRanks;
+    for (std::uint32_t i = table_.count_on(host.index);
+         i < host.slots && room > 0 && places[host.index] > 0 && slots_.size() < limits::kMaxRanks;
          ++i) {
-      table_.add_slot(host.index);
-      slots_.emplace_back();
-      slots_.back().wanted = false;
-      slots_.back().starts = 0;
-      slots_.back().settle(false, now);
-      entered_.push_back(false);
+      add_slot(host.index, now);
       wanted.push_back(false);
-      decide({.what = What::add_slot,
-              .slot = static_cast<std::uint32_t>(slots_.size() - 1),
-              .host = host.index});
       take(static_cast<std::uint32_t>(slots_.size() - 1), host.index);
     }
   }
   return wanted;
+}
+
+void ElasticJob::add_slot(std::uint32_t host, TimePoint now) {
+  table_.add_slot(host);
+  SlotRecord& record = slots_.emplace_back();
+  record.wanted = false;
+  record.starts = 0;
+  record.settle(false, now);
+  entered_.push_back(false);
+  decide({.what = What::add_slot,
+          .slot = static_cast<std::uint32_t>(slots_.size() - 1),
+          .host = host});
 }
 
 void ElasticJob::want(std::uint32_t slot, bool wanted, TimePoint now) {
@@ -134,7 +148,15 @@ void ElasticJob::want(std::uint32_t slot, bool wanted, TimePoint now) {
   }
 }
 
-bool ElasticJob::is_there(std::uint32_t slot) const { return host_is_there_[table_[slot].host]; }
+bool ElasticJob::is_there(std::uint32_t slot) const { return hosts_[table_[slot].host].is_there; }
+
+std::size_t ElasticJob::needed() const {
+  const std::size_t done = count(SlotState::done);
+  if (done == 0) return min_np_;
+  const auto wanted = static_cast<std::size_t>(std::count_if(
+      slots_.begin(), slots_.end(), [](const SlotRecord& one) { return one.wanted; }));
+  return std::min<std::size_t>(min_np_, wanted - done);
+}
 
 bool ElasticJob::may_leave() const {
   std::size_t leave = 0;
@@ -142,7 +164,7 @@ bool ElasticJob::may_leave() const {
   for (const std::uint32_t slot : order_)
     if (slots_[slot].state == SlotState::member) ++(slots_[slot].wanted ? stay : leave);
   // Somebody has to have the state.
-  return leave > 0 && stay > 0 && stay + count(SlotState::at_door) >= min_np_;
+  return leave > 0 && stay > 0 && stay + count(SlotState::at_door) >= needed();
 }
 
 std::vector<std::uint32_t> ElasticJob::staying() const {
@@ -152,6 +174,19 @@ std::vector<std::uint32_t> ElasticJob::staying() const {
     if (slots_[slot].state == SlotState::member && (slots_[slot].wanted || !some_leave))
       members.push_back(slot);
   return members;
+}
+
+std::vector<std::uint32_t> ElasticJob::let_in() const {
+  std::vector<std::uint32_t> newcomers = in_state(SlotState::at_door);
+  if (!max_np_) return newcomers;
+  const std::vector<std::uint32_t> members = staying();
+  const bool any_stays = std::any_of(members.begin(), members.end(),
+                                     [this](std::uint32_t slot) { return slots_[slot].wanted; });
+  // When all members are to leave, the state is handed on first.
+  if (!any_stays) return newcomers;
+  const std::size_t room = *max_np_ - std::min<std::size_t>(*max_np_, members.size());
+  if (newcomers.size() > room) newcomers.resize(room);
+  return newcomers;
 }
 
 }  // namespace hvdrun

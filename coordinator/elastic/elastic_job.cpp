@@ -21,7 +21,7 @@ std::string ranks_text(std::size_t count) {
 ElasticJob::ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milliseconds timeout,
                        std::chrono::milliseconds stall_shutdown)
     : table_(std::move(table)),
-      host_is_there_(table_.hosts().size(), true),
+      hosts_(table_.hosts().size()),
       slots_(table_.size()),
       entered_(table_.size(), false),
       min_np_(min_np),
@@ -65,6 +65,7 @@ void ElasticJob::lose(std::uint32_t slot, TimePoint now) {
       slots_[slot].state == SlotState::member || slots_[slot].state == SlotState::leaving;
   slots_[slot].lost(now);
   choose_again_ = choose_again_ || slots_[slot].state == SlotState::left_out;
+  if (slots_[slot].state == SlotState::unwanted) decide({.what = What::open_hosts});
   if (!was_member) return;
   if (!first_lost_) first_lost_ = slot;
   gather(now);
@@ -85,6 +86,7 @@ void ElasticJob::lost(std::uint32_t slot, const std::string& how, TimePoint now)
   if (phase_ == Phase::over) return;
   if (slots_[slot].state == SlotState::ending) {
     slots_[slot].settle(is_there(slot), now);
+    decide({.what = What::open_hosts});
     return proceed(now);
   }
   const std::string name = name_of(slot);
@@ -137,6 +139,7 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
     case SlotState::starting:
       if (!waits) return;
       record.came_back = record.state == SlotState::leaving;
+      if (record.came_back) choose_again_ = choose_again_ || std::exchange(missed_, false);
       record.state = SlotState::at_door;
       break;
     case SlotState::at_door:
@@ -163,24 +166,30 @@ void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::s
   bool any = false;
   for (const std::uint32_t slot : slots) {
     SlotRecord& record = slots_[slot];
-    host_is_there_[table_[slot].host] = false;
-    if (record.state == SlotState::done || record.state == SlotState::left_out ||
-        record.state == SlotState::unwanted)
-      continue;
-    if (record.state == SlotState::ending) {
-      record.settle(false, now);
-      any = any || record.wanted;
-      continue;
+    HostRecord& host = hosts_[table_[slot].host];
+    host.is_there = false;
+    host.lost_for_good = host.lost_for_good || !may_return;
+    switch (record.state) {
+      case SlotState::done:
+      case SlotState::left_out:
+        continue;
+      // One that has no process loses none.
+      case SlotState::gone:
+      case SlotState::away:
+      case SlotState::unwanted:
+        break;
+      case SlotState::ending:
+        record.settle(false, now);
+        break;
+      default:
+        lose(slot, now);
     }
-    // One that has no process loses none.
-    if (record.state != SlotState::gone && record.state != SlotState::away) lose(slot, now);
-    if (record.state == SlotState::unwanted) continue;
-    if (may_return && record.state != SlotState::left_out) {
-      record.state = SlotState::away;
-      any = true;
-    } else {
+    if (!may_return) {
       record.leave_out();
       choose_again_ = true;
+    } else if (record.state != SlotState::left_out && record.state != SlotState::unwanted) {
+      record.state = SlotState::away;
+      any = true;
     }
   }
   say(why + (any ? "; its ranks are started again when it answers"
@@ -188,12 +197,11 @@ void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::s
   proceed(now);
 }
 
-void ElasticJob::host_back(const std::vector<std::uint32_t>& slots, TimePoint now) {
+void ElasticJob::host_back(std::uint32_t host, TimePoint now) {
   if (phase_ == Phase::over) return;
-  for (const std::uint32_t slot : slots) {
-    host_is_there_[table_[slot].host] = true;
-    if (slots_[slot].state == SlotState::away) slots_[slot].state = SlotState::gone;
-  }
+  hosts_[host].is_there = true;
+  for (const RankPlace& here : table_.on_host(host))
+    if (slots_[here.rank].state == SlotState::away) slots_[here.rank].state = SlotState::gone;
   proceed(now);
 }
 
@@ -246,7 +254,7 @@ void ElasticJob::begin_epoch() {
     if (slots_[slot].state == SlotState::dying)
       say(name_of(slot) + " has died; its process is ending");
   Decision decision{.what = What::begin_epoch};
-  decision.dealt = deal_ranks(table_, survivors, in_state(SlotState::at_door));
+  decision.dealt = deal_ranks(table_, survivors, let_in());
   const std::vector<std::uint32_t> before = std::exchange(order_, decision.dealt.slots);
   for (const std::uint32_t slot : order_) {
     slots_[slot].state = SlotState::member;
@@ -338,7 +346,7 @@ void ElasticJob::proceed(TimePoint now) {
     ++slots_[slot].starts;
     decide({.what = What::start_slot, .slot = slot});
   }
-  const std::uint32_t newcomers = count(SlotState::at_door);
+  const std::size_t newcomers = let_in().size();
   if (phase_ == Phase::open && (newcomers > 0 || may_leave()) && !std::exchange(asked_, true))
     decide({.what = What::ask_meeting});
   if (phase_ != Phase::gathering && phase_ != Phase::waiting) return;
@@ -349,9 +357,7 @@ void ElasticJob::proceed(TimePoint now) {
   waits_for_goodbyes_ = count(SlotState::leaving) > 0 && now < goodbyes_until_;
   if (waits_for_goodbyes_) return;
   const std::size_t ranks = staying().size() + newcomers;
-  // Those that are done are not missed.
-  if (ranks >= std::min<std::size_t>(min_np_, slots_.size() - count(SlotState::done)))
-    return begin_epoch();
+  if (ranks >= needed()) return begin_epoch();
   wait_for_more(ranks, now);
 }
 

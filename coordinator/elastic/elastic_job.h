@@ -64,18 +64,22 @@ class ElasticJob {
 
   // A host that the job may use.
   struct Host {
-    std::uint32_t index = 0;  // in the table, or the next one
-    std::string name;
+    std::uint32_t index = 0;  // in the table
     std::uint32_t slots = 0;
-    bool is_there = false;  // its agent can start something
   };
   // Hosts come and go: there may be more than there are now. At most `max_np` ranks.
   void hosts_change(std::uint32_t max_np);
   // So often an epoch may follow the first.
   void limit_resets(std::uint32_t resets) { reset_limit_ = resets; }
+  // The table has one more host, which nobody has opened yet.
+  void add_host(HostSlots host);
   // From now on the job may use these, the first ones first, and no others. Who is there already
   // stays before anybody new is started.
-  void list_hosts(const std::vector<Host>& hosts, TimePoint now);
+  void list_hosts(std::vector<Host> hosts, TimePoint now);
+  // It cannot start anything any more, and has no slot that could be missed.
+  void host_gone(std::uint32_t host);
+  // Its members that are to leave are not waited for: they end now, and are lost.
+  void end_host(std::uint32_t host);
 
   // A member's program says that it goes on when others are lost.
   void entered(std::uint32_t slot);
@@ -97,8 +101,8 @@ class ElasticJob {
   // then, and are started again once the host is back, unless they have failed too often.
   void host_lost(const std::vector<std::uint32_t>& slots, const std::string& why, bool may_return,
                  TimePoint now);
-  // The host is back: those of these slots that are away are started again.
-  void host_back(const std::vector<std::uint32_t>& slots, TimePoint now);
+  // The host is back: those of its slots that are away are started again.
+  void host_back(std::uint32_t host, TimePoint now);
   // All of the epoch have met in hvd::init. False: it had been given up.
   bool opened(TimePoint now);
   void tick(TimePoint now);
@@ -106,6 +110,7 @@ class ElasticJob {
   std::vector<Decision> take_decisions() { return std::exchange(decisions_, {}); }
   std::optional<TimePoint> next_deadline() const;
 
+  std::uint32_t slots() const { return table_.size(); }
   SlotState state_of(std::uint32_t slot) const { return slots_[slot].state; }
   std::uint32_t start_of(std::uint32_t slot) const { return slots_[slot].start(); }
   // The ranks of the epoch have met, and nobody is missing yet.
@@ -120,11 +125,16 @@ class ElasticJob {
   // The slots that the job is to have, of those that it may.
   std::vector<bool> choose(TimePoint now);
   void choose_and_want(TimePoint now);
+  void add_slot(std::uint32_t host, TimePoint now);
   void want(std::uint32_t slot, bool wanted, TimePoint now);
+  // So many ranks at least; those that are done are not missed.
+  std::size_t needed() const;
   // Members that are to leave and can be spared.
   bool may_leave() const;
   // Members without those that leave now.
   std::vector<std::uint32_t> staying() const;
+  // Those at their doors for whom there is room.
+  std::vector<std::uint32_t> let_in() const;
   bool is_there(std::uint32_t slot) const;
   std::uint32_t count(SlotState state) const;
   std::vector<std::uint32_t> in_state(SlotState state) const;
@@ -151,8 +161,13 @@ class ElasticJob {
   RankTable table_;
   std::optional<std::uint32_t> max_np_;  // none: the hosts are as they are
   std::vector<Host> listed_;
-  bool choose_again_ = false;        // a slot has been left out
-  std::vector<bool> host_is_there_;  // as it was listed last, or has come back since; by index
+  struct HostRecord {
+    bool is_there = true;  // its agent can start something
+    bool lost_for_good{};  // it is not opened again
+  };
+  std::vector<HostRecord> hosts_;  // by index
+  bool choose_again_ = false;      // a slot has been left out, or ranks have come back
+  bool missed_ = false;            // somebody has been listed while the job seemed to end
   std::vector<SlotRecord> slots_;
   std::vector<std::uint32_t> order_;  // members by rank
   std::vector<bool> entered_;

@@ -57,7 +57,7 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd, TimelineBatch,
                 TimelineControl, ClockQuery, ClockReply, BeginEpoch, StartSlot, EndSlot,
                 MeetingWanted, AtDoor, ElasticEntered, PeerDied, SlotDying, EpochBegun, HostsListed,
-                SlotAdded>(*frame);
+                SlotsAdded, LeaveHost, HostsOrder, HostsReply>(*frame);
       check_events(*frame);
     }
   }

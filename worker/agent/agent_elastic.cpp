@@ -95,7 +95,7 @@ void Agent::look_at_ranks() {
 // it, nothing comes of it any more.
 void Agent::end_slot(const EndSlot& message) {
   const std::uint32_t slot = message.slot;
-  if (!message.steps.empty()) return retire(message);
+  if (!message.is_late) return retire(message);
   for (const auto& [pid, worker] : workers_) {
     if (worker.rank != slot) continue;
     const pid_t joined = workers_server_->pid_of(slot);

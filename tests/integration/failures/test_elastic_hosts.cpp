@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 #include <signal.h>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -133,6 +134,79 @@ TEST_CASE("a hostfile is read again where --max-np lets hosts come", "[elastic][
   CHECK_THAT(job.output(), !Contains("of 4"));
 }
 
+// The job of this driver, as hvdrun ps lists it.
+std::string job_of(pid_t driver) {
+  const RunResult ps = hvdrun({"ps"});
+  std::istringstream lines(ps.out);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string id;
+    std::string pid;
+    words >> id >> pid;
+    if (pid == std::to_string(driver)) return id;
+  }
+  return "none";
+}
+
+TEST_CASE("hosts are added and taken by hand", "[elastic][hosts]") {
+  Background job(
+      RunOptions{.args = {build_path("hvdrun"), "--transport", "local", "-np", "2", "--min-np", "1",
+                          "--max-np", "4", "-H", "a:1,b:1",
+                          build_path("tests/integration/programs/elastic_probe"), "350", "40"}});
+  job.wait_for_output("step 2 rank 1 of 2", 30s);
+  const std::string id = job_of(job.pid());
+  const auto hosts = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"hosts", id});
+    return hvdrun(words);
+  };
+  const RunResult added = hosts({"add", "c:1,d"});
+  CHECK(added.exit_code == 0);
+  CHECK(added.out == "4 hosts with 4 slots now\n");
+  job.wait_for_output("rank 3 of 4", 30s);
+  CHECK(hosts({"drain", "b", "c"}).out == "2 hosts with 2 slots now\n");
+  job.wait_for_output("has left: 2 go on without it", 30s);
+  CHECK_THAT(job.output(), !Contains("was killed"));
+  CHECK(hosts({"remove", "d"}).exit_code == 0);
+  job.wait_for_output("it was to leave anyway", 30s);
+  job.wait_for_output("rank 0 of 1", 30s);
+  for (const auto& [words, fault] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"drain", "e"}, "hvdrun: the job has no host e\n"},
+           {{"drain", "a"}, "hvdrun: the job would have no host; end it instead\n"},
+           {{"add", "a:x"}, "hvdrun: 'a:x': "},
+           {{"add"}, "hvdrun: write hvdrun hosts [JOB] add|drain|remove HOST[:SLOTS]"},
+           {{"take", "a"}, "hvdrun: write hvdrun hosts"}}) {
+    CAPTURE(words);
+    const RunResult refused = hosts(words);
+    CHECK(refused.exit_code == 64);
+    CHECK_THAT(refused.err, Catch::StartsWith(fault));
+  }
+  CHECK_THAT(hvdrun({"reload", id}).err, Contains("no list of hosts that could be read again"));
+  CHECK(hvdrun({"status", id}).exit_code == 0);
+  CHECK(job.wait(60s) == 0);
+}
+
+TEST_CASE("hosts of a job that does not let them change", "[elastic][hosts]") {
+  Background job(RunOptions{
+      .args = {build_path("hvdrun"), "-np", "1", "sh", "-c", "echo up; exec sleep 100"}});
+  job.wait_for_output("up", 30s);
+  const RunResult refused = hvdrun({"hosts", job_of(job.pid()), "add", "b:1"});
+  CHECK(refused.exit_code == 64);
+  CHECK(refused.err == "hvdrun: the hosts of this job are fixed; --max-np N lets them change\n");
+}
+
+TEST_CASE("a file of hosts that is read at the user's word counts at once", "[elastic][hosts]") {
+  const ListedJob files("a slots=1\nb slots=1\n");
+  Background job(
+      RunOptions{.args = {build_path("hvdrun"), "--transport", "local", "-np", "2", "--min-np", "1",
+                          "--max-np", "3", "--hostfile", files.path(),
+                          build_path("tests/integration/programs/elastic_probe"), "150", "40"}});
+  job.wait_for_output("step 2 rank 1 of 2", 30s);
+  files.list("a slots=2\nb slots=1\n");
+  CHECK(hvdrun({"reload", job_of(job.pid())}).out == files.path() + " is read again\n");
+  job.wait_for_output("rank 2 of 3", 30s);
+  CHECK(job.wait(60s) == 0);
+}
+
 TEST_CASE("a script that does what it should not ends no job", "[elastic][hosts]") {
   ListedJob job("echo a:2\n");
   job.start({"-np", "2"}, probe(450, 40), "sh");
@@ -212,7 +286,7 @@ TEST_CASE("hosts come and go at random, ranks are killed, and no step is lost",
       // Changes of hosts and losses may meet, but somebody has to have the state.
       std::this_thread::sleep_for(std::chrono::milliseconds(500 + below(2500)));
       const auto ranks = job.ranks();
-      if (below(3) != 0 || job.ranks_of_the_moment() < 3) continue;
+      if (below(3) != 0 || job.ranks_of_the_moment() < 3 || ranks.size() < 3) continue;
       ::kill(ranks[below(ranks.size())].pid, SIGKILL);
       done += "kill; ";
     }

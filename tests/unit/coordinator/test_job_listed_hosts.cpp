@@ -30,7 +30,7 @@ struct ListedHostsFixture : ElasticJobFixture {
     enter({0, 1, 2});
     take();
   }
-  Errc list(const Hosts& hosts) { return from_driver(HostsListed{hosts}); }
+  Errc list(const Hosts& hosts) { return from_driver(HostsListed{hosts, {}}); }
   // A word of the agent of any host.
   template <class M>
   Errc from(std::uint32_t host, const M& message) {
@@ -46,15 +46,17 @@ TEST_CASE_METHOD(ListedHostsFixture, "a host that is listed is opened, and its s
   run_elastic();
   REQUIRE(list({a(), b(), c()}) == Errc::ok);
   const auto sent = take();
-  REQUIRE(sent.size() == 3);
+  REQUIRE(sent.size() == 2);
   CHECK(sent[0].target == Target::driver);
-  CHECK(read<SlotAdded>(sent[0]).slot.rank == 3);
-  const RankPlace second = read<SlotAdded>(sent[1]).slot;
+  const auto added = read<SlotsAdded>(sent[0]).slots;
+  REQUIRE(added.size() == 2);
+  CHECK(added[0].rank == 3);
+  const RankPlace second = added[1];
   CHECK(second.rank == 4);
   CHECK(second.host == 2);
   CHECK(second.local_rank == 1);
-  CHECK(read<ReopenHost>(sent[2]).host_index == 2);
-  CHECK(read<ReopenHost>(sent[2]).opening == 1);
+  CHECK(read<ReopenHost>(sent[1]).host_index == 2);
+  CHECK(read<ReopenHost>(sent[1]).opening == 1);
   CHECK(job.expects_agent(2));
   CHECK(job.status(now).ranks.size() == 5);
   ready(2, 5002);
@@ -90,6 +92,7 @@ TEST_CASE_METHOD(ListedHostsFixture, "a host that is not listed is told to go wh
   REQUIRE(ends.size() == 1);
   CHECK(ends[0].first == 1);
   CHECK(ends[0].second.slot == 2);
+  CHECK_FALSE(ends[0].second.is_late);
   CHECK_FALSE(ends[0].second.steps.empty());
   meet();
   take();
@@ -135,7 +138,7 @@ TEST_CASE_METHOD(ListedHostsFixture, "a list that makes no sense is a fault", "[
 
 TEST_CASE_METHOD(ElasticJobFixture, "hosts are listed only where they may change", "[job]") {
   run_elastic();
-  CHECK(from_driver(HostsListed{{{0, "a", 2, false}}}) == Errc::unexpected_message);
+  CHECK(from_driver(HostsListed{{{0, "a", 2, false}}, {}}) == Errc::unexpected_message);
 }
 
 TEST_CASE_METHOD(ListedHostsFixture, "a new host that cannot be opened is tried again", "[job]") {
@@ -146,11 +149,62 @@ TEST_CASE_METHOD(ListedHostsFixture, "a new host that cannot be opened is tried 
   const auto again = take_all<ReopenHost>(Target::driver);
   REQUIRE(again.size() == 1);
   CHECK(again[0].second.opening == 2);
+  CHECK_FALSE(again[0].second.at_once);
   // It is not listed any more.
   REQUIRE(list({a(), b()}) == Errc::ok);
-  take();
+  const auto left = take_all<LeaveHost>(Target::driver);
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].second.host_index == 2);
+  CHECK_FALSE(job.expects_agent(2));
   REQUIRE(from_driver(HostFailed{2, "ssh has ended", 2}) == Errc::ok);
   CHECK(take().empty());
+  // And is again.
+  REQUIRE(list({a(), b(), c(1)}) == Errc::ok);
+  const auto anew = take_all<ReopenHost>(Target::driver);
+  REQUIRE(anew.size() == 1);
+  CHECK(anew[0].second.opening == 3);
+  CHECK(anew[0].second.at_once);
+}
+
+TEST_CASE_METHOD(ListedHostsFixture, "hosts of lists that came too early have their numbers",
+                 "[job]") {
+  REQUIRE(list({a(), b(), c(1)}) == Errc::ok);
+  REQUIRE(list({a(), b(), {3, "d", 1, true}}) == Errc::ok);
+  run_elastic();
+  CHECK(job.membership().size() == 4);
+  CHECK(job.membership().table().host_name(3) == "d");
+  CHECK(job.expects_agent(3));
+  CHECK_FALSE(job.expects_agent(2));
+}
+
+TEST_CASE_METHOD(ListedHostsFixture, "a host that is lost while it is not wanted may come again",
+                 "[job]") {
+  run_elastic();
+  REQUIRE(list({a()}) == Errc::ok);
+  take();
+  job.agent_lost(1, "its agent is gone", now);
+  CHECK(take_all<ReopenHost>(Target::driver).empty());
+  come({0, 1});
+  meet();
+  take();
+  REQUIRE(list({a(), b()}) == Errc::ok);
+  const auto again = take_all<ReopenHost>(Target::driver);
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].second.host_index == 1);
+  ready(1, 5003);
+  CHECK(take_all<StartSlot>().size() == 1);
+}
+
+TEST_CASE_METHOD(ListedHostsFixture, "ranks that are removed by hand are not waited for", "[job]") {
+  run_elastic();
+  REQUIRE(from_driver(HostsListed{{a()}, {1}}) == Errc::ok);
+  const auto ends = take_all<EndSlot>();
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].second.slot == 2);
+  REQUIRE(end(2, ExitKind::signaled, SIGTERM) == Errc::ok);
+  CHECK(take_all<EndJob>().size() == 1);
+  come({0, 1});
+  CHECK(job.membership().order() == std::vector<std::uint32_t>{0, 1});
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST_CASE_METHOD(GrowthFixture, "what makes no sense with hosts that come and go
   const JobSpec fixed =
       without({"-np", "2", "--min-np", "1", "--max-np", "3", "-H", "localhost:4"}).spec;
   CHECK(fixed.np() == 3);
-  CHECK(fixed.max_np == 0);
+  CHECK(fixed.max_np == 3);  // hosts may be added by hand
 }
 
 TEST_CASE_METHOD(GrowthFixture, "hosts that come have the next numbers", "[plan]") {

@@ -80,7 +80,10 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<EpochBegun>(code, "epoch_begun");
   add<ReopenHost>(code, "reopen_host");
   add<HostsListed>(code, "hosts_listed");
-  add<SlotAdded>(code, "slot_added");
+  add<SlotsAdded>(code, "slots_added");
+  add<LeaveHost>(code, "leave_host");
+  add<HostsOrder>(code, "hosts_order");
+  add<HostsReply>(code, "hosts_reply");
   add<RankStalled>(code, "rank_stalled");
   add<SurveyRanks>(code, "survey_ranks");
   add<RankPictures>(code, "rank_pictures");

@@ -39,7 +39,7 @@ TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are started again when it 
   wait(1h);
   CHECK(did().empty());
   SECTION("all of them") {
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     CHECK(did() == "start 2; start 3");
     CHECK(job.start_of(2) == 1);
     come({3, 2});
@@ -48,29 +48,29 @@ TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are started again when it 
     CHECK(did() == "begin 0 1 2 3");
   }
   SECTION("a loss of one of them is a loss as any") {
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     did();
     lose(3);
     CHECK(did() == "start 3");
   }
   SECTION("the host may be lost as they start") {
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     did();
     job.host_lost({2, 3}, "host b is lost", true, now);
     CHECK(did().empty());
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     CHECK(did() == "start 2; start 3");  // the first loss was an hour ago
   }
   SECTION("not for ever") {
     for (int times = 0; times < 2; ++times) {
       CHECK(job.state_of(2) == SlotState::away);
-      job.host_back({2, 3}, now);
+      job.host_back(1, now);
       wait(1s);
       CHECK(job.state_of(2) == SlotState::starting);
       job.host_lost({2, 3}, "host b is lost", true, now);
     }
     CHECK(job.state_of(2) == SlotState::away);
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     wait(1s);
     job.host_lost({2, 3}, "host b is lost", true, now);
     CHECK(job.state_of(2) == SlotState::left_out);
@@ -78,7 +78,7 @@ TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are started again when it 
     CHECK(lines.back() == "host b is lost; its ranks are not started again");
   }
   SECTION("a slot whose next process has not started yet loses none") {
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     for (int times = 0; times < 3; ++times) {
       wait(2s);
       lose(3);
@@ -90,7 +90,7 @@ TEST_CASE_METHOD(ElasticFixture, "a lost host's ranks are started again when it 
     job.host_lost({2, 3}, "host b is lost", true, now);
     CHECK(job.state_of(2) == SlotState::away);
     CHECK(job.state_of(3) == SlotState::left_out);
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     did();
     wait(1s);
     CHECK(did() == "start 2");
@@ -115,7 +115,7 @@ TEST_CASE_METHOD(ThreeAtLeast, "a host that is away is waited for where ranks ar
         Lines{"there are 2 ranks of the 3 that --min-np asks for: slot 2, 3 is waited for, "
               "for 50 s at most"});
   SECTION("it comes") {
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     CHECK(did() == "start 2; start 3");
     come({2});
     CHECK(did() == "begin 0 1 2");
@@ -127,7 +127,7 @@ TEST_CASE_METHOD(ThreeAtLeast, "a host that is away is waited for where ranks ar
   SECTION("another host has the same fate") {
     job.host_lost({0, 1}, "host a is lost", true, now);
     CHECK(did() == "all lost 2");
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     CHECK(did().empty());
   }
 }

@@ -6,20 +6,28 @@ namespace {
 
 using namespace std::chrono_literals;
 using Lines = std::vector<std::string>;
-using Hosts = std::vector<ElasticJob::Host>;
 
 // a: 0 and 1, b: 2 and 3; c is host 2.
 struct ListedFixture : ElasticFixture {
   explicit ListedFixture(std::uint32_t min_np = 2, std::uint32_t max_np = 100)
       : ElasticFixture(min_np) {
     job.hosts_change(max_np);
+    job.add_host({"c", 0});
   }
-  static ElasticJob::Host a(std::uint32_t slots = 2) { return {0, "a", slots, true}; }
-  static ElasticJob::Host b(std::uint32_t slots = 2) { return {1, "b", slots, true}; }
-  static ElasticJob::Host c(std::uint32_t slots, bool there = false) {
-    return {2, "c", slots, there};
+  struct Listed {
+    ElasticJob::Host host;
+    bool comes = false;  // it has been opened
+  };
+  static Listed a(std::uint32_t slots = 2) { return {{0, slots}}; }
+  static Listed b(std::uint32_t slots = 2) { return {{1, slots}}; }
+  static Listed c(std::uint32_t slots, bool comes = false) { return {{2, slots}, comes}; }
+  void list(const std::vector<Listed>& hosts) {
+    std::vector<ElasticJob::Host> all;
+    for (const Listed& one : hosts) all.push_back(one.host);
+    job.list_hosts(all, now);
+    for (const Listed& one : hosts)
+      if (one.comes) job.host_back(one.host.index, now);
   }
-  void list(const Hosts& hosts) { job.list_hosts(hosts, now); }
   // Those that have been started come to their doors, and all members when they are asked.
   void let_in(std::initializer_list<std::uint32_t> newcomers,
               std::initializer_list<std::uint32_t> members) {
@@ -43,7 +51,7 @@ TEST_CASE_METHOD(ListedFixture, "a host that comes gives ranks to the job", "[el
   list({a(), b(), c(2)});
   CHECK(did() == "add 4 on 2; add 5 on 2");
   CHECK(job.state_of(4) == SlotState::away);
-  job.host_back({4, 5}, now);
+  job.host_back(2, now);
   CHECK(did() == "start 4; start 5");
   CHECK(job.start_of(4) == 0);
   let_in({4}, {});
@@ -80,10 +88,11 @@ TEST_CASE_METHOD(ListedFixture, "a host that is not listed any more is left", "[
   CHECK(lines.empty());
   CHECK(job.state_of(2) == SlotState::unwanted);
   SECTION("and comes again") {
-    list({a(), {1, "b", 2, false}});
+    job.host_gone(1);
+    list({a(), b()});
     CHECK(did().empty());
     CHECK(job.state_of(2) == SlotState::away);
-    job.host_back({2, 3}, now);
+    job.host_back(1, now);
     CHECK(did() == "start 2; start 3");
     CHECK(job.start_of(2) == 1);
   }
@@ -226,6 +235,92 @@ TEST_CASE_METHOD(ElasticFixture, "the ranks meet anew as often as they may", "[e
   CHECK(end ==
         "the ranks were to meet anew, and --reset-limit allows that 1 time; rank 2 was killed");
   CHECK(job.is_over());
+}
+
+TEST_CASE_METHOD(ListedFixture, "who is lost while it is not wanted may come again", "[elastic]") {
+  run();
+  list({a()});
+  did();
+  job.host_lost({2, 3}, "host b is lost", true, now);
+  CHECK(did().empty());
+  CHECK(job.state_of(3) == SlotState::unwanted);
+  come({0, 1});
+  CHECK(did() == "begin 0 1");
+  job.opened(now);
+  list({a(), b()});
+  CHECK(did().empty());
+  CHECK(job.state_of(3) == SlotState::away);
+  job.host_back(1, now);
+  CHECK(did() == "start 2; start 3");
+}
+
+TEST_CASE_METHOD(AllFour, "ranks that are done are not missed on new hosts either", "[elastic]") {
+  run();
+  list({c(4, true)});
+  did();
+  come({4, 5, 6, 7});
+  come({0, 1, 2, 3});
+  CHECK(did().find("begin 0 1 2 3 4 5 6 7") != std::string::npos);
+  job.opened(now);
+  did();
+  come({0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(did() == "begin 4 5 6 7; retire 0; retire 1; retire 2; retire 3");
+  job.opened(now);
+  for (const std::uint32_t slot : {0U, 1U, 2U, 3U}) lose(slot);
+  finish(4);
+  finish(5);
+  come({6, 7});
+  CHECK(did() == "begin 6 7");
+}
+
+struct JustFour : ListedFixture {
+  JustFour() : ListedFixture(4, 4) {}
+};
+
+TEST_CASE_METHOD(JustFour, "ranks of two hosts are exchanged at once", "[elastic]") {
+  run();
+  list({a(), c(2, true)});
+  CHECK(did() == "add 4 on 2; add 5 on 2; start 4; start 5");
+  // One more would be too many, and three too few.
+  come({4});
+  CHECK(did().empty());
+  come({5});
+  CHECK(did() == "ask");
+  come({0, 1, 2, 3});
+  CHECK(did() == "begin 0 1 4 5; retire 2; retire 3");
+}
+
+TEST_CASE_METHOD(ListedFixture, "who has a rank stays before one that starts again", "[elastic]") {
+  run();
+  lose(0);
+  come({1, 2, 3});
+  CHECK(did() == "start 0; begin 1 2 3");
+  job.opened(now);
+  list({a(1), b()});
+  CHECK(did() == "retire 0");
+}
+
+TEST_CASE_METHOD(ListedFixture, "hosts that come while ranks are between two inits are not missed",
+                 "[elastic]") {
+  run();
+  for (const std::uint32_t slot : {0U, 1U, 2U, 3U}) job.leaves(slot, now);
+  list({a(), b(), c(1, true)});
+  CHECK(did().empty());
+  come({0, 1, 2, 3});
+  wait(ElasticJob::kGoodbye);
+  CHECK(did().starts_with("add 4 on 2; start 4"));
+}
+
+TEST_CASE_METHOD(ListedFixture, "a host that is lost for good is not chosen again", "[elastic]") {
+  run();
+  list({a()});
+  come({0, 1, 2, 3});
+  did();
+  job.opened(now);
+  job.host_lost({2, 3}, "host b is lost", false, now);
+  list({a(), b(4)});
+  CHECK(did().empty());
+  CHECK(job.state_of(2) == SlotState::left_out);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ class ListedWalk {
   ListedWalk(std::uint32_t seed, std::uint32_t min_np, std::uint32_t max_np)
       : random_(seed), max_np_(max_np), job_(table(), min_np, seconds(600)) {
     job_.hosts_change(max_np);
-    for (std::uint32_t host = 0; host < 2; ++host) hosts_.push_back({host, name(host), 2, true});
-    listed_ = hosts_;
+    for (std::uint32_t host = 0; host < 2; ++host) listed_.push_back({host, 2});
+    is_there_ = {true, true};
     for (std::uint32_t slot = 0; slot < 4; ++slot) {
       job_.entered(slot);
       hosts_of_[slot] = slot / 2;
@@ -45,7 +45,7 @@ class ListedWalk {
         lose(below(slots()));
         break;
       case 2:
-        for (std::uint32_t host = 0; host < hosts_.size(); ++host) open(host);
+        for (std::uint32_t host = 0; host < hosts(); ++host) open(host);
         break;
       default:
         move(below(slots()));
@@ -59,7 +59,7 @@ class ListedWalk {
       now_ += seconds(5);
       job_.tick(now_);
       look();
-      for (std::uint32_t host = 0; host < hosts_.size(); ++host) open(host);
+      for (std::uint32_t host = 0; host < hosts(); ++host) open(host);
       for (std::uint32_t slot = 0; slot < slots(); ++slot) {
         if (job_.state_of(slot) == SlotState::dying || job_.state_of(slot) == SlotState::ending)
           end(slot);
@@ -116,27 +116,25 @@ class ListedWalk {
     for (std::uint32_t host = 0; host < kHosts; ++host) {
       if (below(2) == 0) continue;
       // New ones have the next numbers.
-      const std::uint32_t index =
-          std::min<std::uint32_t>(host, static_cast<std::uint32_t>(hosts_.size()));
-      if (index == hosts_.size()) hosts_.push_back({index, name(index), 1, false});
-      hosts_[index].slots = 1 + below(3);
-      listed.push_back(hosts_[index]);
+      const std::uint32_t index = std::min<std::uint32_t>(host, hosts());
+      if (index == hosts()) {
+        job_.add_host({name(index), 1});
+        is_there_.push_back(false);
+      }
+      listed.push_back({index, 1 + below(3)});
     }
-    if (hosts_.size() == known_) std::shuffle(listed.begin(), listed.end(), random_);
-    for (const ElasticJob::Host& host : listed) known_ = std::max(known_, host.index + 1);
+    std::shuffle(listed.begin(), listed.end(), random_);
     if (listed.empty()) return;
     listed_ = listed;
     job_.list_hosts(listed_, now_);
   }
   void open(std::uint32_t host) {
-    if (hosts_[host].is_there || host >= known_) return;
-    hosts_[host].is_there = true;
-    std::vector<std::uint32_t> slots;
-    for (const auto& [slot, its_host] : hosts_of_)
-      if (its_host == host) slots.push_back(slot);
-    job_.host_back(slots, now_);
+    if (is_there_[host]) return;
+    is_there_[host] = true;
+    job_.host_back(host, now_);
     look();
   }
+  std::uint32_t hosts() const { return static_cast<std::uint32_t>(is_there_.size()); }
   void lose(std::uint32_t slot) {
     switch (job_.state_of(slot)) {
       case SlotState::member:
@@ -169,7 +167,7 @@ class ListedWalk {
           hosts_of_[decision.slot] = decision.host;
           break;
         case What::start_slot:
-          REQUIRE(hosts_[hosts_of_.at(decision.slot)].is_there);
+          REQUIRE(is_there_[hosts_of_.at(decision.slot)]);
           meets_ = true;  // a loss has the others meet
           break;
         case What::begin_epoch:
@@ -196,9 +194,8 @@ class ListedWalk {
   std::uint32_t max_np_;
   ElasticJob job_;
   TimePoint now_{seconds(1000)};
-  std::vector<ElasticJob::Host> hosts_;  // by number
+  std::vector<bool> is_there_;  // hosts by number
   std::vector<ElasticJob::Host> listed_;
-  std::uint32_t known_ = 2;
   std::map<std::uint32_t, std::uint32_t> hosts_of_;  // the hosts of slots
   std::vector<std::uint32_t> order_;
   bool meets_ = false;

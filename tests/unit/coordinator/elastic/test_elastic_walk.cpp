@@ -138,7 +138,7 @@ class Walk {
       REQUIRE_FALSE(lost_for_ever_.contains(slot));
       is_[slot] = Is::gone;
     }
-    job_.host_back(slots, now_);
+    job_.host_back(host, now_);
   }
   void gone(std::uint32_t slot) {
     is_[slot] = Is::gone;

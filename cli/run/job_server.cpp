@@ -1,4 +1,4 @@
-#include "coordinator/status_server.h"
+#include "cli/run/job_server.h"
 
 #include <unistd.h>
 #include <utility>
@@ -9,17 +9,15 @@
 
 namespace hvdrun {
 
-StatusServer::StatusServer(boost::asio::io_context& io, std::string job_id,
-                           std::function<void(std::uint64_t, const StatusQuery&)> on_query,
-                           std::function<void(const std::string&)> on_trouble)
+JobServer::JobServer(boost::asio::io_context& io, std::string job_id, Callbacks callbacks)
     : job_id_(std::move(job_id)),
-      on_query_(std::move(on_query)),
+      callbacks_(std::move(callbacks)),
       listener_(
           io, status_socket_prefix(::geteuid()) + job_id_,
           [this](std::unique_ptr<ByteStream> stream, pid_t) { greet(std::move(stream)); },
-          std::move(on_trouble)) {}
+          callbacks_.trouble) {}
 
-void StatusServer::greet(std::unique_ptr<ByteStream> stream) {
+void JobServer::greet(std::unique_ptr<ByteStream> stream) {
   if (askers_.size() >= limits::kMaxStatusAskers) return;
   const std::uint64_t asker = next_asker_++;
   const auto channel = std::make_shared<FrameChannel>(std::move(stream));
@@ -43,17 +41,21 @@ void StatusServer::greet(std::unique_ptr<ByteStream> stream) {
           self->send(Welcome{});
           return;
         }
-        StatusQuery query;
-        if (frame.type != MessageType::status_query || decode(frame.payload, query))
-          return refuse({Errc::unexpected_message, "a status query was expected"});
-        on_query_(asker, query);
+        if (!ask(asker, frame)) refuse({Errc::unexpected_message, "a question was expected"});
       },
       [this, asker](std::error_code) { askers_.erase(asker); });
 }
 
-void StatusServer::answer(std::uint64_t asker, const JobStatus& status) {
-  const auto known = askers_.find(asker);
-  if (known != askers_.end()) known->second->send(status);
+bool JobServer::ask(std::uint64_t asker, const Frame& frame) {
+  StatusQuery query;
+  HostsOrder order;
+  if (frame.type == MessageType::status_query && !decode(frame.payload, query)) {
+    callbacks_.status(asker, query);
+    return true;
+  }
+  if (frame.type != MessageType::hosts_order || decode(frame.payload, order)) return false;
+  callbacks_.hosts(asker, order);
+  return true;
 }
 
 }  // namespace hvdrun
