@@ -35,7 +35,7 @@ std::string help_text(const std::string& topic) {
     text += "\n--help TOPIC: all";
     for (const TopicRow& row : topic_table()) text += std::string(" ") + row.name;
     return text +
-           "\nhvdrun ps lists your jobs here, hvdrun status [JOB] shows one, hvdrun hosts [JOB]\n"
+           "\nhvdrun ps lists your jobs, hvdrun status [JOB] shows one, hvdrun hosts [JOB]\n"
            "add|drain|remove HOST:SLOTS changes its hosts; hvdrun explain CODE: exit codes.\n";
   }
   std::string text;

@@ -262,6 +262,7 @@ void ElasticJob::begin_epoch() {
   }
   phase_ = Phase::meeting;
   asked_ = false;
+  ask_at_.reset();
   decide(std::move(decision));
   for (std::uint32_t rank = 0; rank < before.size(); ++rank) {
     SlotRecord& record = slots_[before[rank]];
@@ -306,6 +307,18 @@ void ElasticJob::look_for_late_members(const std::vector<std::uint32_t>& members
       seconds_text(wait_until_ - now) + " it is killed");
 }
 
+void ElasticJob::ask_when_it_is_time(bool newcomers, TimePoint now) {
+  if (!newcomers) ask_at_.reset();
+  if (!may_leave()) {
+    if (!newcomers) return;
+    if (!ask_at_) ask_at_ = now + kTogether;
+    if (count(SlotState::starting) > 0 && now < *ask_at_) return;
+  }
+  asked_ = true;
+  ask_at_.reset();
+  decide({.what = What::ask_meeting});
+}
+
 void ElasticJob::wait_for_more(std::size_t ranks, TimePoint now) {
   if (phase_ != Phase::waiting) {
     phase_ = Phase::waiting;
@@ -347,8 +360,7 @@ void ElasticJob::proceed(TimePoint now) {
     decide({.what = What::start_slot, .slot = slot});
   }
   const std::size_t newcomers = let_in().size();
-  if (phase_ == Phase::open && (newcomers > 0 || may_leave()) && !std::exchange(asked_, true))
-    decide({.what = What::ask_meeting});
+  if (phase_ == Phase::open && !asked_) ask_when_it_is_time(newcomers > 0, now);
   if (phase_ != Phase::gathering && phase_ != Phase::waiting) return;
   const bool all_here = std::all_of(members.begin(), members.end(),
                                     [this](std::uint32_t slot) { return slots_[slot].waits; });
@@ -382,6 +394,7 @@ std::optional<TimePoint> ElasticJob::next_deadline() const {
   if ((phase_ == Phase::waiting || phase_ == Phase::gathering) && !ended_late_)
     earlier(std::min(wait_until_, next_news_));
   if (waits_for_goodbyes_) earlier(goodbyes_until_);
+  if (phase_ == Phase::open && ask_at_) earlier(*ask_at_);
   return next;
 }
 

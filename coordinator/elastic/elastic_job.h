@@ -52,6 +52,8 @@ class ElasticJob {
 
   // For a rank that has said goodbye to come back after all, or to end.
   static constexpr std::chrono::seconds kGoodbye{1};
+  // Newcomers within this time are let in together.
+  static constexpr std::chrono::seconds kTogether{1};
   // Between two lines on who is waited for.
   static constexpr std::chrono::seconds kNews{10};
 
@@ -150,6 +152,8 @@ class ElasticJob {
   // Without members.
   void end();
   void look_for_late_members(const std::vector<std::uint32_t>& members, TimePoint now);
+  // The members are to meet, for newcomers or to leave some; not yet, if more newcomers may come.
+  void ask_when_it_is_time(bool newcomers, TimePoint now);
   void wait_for_more(std::size_t ranks, TimePoint now);
   // "rank 3", or of a slot without a rank "the new process of slot 3".
   std::string name_of(std::uint32_t slot) const;
@@ -180,6 +184,7 @@ class ElasticJob {
   std::uint32_t resets_ = 0;
   std::string last_change_;                  // what the ranks meet anew for
   bool asked_ = false;                       // the members of this epoch, to come to their doors
+  std::optional<TimePoint> ask_at_;          // at the latest, since somebody is at their door
   bool ended_late_ = false;                  // members that were too late have been killed
   std::optional<std::uint32_t> first_lost_;  // since the last epoch was open
   TimePoint wait_until_{};                   // of gathering, and anew of waiting

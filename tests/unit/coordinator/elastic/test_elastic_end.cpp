@@ -148,6 +148,7 @@ TEST_CASE_METHOD(ElasticFixture, "who has said goodbye is waited for for a momen
       come({3});
       CHECK(did().empty());
       job.opened(now);
+      wait(ElasticJob::kTogether);
       CHECK(did() == "ask");
       finish(0);
       finish(1);

@@ -123,6 +123,7 @@ TEST_CASE_METHOD(ElasticFixture, "members are asked to meet once in an epoch", "
   CHECK(did() == "start 2; start 3; begin 0 1");
   job.opened(now);
   come({3});
+  wait(ElasticJob::kTogether);
   CHECK(did() == "ask");
   job.at_door(3, false, now);
   come({3, 2});
@@ -135,6 +136,42 @@ TEST_CASE_METHOD(ElasticFixture, "members are asked to meet once in an epoch", "
   job.opened(now);
   come({2});
   CHECK(did() == "ask");
+}
+
+TEST_CASE_METHOD(ElasticFixture, "newcomers within a moment are let in together", "[elastic]") {
+  run();
+  lose(2);
+  lose(3);
+  come({0, 1});
+  REQUIRE(did() == "start 2; start 3; begin 0 1");
+  job.opened(now);
+  come({2});
+  CHECK(did().empty());
+  CHECK(job.next_deadline() == now + ElasticJob::kTogether);
+  SECTION("as soon as all are there") {
+    come({3});
+    CHECK(did() == "ask");
+    CHECK_FALSE(job.next_deadline());
+  }
+  SECTION("or not with one that takes longer") {
+    wait(ElasticJob::kTogether - 1ms);
+    CHECK(did().empty());
+    wait(1ms);
+    CHECK(did() == "ask");
+  }
+  SECTION("or with a loss, for which nobody waits") {
+    lose(1);
+    CHECK(did() == "start 1");
+    come({0});
+    CHECK(did() == "begin 0 2");
+  }
+  SECTION("and one that leaves its door again starts it anew") {
+    wait(500ms);
+    job.at_door(2, false, now);
+    CHECK_FALSE(job.next_deadline());
+    come({2});
+    CHECK(job.next_deadline() == now + ElasticJob::kTogether);
+  }
 }
 
 TEST_CASE_METHOD(ElasticFixture, "who comes while the members meet waits until they have met",

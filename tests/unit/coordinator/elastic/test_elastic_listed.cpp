@@ -32,6 +32,7 @@ struct ListedFixture : ElasticFixture {
   void let_in(std::initializer_list<std::uint32_t> newcomers,
               std::initializer_list<std::uint32_t> members) {
     come(newcomers);
+    wait(ElasticJob::kTogether);
     REQUIRE(did() == "ask");
     come(members);
   }
@@ -182,6 +183,7 @@ TEST_CASE_METHOD(ListedFixture, "a newcomer that is not wanted any more goes", "
   list({a(), b(), c(2, true)});
   CHECK(did() == "add 4 on 2; add 5 on 2; start 4; start 5");
   come({4});
+  wait(ElasticJob::kTogether);
   CHECK(did() == "ask");
   list({a(), b()});
   CHECK(did() == "retire 4; retire 5");
