@@ -57,14 +57,14 @@ void HostWatch::read() {
   reading_ = std::make_unique<ClientOutput>(io_);
   const std::error_code ec =
       reading_->start({.argv = command_of(source_)}, kListLimits,
-                      [this](ClientOutput::Answer answer) { take(std::move(answer)); });
+                      [this](const ClientOutput::Answer& answer) { take(answer); });
   if (!ec) return;
   ClientOutput::Answer answer;
   answer.fault = "cannot be read: " + fault_text(ec);
-  take(std::move(answer));
+  take(answer);
 }
 
-void HostWatch::take(ClientOutput::Answer answer) {
+void HostWatch::take(const ClientOutput::Answer& answer) {
   reading_now_ = false;
   if (stopped_) return;
   const auto changed = lister_.take(listing_of(source_, answer));

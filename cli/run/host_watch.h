@@ -44,7 +44,7 @@ class HostWatch {
  private:
   void read_after(std::chrono::milliseconds pause);
   void read();
-  void take(ClientOutput::Answer answer);
+  void take(const ClientOutput::Answer& answer);
 
   boost::asio::io_context& io_;
   const HostSource source_;

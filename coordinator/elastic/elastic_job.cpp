@@ -24,9 +24,9 @@ ElasticJob::ElasticJob(RankTable table, std::uint32_t min_np, std::chrono::milli
       hosts_(table_.hosts().size()),
       slots_(table_.size()),
       entered_(table_.size(), false),
-      min_np_(min_np),
       timeout_(timeout),
-      late_after_(stall_shutdown.count() > 0 ? std::min(timeout, stall_shutdown) : timeout) {
+      late_after_(stall_shutdown.count() > 0 ? std::min(timeout, stall_shutdown) : timeout),
+      min_np_(min_np) {
   for (std::uint32_t slot = 0; slot < table_.size(); ++slot) order_.push_back(slot);
 }
 

@@ -162,36 +162,37 @@ class ElasticJob {
   std::string missing_text() const;
   std::string what_follows(std::uint32_t slot, TimePoint now) const;
 
-  RankTable table_;
-  std::optional<std::uint32_t> max_np_;  // none: the hosts are as they are
-  std::vector<Host> listed_;
   struct HostRecord {
     bool is_there = true;  // its agent can start something
     bool lost_for_good{};  // it is not opened again
   };
+
+  RankTable table_;
   std::vector<HostRecord> hosts_;  // by index
-  bool choose_again_ = false;      // a slot has been left out, or ranks have come back
-  bool missed_ = false;            // somebody has been listed while the job seemed to end
+  std::vector<Host> listed_;
   std::vector<SlotRecord> slots_;
   std::vector<std::uint32_t> order_;  // members by rank
   std::vector<bool> entered_;
-  std::uint32_t min_np_;
+  std::vector<Decision> decisions_;
+  std::string last_change_;  // what the ranks meet anew for
   std::chrono::milliseconds timeout_;
   std::chrono::milliseconds late_after_;  // a member
-  Phase phase_ = Phase::meeting;          // the first epoch's
-  bool goes_on_ = false;
-  std::optional<std::uint32_t> reset_limit_;
-  std::uint32_t resets_ = 0;
-  std::string last_change_;                  // what the ranks meet anew for
-  bool asked_ = false;                       // the members of this epoch, to come to their doors
-  std::optional<TimePoint> ask_at_;          // at the latest, since somebody is at their door
-  bool ended_late_ = false;                  // members that were too late have been killed
-  std::optional<std::uint32_t> first_lost_;  // since the last epoch was open
-  TimePoint wait_until_{};                   // of gathering, and anew of waiting
+  std::optional<TimePoint> ask_at_;       // at the latest, since somebody is at their door
+  TimePoint wait_until_{};                // of gathering, and anew of waiting
   TimePoint next_news_{};
   TimePoint goodbyes_until_{};
+  std::optional<std::uint32_t> max_np_;  // none: the hosts are as they are
+  std::optional<std::uint32_t> reset_limit_;
+  std::optional<std::uint32_t> first_lost_;  // since the last epoch was open
+  std::uint32_t min_np_;
+  std::uint32_t resets_ = 0;
+  Phase phase_ = Phase::meeting;  // the first epoch's
+  bool goes_on_ = false;
+  bool choose_again_ = false;  // a slot has been left out, or ranks have come back
+  bool missed_ = false;        // somebody has been listed while the job seemed to end
+  bool asked_ = false;         // the members of this epoch, to come to their doors
+  bool ended_late_ = false;    // members that were too late have been killed
   bool waits_for_goodbyes_ = false;
-  std::vector<Decision> decisions_;
 };
 
 }  // namespace hvdrun

@@ -27,7 +27,10 @@ using Catch::Matchers::Contains;
 class ListedJob {
  public:
   explicit ListedJob(const std::string& hosts) { list(hosts); }
-  ~ListedJob() { std::filesystem::remove(path_); }
+  ~ListedJob() {
+    std::filesystem::remove(path_);
+    std::filesystem::remove(stop_);
+  }
   ListedJob(const ListedJob&) = delete;
   ListedJob& operator=(const ListedJob&) = delete;
 
@@ -36,18 +39,33 @@ class ListedJob {
     std::ofstream(next) << hosts;
     std::filesystem::rename(next, path_);
   }
-  Background& start(std::vector<std::string> words, std::vector<std::string> program,
-                    const std::string& script = "cat") {
-    std::vector<std::string> args{build_path("hvdrun"), "--transport", "local",
-                                  "--host-discovery-script", script + " " + path_};
+  // A job of a script that is `script` and the file's path.
+  void start(std::vector<std::string> words, const std::vector<std::string>& program,
+             const std::string& script = "cat") {
+    words.insert(words.end(), {"--host-discovery-script", script + " " + path_});
+    start_with(std::move(words), program);
+  }
+  void start_with(const std::vector<std::string>& words, const std::vector<std::string>& program) {
+    std::vector<std::string> args{build_path("hvdrun"), "--transport", "local"};
     args.insert(args.end(), words.begin(), words.end());
     args.insert(args.end(), program.begin(), program.end());
     job_.emplace(RunOptions{.args = args, .env = {marker_}});
-    return *job_;
   }
   std::string wait_for(const std::string& text) { return job_->wait_for_output(text, 40s); }
-  // As the job is to end; nothing of it is left.
-  void check_end(int exit_code, int steps) {
+  // The program that trains until it is to stop. `before`: words of a shell in front of it.
+  std::vector<std::string> probe(const std::string& before = "") const {
+    return {"sh",
+            "-c",
+            before + "exec \"$@\"",
+            "sh",
+            build_path("tests/integration/programs/elastic_probe"),
+            "until",
+            stop_,
+            "40"};
+  }
+  // It stops now, and nothing of it is left. Each step has been done.
+  void check_end(int exit_code = 0) {
+    std::ofstream(stop_) << "now";
     CHECK(job_->wait(60s) == exit_code);
     CAPTURE(job_->output());
     CHECK(processes_with(marker_.first + "=" + marker_.second).empty());
@@ -60,7 +78,8 @@ class ListedJob {
       seen.insert(std::stoi((*it)[1]));
       CHECK((*it)[1] == (*it)[4]);
     }
-    CHECK(seen.size() == static_cast<std::size_t>(steps));
+    REQUIRE_FALSE(seen.empty());
+    CHECK(seen.size() == static_cast<std::size_t>(*seen.rbegin()));
   }
   const std::string& output() const { return job_->output(); }
   const std::string& path() const { return path_; }
@@ -83,16 +102,12 @@ class ListedJob {
  private:
   std::string path_ = "/tmp/hvdrun-hosts-" + std::to_string(::getpid()) + "-" +
                       std::to_string(std::random_device{}());
+  std::string stop_ = path_ + ".stop";
   std::pair<std::string, std::string> marker_ = fresh_marker();
   std::optional<Background> job_;
 };
 
-std::vector<std::string> probe(int steps, int pause) {
-  return {build_path("tests/integration/programs/elastic_probe"), std::to_string(steps),
-          std::to_string(pause)};
-}
-
-std::size_t times_in(const std::string& text, const std::string& what) {
+std::size_t mentions_in(const std::string& text, const std::string& what) {
   std::size_t count = 0;
   for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
   return count;
@@ -100,7 +115,7 @@ std::size_t times_in(const std::string& text, const std::string& what) {
 
 TEST_CASE("hosts come to a job, and leave it, and no step is lost", "[elastic][hosts]") {
   ListedJob job("a:2\n");
-  job.start({"-np", "2", "--min-np", "1"}, probe(300, 40));
+  job.start({"-np", "2", "--min-np", "1"}, job.probe());
   job.wait_for("step 2 rank 1 of 2");
   job.list("a:2\nb:1\n");
   job.wait_for("rank 2 of 3");
@@ -114,23 +129,21 @@ TEST_CASE("hosts come to a job, and leave it, and no step is lost", "[elastic][h
   job.wait_for("on b has left: 2 go on without it");
   job.list("a:1\nc:2\n");
   job.wait_for("rank 2 of 3");
-  job.check_end(0, 300);
-  CHECK(times_in(job.output(), "done: ") == 3);
+  job.check_end();
+  CHECK(mentions_in(job.output(), "done: ") == 3);
   // Each began with the state of the others.
-  CHECK(times_in(job.output(), "meeting at step 0: ") <= 2);
+  CHECK(mentions_in(job.output(), "meeting at step 0: ") <= 2);
   CHECK_THAT(job.output(), !Contains("is lost") && !Contains("started again"));
 }
 
 TEST_CASE("a hostfile is read again where --max-np lets hosts come", "[elastic][hosts]") {
-  const ListedJob files("a slots=1\nb slots=1\n");
-  Background job(
-      RunOptions{.args = {build_path("hvdrun"), "--transport", "local", "-np", "2", "--min-np", "1",
-                          "--max-np", "3", "--hostfile", files.path(),
-                          build_path("tests/integration/programs/elastic_probe"), "150", "40"}});
-  job.wait_for_output("step 2 rank 1 of 2", 30s);
-  files.list("a slots=1\nb slots=4\n");
-  job.wait_for_output("rank 2 of 3", 30s);
-  CHECK(job.wait(60s) == 0);
+  ListedJob job("a slots=1\nb slots=1\n");
+  job.start_with({"-np", "2", "--min-np", "1", "--max-np", "3", "--hostfile", job.path()},
+                 job.probe());
+  job.wait_for("step 2 rank 1 of 2");
+  job.list("a slots=1\nb slots=4\n");
+  job.wait_for("rank 2 of 3");
+  job.check_end();
   CHECK_THAT(job.output(), !Contains("of 4"));
 }
 
@@ -149,11 +162,9 @@ std::string job_of(pid_t driver) {
 }
 
 TEST_CASE("hosts are added and taken by hand", "[elastic][hosts]") {
-  Background job(
-      RunOptions{.args = {build_path("hvdrun"), "--transport", "local", "-np", "2", "--min-np", "1",
-                          "--max-np", "4", "-H", "a:1,b:1",
-                          build_path("tests/integration/programs/elastic_probe"), "350", "40"}});
-  job.wait_for_output("step 2 rank 1 of 2", 30s);
+  ListedJob job("");
+  job.start_with({"-np", "2", "--min-np", "1", "--max-np", "4", "-H", "a:1,b:1"}, job.probe());
+  job.wait_for("step 2 rank 1 of 2");
   const std::string id = job_of(job.pid());
   const auto hosts = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"hosts", id});
@@ -162,13 +173,13 @@ TEST_CASE("hosts are added and taken by hand", "[elastic][hosts]") {
   const RunResult added = hosts({"add", "c:1,d"});
   CHECK(added.exit_code == 0);
   CHECK(added.out == "4 hosts with 4 slots now\n");
-  job.wait_for_output("rank 3 of 4", 30s);
+  job.wait_for("rank 3 of 4");
   CHECK(hosts({"drain", "b", "c"}).out == "2 hosts with 2 slots now\n");
-  job.wait_for_output("has left: 2 go on without it", 30s);
+  job.wait_for("has left: 2 go on without it");
   CHECK_THAT(job.output(), !Contains("was killed"));
   CHECK(hosts({"remove", "d"}).exit_code == 0);
-  job.wait_for_output("it was to leave anyway", 30s);
-  job.wait_for_output("rank 0 of 1", 30s);
+  job.wait_for("it was to leave anyway");
+  job.wait_for("rank 0 of 1");
   for (const auto& [words, fault] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"drain", "e"}, "hvdrun: the job has no host e\n"},
            {{"drain", "a"}, "hvdrun: the job would have no host; end it instead\n"},
@@ -182,7 +193,7 @@ TEST_CASE("hosts are added and taken by hand", "[elastic][hosts]") {
   }
   CHECK_THAT(hvdrun({"reload", id}).err, Contains("no list of hosts that could be read again"));
   CHECK(hvdrun({"status", id}).exit_code == 0);
-  CHECK(job.wait(60s) == 0);
+  job.check_end();
 }
 
 TEST_CASE("hosts of a job that does not let them change", "[elastic][hosts]") {
@@ -195,21 +206,19 @@ TEST_CASE("hosts of a job that does not let them change", "[elastic][hosts]") {
 }
 
 TEST_CASE("a file of hosts that is read at the user's word counts at once", "[elastic][hosts]") {
-  const ListedJob files("a slots=1\nb slots=1\n");
-  Background job(
-      RunOptions{.args = {build_path("hvdrun"), "--transport", "local", "-np", "2", "--min-np", "1",
-                          "--max-np", "3", "--hostfile", files.path(),
-                          build_path("tests/integration/programs/elastic_probe"), "150", "40"}});
-  job.wait_for_output("step 2 rank 1 of 2", 30s);
-  files.list("a slots=2\nb slots=1\n");
-  CHECK(hvdrun({"reload", job_of(job.pid())}).out == files.path() + " is read again\n");
-  job.wait_for_output("rank 2 of 3", 30s);
-  CHECK(job.wait(60s) == 0);
+  ListedJob job("a slots=1\nb slots=1\n");
+  job.start_with({"-np", "2", "--min-np", "1", "--max-np", "3", "--hostfile", job.path()},
+                 job.probe());
+  job.wait_for("step 2 rank 1 of 2");
+  job.list("a slots=2\nb slots=1\n");
+  CHECK(hvdrun({"reload", job_of(job.pid())}).out == job.path() + " is read again\n");
+  job.wait_for("rank 2 of 3");
+  job.check_end();
 }
 
 TEST_CASE("a script that does what it should not ends no job", "[elastic][hosts]") {
   ListedJob job("echo a:2\n");
-  job.start({"-np", "2"}, probe(450, 40), "sh");
+  job.start({"-np", "2"}, job.probe(), "sh");
   job.wait_for("step 1 rank 1 of 2");
   const auto now = [&](const std::string& script, const std::string& words) {
     job.list(script);
@@ -223,43 +232,40 @@ TEST_CASE("a script that does what it should not ends no job", "[elastic][hosts]
   // A process that it leaves behind ends with it, each time.
   job.list("echo a:2; sleep 300 & exit 0");
   std::this_thread::sleep_for(3s);
-  CHECK(times_in(job.output(), "lists no host") == 1);
-  job.check_end(0, 450);
+  CHECK(mentions_in(job.output(), "lists no host") == 1);
+  job.check_end();
   CHECK_THAT(job.output(), !Contains("epoch 2"));
 }
 
 TEST_CASE("a newcomer that never comes holds nobody up", "[elastic][hosts]") {
   ListedJob job("a:1\nb:1\n");
-  job.start({"-np", "2", "--min-np", "1"},
-            {"sh", "-c", "[ $HVD_RANK -lt 2 ] || exec sleep 1000; exec \"$@\"", "sh",
-             probe(80, 40)[0], "80", "40"});
+  job.start({"-np", "2", "--min-np", "1"}, job.probe("[ $HVD_RANK -lt 2 ] || exec sleep 1000; "));
   job.wait_for("step 2 rank 1 of 2");
   job.list("a:1\nb:1\nc:1\n");
   job.wait_for("host c has come");
-  job.check_end(0, 80);
+  std::this_thread::sleep_for(2s);
+  job.check_end();
   CHECK_THAT(job.output(), !Contains("epoch 2"));
 }
 
 TEST_CASE("a newcomer that fails each time is left out, and costs nothing", "[elastic][hosts]") {
   ListedJob job("a:2\n");
-  job.start({"-np", "2", "--min-np", "1"},
-            {"sh", "-c", "[ $HVD_RANK -lt 2 ] || exit 3; exec \"$@\"", "sh", probe(120, 40)[0],
-             "120", "40"});
+  job.start({"-np", "2", "--min-np", "1"}, job.probe("[ $HVD_RANK -lt 2 ] || exit 3; "));
   job.wait_for("step 2 rank 1 of 2");
   job.list("a:2\nb:1\n");
   job.wait_for("it is not started again, as that was 3 times within 10 minutes");
-  job.check_end(0, 120);
+  job.check_end();
   CHECK_THAT(job.output(), !Contains("epoch 2"));
 }
 
 TEST_CASE("ranks that meet anew too often end the job", "[elastic][hosts]") {
   ListedJob job("a:1\nb:1\n");
-  job.start({"-np", "2", "--min-np", "1", "--reset-limit", "1"}, probe(400, 40));
+  job.start({"-np", "2", "--min-np", "1", "--reset-limit", "1"}, job.probe());
   job.wait_for("step 2 rank 1 of 2");
   job.list("a:1\nb:1\nc:1\n");
   job.wait_for("rank 2 of 3");
   job.list("a:1\nb:1\n");
-  job.check_end(85, 0);
+  job.check_end(85);
   CHECK_THAT(job.output(),
              Contains("--reset-limit allows that 1 time; hosts have come or gone; the job was"));
 }
@@ -274,7 +280,7 @@ TEST_CASE("hosts come and go at random, ranks are killed, and no step is lost",
     ListedJob job("a:2\nb:1\n");
     job.start({"-np", "3", "--min-np", "1", "--max-np", std::to_string(2 + below(5) + 1),
                "--elastic-timeout", "30"},
-              probe(250, 30));
+              job.probe());
     job.wait_for("step 2 rank 0 of 3");
     std::string done;
     for (int change = 0; change < 5; ++change) {
@@ -292,7 +298,7 @@ TEST_CASE("hosts come and go at random, ranks are killed, and no step is lost",
     }
     INFO(done);
     std::cout << "round " << round << ": " << done << "\n";
-    job.check_end(0, 250);
+    job.check_end();
   }
 }
 

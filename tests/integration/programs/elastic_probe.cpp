@@ -8,6 +8,8 @@
 //   core    SIGSEGV with 1 GiB for its core file
 //   other   SIGKILL; the slot's later processes are of another program, with another state
 //
+// elastic_probe until FILE MS: the same without faults, until there is such a file.
+//
 // "again" is no fault: all ranks train, and call shutdown() and init() before the end.
 //
 // "step N rank R of S: V" after each step, where V must be N: what every rank has added is
@@ -55,8 +57,9 @@ void fail(const std::string& fault) {
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) return 64;
-  const int steps = std::stoi(words[0]);
-  const int pause = words.size() > 1 ? std::stoi(words[1]) : 0;
+  const bool until = words[0] == "until" && words.size() > 2;
+  const int steps = until ? 1'000'000 : std::stoi(words[0]);
+  const int pause = until ? std::stoi(words[2]) : words.size() > 1 ? std::stoi(words[1]) : 0;
   const int slot = number_of("HVD_RANK");
   const bool is_first = number_of("HVD_START") == 0;
   hvd::init();
@@ -70,7 +73,8 @@ int main(int argc, char** argv) {
   hvd::elastic::run(state, [&] {
     std::printf("meeting %d at step %d: rank %d of %d\n", met++, step, hvd::rank(), hvd::size());
     std::fflush(stdout);
-    while (step < steps) {
+    bool over = false;
+    while (step < steps && !over) {
       std::vector<double> one(value.size(), 1.0);
       const bool faulty = words.size() > 4 && std::stoi(words[3]) == slot &&
                           std::stoi(words[4]) == step && (is_first || words[2] == "always");
@@ -78,6 +82,12 @@ int main(int argc, char** argv) {
       hvd::allreduce(one.data(), one.data(), one.size(), hvd::ReduceOp::average);
       for (std::size_t i = 0; i < value.size(); ++i) value[i] += one[i];
       ++step;
+      if (until) {
+        // All see it in the same step.
+        double there = ::access(words[1].c_str(), F_OK) == 0 ? 1 : 0;
+        hvd::allreduce(&there, &there, 1, hvd::ReduceOp::max);
+        over = there > 0;
+      }
       std::printf("step %d rank %d of %d: %g\n", step, hvd::rank(), hvd::size(), value[7]);
       std::fflush(stdout);
       state.commit();
@@ -89,7 +99,7 @@ int main(int argc, char** argv) {
     hvd::init();
     std::printf("again: rank %d of %d\n", hvd::rank(), hvd::size());
   }
-  const bool right = value[7] == steps;
+  const bool right = value[7] == (until ? step : steps);
   std::printf("done: rank %d of %d has %g\n", hvd::rank(), hvd::size(), value[7]);
   hvd::shutdown();
   return right ? 0 : 1;
