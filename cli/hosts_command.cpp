@@ -1,7 +1,7 @@
 #include "cli/hosts_command.h"
 
 #include <cstdio>
-#include <map>
+#include <optional>
 
 #include "cli/hosts/host_orders.h"
 #include "cli/job_connection.h"
@@ -14,8 +14,12 @@ namespace {
 
 using Verb = HostsOrder::Verb;
 
-const std::map<std::string, Verb> kVerbs{
-    {"add", Verb::add}, {"drain", Verb::drain}, {"remove", Verb::remove}};
+std::optional<Verb> verb_of(const std::string& word) {
+  if (word == "add") return Verb::add;
+  if (word == "drain") return Verb::drain;
+  if (word == "remove") return Verb::remove;
+  return std::nullopt;
+}
 
 constexpr const char* kUsage =
     "write hvdrun hosts [JOB] add|drain|remove HOST[:SLOTS], with a job of hvdrun ps where there "
@@ -39,10 +43,11 @@ int send_order(const std::string& begin, const HostsOrder& order) {
 }  // namespace
 
 int run_hosts(const std::vector<std::string>& words) {
-  const std::size_t at = !words.empty() && kVerbs.contains(words[0]) ? 0 : 1;
-  if (words.size() < at + 2 || !kVerbs.contains(words[at])) throw UsageError(kUsage);
+  const std::size_t at = !words.empty() && verb_of(words[0]) ? 0 : 1;
+  const std::optional<Verb> verb = words.size() < at + 2 ? std::nullopt : verb_of(words[at]);
+  if (!verb) throw UsageError(kUsage);
   HostsOrder order;
-  order.verb = kVerbs.at(words[at]);
+  order.verb = *verb;
   order.hosts.assign(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
   for (const std::string& word : order.hosts) parse_ordered_hosts(word);
   return send_order(at == 1 ? words[0] : "", order);

@@ -11,7 +11,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::uint64_t kMaxSeconds = 2147483647;  // Horovod reads an int
+constexpr std::uint64_t kMostSeconds = 2147483647;  // Horovod reads an int
 
 std::optional<std::uint64_t> number_in(const Environment& env, const char* name,
                                        std::uint64_t highest) {
@@ -33,9 +33,9 @@ std::chrono::milliseconds init_time(const Environment& env) {
 
 StallTimes stall_times(const Environment& env) {
   StallTimes times;
-  if (const auto seconds = number_in(env, "HOROVOD_STALL_CHECK_TIME_SECONDS", kMaxSeconds))
+  if (const auto seconds = number_in(env, "HOROVOD_STALL_CHECK_TIME_SECONDS", kMostSeconds))
     times.warning = std::chrono::seconds(*seconds);
-  if (const auto seconds = number_in(env, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kMaxSeconds))
+  if (const auto seconds = number_in(env, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", kMostSeconds))
     times.shutdown = std::chrono::seconds(*seconds);
   if (number_in(env, "HOROVOD_STALL_CHECK_DISABLE", 1).value_or(0) != 0)
     times.warning = times.shutdown = {};

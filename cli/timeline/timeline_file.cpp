@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
-std::system_error last_error() { return {errno, std::system_category()}; }
+std::system_error system_fault() { return {errno, std::system_category()}; }
 
 // True where the file was one of ours, or has nothing in it.
 bool is_timeline(int file) {
@@ -61,14 +61,14 @@ TimelineFile::TimelineFile(const std::string& path, Existing existing) {
   const int access = existing == Existing::overwrite ? O_WRONLY : O_RDWR;
   file_.reset(::open(path.c_str(), access | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
   struct stat status {};
-  if (!file_ || ::fstat(file_.get(), &status) != 0) throw last_error();
+  if (!file_ || ::fstat(file_.get(), &status) != 0) throw system_fault();
   if (!S_ISREG(status.st_mode)) throw UsageError("not a regular file");
   // Network file systems may have no locks; that is no reason not to write there.
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw UsageError("another hvdrun is writing to it; name another file");
   if (existing == Existing::only_ours && !is_timeline(file_.get()))
     throw UsageError("the file exists and is no timeline; it stays as it is");
-  if (::ftruncate(file_.get(), 0) != 0) throw last_error();
+  if (::ftruncate(file_.get(), 0) != 0) throw system_fault();
   if (const std::error_code ec = write({0, std::string(kEmptyTimeline)}))
     throw std::system_error(ec);
 }
@@ -96,7 +96,7 @@ std::error_code TimelineFile::write(const TimelinePiece& piece) {
     const ssize_t sent = ::pwrite(file_.get(), rest.data(), rest.size(), at);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0)
-      return sent < 0 ? last_error().code() : std::error_code(ENOSPC, std::system_category());
+      return sent < 0 ? system_fault().code() : std::error_code(ENOSPC, std::system_category());
     rest.remove_prefix(static_cast<std::size_t>(sent));
     at += sent;
   }
