@@ -23,6 +23,12 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
+std::size_t mentions_in(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
 // A file of hosts, and a job that reads it.
 class ListedJob {
  public:
@@ -92,6 +98,10 @@ class ListedJob {
     const auto at = out.rfind(words);
     return at == out.npos ? 0 : std::stoi(out.substr(at + words.size()));
   }
+  std::size_t epochs() {
+    job_->wait(10ms);
+    return mentions_in(job_->output(), "the job goes on with ");
+  }
   std::vector<ProcessInfo> ranks() const {
     std::vector<ProcessInfo> found;
     for (ProcessInfo& process : processes_with(marker_.first + "=" + marker_.second))
@@ -106,12 +116,6 @@ class ListedJob {
   std::pair<std::string, std::string> marker_ = fresh_marker();
   std::optional<Background> job_;
 };
-
-std::size_t mentions_in(const std::string& text, const std::string& what) {
-  std::size_t count = 0;
-  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
-  return count;
-}
 
 TEST_CASE("hosts come to a job, and leave it, and no step is lost", "[elastic][hosts]") {
   ListedJob job("a:2\n");
@@ -289,10 +293,15 @@ TEST_CASE("hosts come and go at random, ranks are killed, and no step is lost",
         if (below(2) == 0) hosts += host + (":" + std::to_string(1 + below(2))) + "\n";
       job.list(hosts);
       done += "list " + std::regex_replace(hosts, std::regex("\n"), " ") + "; ";
-      // Changes of hosts and losses may meet, but somebody has to have the state.
+      // Changes of hosts and losses may meet, but somebody has to have the state: newcomers need a
+      // moment to take it.
       std::this_thread::sleep_for(std::chrono::milliseconds(500 + below(2500)));
+      const std::size_t epochs = job.epochs();
+      std::this_thread::sleep_for(300ms);
       const auto ranks = job.ranks();
-      if (below(3) != 0 || job.ranks_of_the_moment() < 3 || ranks.size() < 3) continue;
+      if (below(3) != 0 || job.epochs() != epochs || job.ranks_of_the_moment() < 3 ||
+          ranks.size() < 3)
+        continue;
       ::kill(ranks[below(ranks.size())].pid, SIGKILL);
       done += "kill; ";
     }
