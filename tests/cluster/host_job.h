@@ -40,8 +40,8 @@ class HostJob {
   bool kill(const std::string& host, const std::string& who) const;
   // From now on everything is timed.
   void begin() { begin_ = Clock::now(); }
-  std::string wait_for(const std::string& text, std::chrono::seconds limit) {
-    return process_.wait_for_output(text, limit);
+  std::string wait_for(const std::string& text, std::chrono::seconds limit, std::size_t times = 1) {
+    return process_.wait_for_output(text, limit, times);
   }
   std::chrono::milliseconds passed() const {
     return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin_);

@@ -159,9 +159,17 @@ Background::~Background() {
   close(output_);
 }
 
-std::string Background::wait_for_output(const std::string& text, std::chrono::seconds limit) {
+std::string Background::wait_for_output(const std::string& text, std::chrono::seconds limit,
+                                        std::size_t times) {
   const auto deadline = Clock::now() + limit;
-  while (text_.find(text) == std::string::npos) {
+  const auto has_come = [&] {
+    std::size_t found = 0;
+    for (auto at = text_.find(text); at != std::string::npos && found < times;
+         at = text_.find(text, at + 1))
+      ++found;
+    return found == times;
+  };
+  while (!has_come()) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd wait_in{output_, POLLIN, 0};

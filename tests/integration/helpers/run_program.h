@@ -39,8 +39,9 @@ class Background {
   Background& operator=(const Background&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Its words on both outputs so far; waits until `text` is among it, or throws.
-  std::string wait_for_output(const std::string& text, std::chrono::seconds limit);
+  // Its words on both outputs so far; waits until `text` is among it so often, or throws.
+  std::string wait_for_output(const std::string& text, std::chrono::seconds limit,
+                              std::size_t times = 1);
   // The output that has been read.
   const std::string& output() const { return text_; }
   // The bytes that wait in the pipe, which nobody reads but the functions here.
