@@ -63,12 +63,17 @@ def end_all(job, word):
                 os.kill(int(folder.name), signal.SIGKILL)
 
 
+def started(command, environment=None):
+    """A job that says its lines here while it runs."""
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
+
+
 def one(command, case, lose, environment=None, stop=None, word=None):
     """Milliseconds, or None, which is told. `lose` is called once the ranks have found their step, `stop` to end the
     job where a signal to its first process would not; `word` is in the command of each of its processes."""
-    job = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    )
+    job = started(command, environment)
     said = []
     step = lost = None
     went_on = {}
@@ -166,7 +171,7 @@ def joined(build, state):
         command = [os.path.abspath(f"{build}/hvdrun"), "-np", "3", "--transport", "local", "--tag-output", "off"]
         command += ["--host-discovery-script", f"cat {listed}"]
         command += [os.path.abspath(f"{build}/bench/elastic_step"), str(state), "0", "1"]
-        job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        job = started(command)
         signal.signal(signal.SIGALRM, lambda *_: job.kill())
         signal.alarm(LIMIT)
         said, still, step = [], {}, None
