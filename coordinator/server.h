@@ -27,7 +27,7 @@ struct ServerOptions {
   JobSpec spec;
   UniqueFd driver;               // connected
   std::vector<UniqueFd> agents;  // connected, one for each local agent
-  UniqueFd listener;             // TCP, listening; none when all agents are local
+  UniqueFd listener;             // TCP, listening; none when no agent comes from elsewhere
   std::string secret;            // for the listener
   std::uint32_t driver_pid = 0;  // for hvdrun status
   UniqueFd horovod;              // TCP, listening, for Horovod's store; none: agents serve it

@@ -1,4 +1,4 @@
-// Where the coordinator of a job answers hvdrun status: one name for each user and job.
+// Where the driver of a job answers its user's commands: one name for each user and job.
 #pragma once
 
 #include <string>
