@@ -35,6 +35,13 @@ std::chrono::milliseconds earlier_limit(std::chrono::milliseconds a, std::chrono
   return a.count() == 0 || b.count() == 0 ? std::max(a, b) : std::min(a, b);
 }
 
+std::vector<std::string> hosts_by_rank(const RankTable& ranks) {
+  std::vector<std::string> hosts;
+  hosts.reserve(ranks.size());
+  for (const RankPlace& place : ranks.places()) hosts.push_back(ranks.host_name(place.rank));
+  return hosts;
+}
+
 }  // namespace
 
 Job::Job(JobSpec spec, TimePoint now)
@@ -48,6 +55,7 @@ Job::Job(JobSpec spec, TimePoint now)
       horovod_watch_("hvd.init", spec_.stall_shutdown, spec_.stall_warning),
       stall_inspector_(spec_.stall_warning, spec_.stall_shutdown),
       causes_(spec_.np()),
+      horovod_members_(hosts_by_rank(spec_.seen_by_horovod())),
       started_(now),
       deadline_(now + spec_.start_timeout) {
   membership_.assign(spec_.ranks);
@@ -55,6 +63,7 @@ Job::Job(JobSpec spec, TimePoint now)
     elastic_.emplace(spec_.ranks, spec_.min_np, spec_.elastic_timeout, spec_.stall_shutdown);
     if (spec_.max_np > 0) elastic_->hosts_change(spec_.max_np);
     if (spec_.reset_limit) elastic_->limit_resets(*spec_.reset_limit);
+    if (spec_.cooldown) elastic_->cool_down(spec_.cooldown->first, spec_.cooldown->second);
   }
   for (const std::uint32_t host : membership_.hosts_used()) hosts_.need(host);
   for (std::uint32_t host = 0; host < hosts_.size() && spec_.max_np > 0; ++host)
@@ -101,6 +110,8 @@ Errc Job::agent_frame(std::uint32_t host, const Frame& frame, TimePoint now) {
       return on_at_door(host, frame, now);
     case MessageType::slot_dying:
       return on_slot_dying(host, frame, now);
+    case MessageType::host_leaving:
+      return on_host_leaving(host, now);
     case MessageType::store_put:
       return on_store_put(host, frame);
     case MessageType::store_get:

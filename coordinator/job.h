@@ -4,6 +4,7 @@
 //   job_launch.cpp  from the first host that is ready to ranks that start
 //   job_elastic.cpp ranks that are lost while the job goes on, and new epochs
 //   job_hosts.cpp   hosts that are lost, and such as come and go
+//   job_horovod.cpp elastic programs of Horovod, and what they say in its protocol
 //   job_init.cpp    who waits for whom in hvd::init, and among Horovod's members
 //   job_stall.cpp   who waits for whom in an operation; the surveys of both
 //   job_status.cpp  what a job says of itself to those who ask
@@ -26,12 +27,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/wire/messages.h"
 #include "coordinator/elastic/elastic_job.h"
 #include "coordinator/first_cause.h"
+#include "coordinator/horovod/horovod_members.h"
 #include "coordinator/host_checks.h"
 #include "coordinator/host_roster.h"
 #include "coordinator/init_gate.h"
@@ -86,6 +89,26 @@ class Job {
   // are not yet. Both are empty when all are, or nobody is.
   void horovod_gathering(std::vector<std::uint32_t> waiting, std::vector<std::uint32_t> missing,
                          TimePoint now);
+  // An elastic program of Horovod. What a rank on `host` says of itself, under HOST:LOCAL_RANK,
+  // when it enters hvd.elastic.run; that it waits for its next place; that all have met.
+  void horovod_entered(std::uint32_t host, const std::string& member, std::string_view value,
+                       TimePoint now);
+  void horovod_at_door(std::uint32_t host, const std::string& member, TimePoint now);
+  void horovod_met(TimePoint now);
+  // Somebody on `host` comes to meet the others as `rank`; `has_come`: in this epoch one has
+  // before.
+  enum class Arrival : std::uint8_t {
+    member,
+    newcomer,  // it waits for the next epoch
+    nobody,    // that can be meant
+  };
+  Arrival horovod_arrives(std::uint32_t host, std::uint32_t rank, bool has_come, TimePoint now);
+  // Whoever asks for its place is to wait for the next epoch.
+  bool waits_for_horovod_places() const;
+  // The places of an epoch that has just begun, by rank; none: there is none. After the actions.
+  std::optional<std::vector<HorovodSlot>> take_horovod_places() {
+    return std::exchange(horovod_places_, std::nullopt);
+  }
   void agent_connected(std::uint32_t host) { hosts_.connected(host); }
   // As HostRoster's.
   void set_own_address(std::string address) { hosts_.set_own_address(std::move(address)); }
@@ -126,6 +149,7 @@ class Job {
   void open(std::uint32_t host, bool at_once);
   void dismiss(std::uint32_t host);
   void host_returned(std::uint32_t host, TimePoint now);
+  Errc on_host_leaving(std::uint32_t host, TimePoint now);
   Errc on_hosts_listed(const Frame& frame, TimePoint now);
   void list_hosts(TimePoint now);
   // Hosts that have slots to start and are not on their way are opened; those that have none left
@@ -137,6 +161,9 @@ class Job {
   // Whoever waits for the slot's rank, in an operation or in hvd::init, is to wait no more.
   void tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now);
   void begin_epoch(Assignment dealt, TimePoint now);
+  void send_notice();
+  // The place that the slot's process is told; without a host: none.
+  HorovodSlot promise_to(std::uint32_t slot, const Assignment* promised);
   void end_slot(std::uint32_t slot);
   void retire_slot(std::uint32_t slot);
   // The slot is of the epoch, or was until its process died.
@@ -202,7 +229,10 @@ class Job {
   StallInspector stall_inspector_;
   RankSurvey survey_;
   FirstCause causes_;
-  std::optional<ElasticJob> elastic_;   // none without --min-np
+  std::optional<ElasticJob> elastic_;  // none without --min-np
+  HorovodMembers horovod_members_;
+  std::optional<std::vector<HorovodSlot>> horovod_places_;
+  bool notice_waits_ = false;           // until rank 0 has said where it is told
   std::vector<ListedHost> listed_;      // the hosts that the job may use; empty: all
   std::set<std::uint32_t> to_end_;      // hosts whose ranks are not waited for, once listed_ counts
   std::optional<JobEnded> first_loss_;  // since the epoch's ranks have met

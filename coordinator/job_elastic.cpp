@@ -80,6 +80,7 @@ Errc Job::on_slot_dying(std::uint32_t host, const Frame& frame, TimePoint now) {
 }
 
 void Job::slot_ended(const RankExited& end, TimePoint now) {
+  horovod_members_.ended(end.rank);
   if (elastic_->state_of(end.rank) == SlotState::ending) {
     // It was asked to; how it did tells nothing of the job.
     causes_.restarted(end.rank);
@@ -87,6 +88,8 @@ void Job::slot_ended(const RankExited& end, TimePoint now) {
     carry_out(now);
     return end_if_done(now);
   }
+  // Horovod has no goodbye.
+  if (ended_well(end) && elastic_->follows_horovod()) elastic_->leaves(end.rank, now);
   if (ended_well(end) && elastic_->state_of(end.rank) == SlotState::leaving) {
     elastic_->done(end.rank, now);
   } else {
@@ -119,6 +122,12 @@ void Job::begin_epoch(Assignment dealt, TimePoint now) {
   causes_.begin_epoch(membership_.order());
   given_up_.clear();
   const Assignment& ranks = membership_.dealt();
+  if (elastic_->follows_horovod()) {
+    notice_waits_ = false;
+    horovod_members_.begin_epoch(ranks);
+    horovod_places_ = horovod_members_.places(ranks);
+    horovod_watch_.update({}, {}, now);
+  }
   std::vector<BeginEpoch> messages(hosts_.size());
   EpochBegun all;
   for (std::uint32_t rank = 0; rank < ranks.slots.size(); ++rank) {
@@ -158,11 +167,13 @@ void Job::carry_out(TimePoint now) {
         deadline_ = now + spec_.start_timeout;
         to_agent(
             membership_.ranks()[decision.slot].place.host,
-            StartSlot{membership_.ranks()[decision.slot].place, elastic_->start_of(decision.slot)});
+            StartSlot{membership_.ranks()[decision.slot].place, elastic_->start_of(decision.slot),
+                      promise_to(decision.slot, decision.promised.get())});
         break;
       case What::add_slot:
         membership_.add_slot(decision.host);
         causes_.add_rank();
+        horovod_members_.add_slot(host_name(decision.host));
         added.slots.push_back(membership_.ranks()[decision.slot].place);
         break;
       case What::open_hosts:
@@ -178,7 +189,10 @@ void Job::carry_out(TimePoint now) {
         begin_epoch(std::move(decision.dealt), now);
         break;
       case What::ask_meeting:
-        to_agents(MeetingWanted{});
+        if (elastic_->follows_horovod())
+          send_notice();
+        else
+          to_agents(MeetingWanted{});
         break;
       case What::say:
         to_driver(Log{LogLevel::warn, decision.text});

@@ -47,6 +47,7 @@ void Job::host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now)
   for (const RankPlace& place : membership_.table().on_host(host)) {
     if (elastic_->state_of(place.rank) == SlotState::done) continue;
     slots.push_back(place.rank);
+    horovod_members_.ended(place.rank);
     if (membership_.ranks()[place.rank].state != RankState::exited) {
       causes_.lost(place.rank);
       set_state(place.rank, RankState::exited);
@@ -73,8 +74,8 @@ void Job::reopen(std::uint32_t host) {
     return elastic_->state_of(slot.rank) == SlotState::away;
   });
   if (away) return open(host, false);
-  // It may be listed again.
-  if (spec_.max_np > 0 && reopens(host)) hosts_.dismiss(host);
+  // It may be needed again.
+  if (reopens(host)) hosts_.dismiss(host);
 }
 
 void Job::open(std::uint32_t host, bool at_once) {
@@ -131,7 +132,7 @@ void Job::list_hosts(TimePoint now) {
 }
 
 void Job::open_and_dismiss() {
-  if (!goes_on() || elastic_->is_over() || spec_.max_np == 0) return;
+  if (!goes_on() || elastic_->is_over()) return;
   for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
     bool away = false;
     bool needed = false;
@@ -142,10 +143,22 @@ void Job::open_and_dismiss() {
     }
     if (away && hosts_.is_unneeded(host)) {
       open(host, true);
-    } else if (!needed && reopens(host) && !hosts_.is_unneeded(host)) {
+    } else if (spec_.max_np > 0 && !needed && reopens(host) && !hosts_.is_unneeded(host)) {
       dismiss(host);
     }
   }
+}
+
+Errc Job::on_host_leaving(std::uint32_t host, TimePoint now) {
+  if (!elastic_) return Errc::unexpected_message;
+  to_driver(Log{LogLevel::warn, "host " + host_name(host) + " is told to go (SIGTERM)" +
+                                    (goes_on() ? "; its ranks leave at a commit, when the others "
+                                                 "are enough without them"
+                                               : "")});
+  if (!goes_on()) return Errc::ok;
+  elastic_->host_leaves(host, now);
+  carry_out(now);
+  return Errc::ok;
 }
 
 // A guard on this machine could not be made again, so such a host is kept (reopens()).

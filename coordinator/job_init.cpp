@@ -75,8 +75,7 @@ void Job::tick_init_watch(InitWatch& watch, TimePoint now) {
       init_.doubt().warning = now;
     return look_into_stalls(now);
   }
-  if (ends && goes_on() && &watch != &horovod_watch_)
-    return end_hanging(watch.missing(), who_never_joined(watch));
+  if (ends && goes_on()) return end_hanging(watch.missing(), who_never_joined(watch));
   if (ends) return fail(never_joined(who_never_joined(watch)), now);
   if (say == InitWatch::Say::look) return;
   to_driver(Log{LogLevel::warn, watch.warning(now)});
@@ -89,7 +88,7 @@ void Job::tick_init_watch(InitWatch& watch, TimePoint now) {
 // A member that ended with an error is a cause anyway; who just ends would only be missed once the
 // others' own time-out is over.
 void Job::fail_gathering_if_hopeless(TimePoint now) {
-  if (state_ != JobState::running) return;
+  if (state_ != JobState::running || goes_on()) return;
   for (const std::uint32_t rank : horovod_watch_.missing())
     if (causes_.ended_well(rank))
       return fail(causes_.missed_in_init(rank, membership_, horovod_watch_), now);

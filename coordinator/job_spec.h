@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/host/rank_environment.h"
@@ -50,7 +51,9 @@ struct JobSpec {
   // Hosts come and go (HostsListed), and the job has so many ranks at most; 0: they do not.
   std::uint32_t max_np = 0;
   std::optional<std::uint32_t> reset_limit;  // so often its ranks may meet anew
-  bool events = false;                       // tell the driver every change of a rank's state
+  // The time after which a slot that was left out may come back, at first and at most.
+  std::optional<std::pair<std::chrono::seconds, std::chrono::seconds>> cooldown;
+  bool events = false;  // tell the driver every change of a rank's state
 
   const std::vector<HostSlots>& hosts() const { return ranks.hosts(); }
   std::uint32_t np() const { return ranks.size(); }

@@ -74,7 +74,10 @@ void Server::serve_horovod(UniqueFd listener) {
   const RankTable& ranks = spec.seen_by_horovod();
   if (!listener) {
     horovod_hub_.emplace(job_.membership().epoch(), agents_.size());
-    return horovod_hub_->assign(ranks);
+    if (spec.min_np > 0)
+      horovod_hub_->set_comes_early(
+          [this](std::uint32_t host, std::uint32_t rank) { return comes_early(host, rank); });
+    return horovod_hub_->assign(members_of(ranks), job_.membership().epoch());
   }
   horovod_.emplace(
       io_, std::move(listener),
@@ -98,9 +101,26 @@ Errc Server::on_horovod(std::uint32_t host, const Frame& frame) {
   if (const std::uint64_t version = store.gathering_version();
       std::exchange(noted_gathering_, version) != version)
     note_gathering(store.gathering());
+  if (std::exchange(noted_meetings_, store.meetings()) != store.meetings()) job_.horovod_met(now());
+  for (const HorovodHub::Said& said : horovod_hub_->take_said()) {
+    if (said.what == HorovodHub::Said::What::at_door)
+      job_.horovod_at_door(said.host, said.member, now());
+    else
+      job_.horovod_entered(said.host, said.member, said.value, now());
+  }
+  if (job_.waits_for_horovod_places()) horovod_hub_->wait_for_places();
+  send_horovod();
+  return fault;
+}
+
+bool Server::comes_early(std::uint32_t host, std::uint32_t rank) {
+  return job_.horovod_arrives(host, rank, horovod_hub_->store().has_come(rank), now()) !=
+         Job::Arrival::member;
+}
+
+void Server::send_horovod() {
   for (HorovodHub::Action& action : horovod_hub_->take_actions())
     send_to_agent(action.host, std::move(action.frame), std::move(action.rest));
-  return fault;
 }
 
 void Server::send_to_agent(std::uint32_t host, std::string frame,
@@ -280,13 +300,20 @@ void Server::after_event() {
     agents_.resize(hosts);
     if (horovod_hub_) horovod_hub_->grow(hosts);
   }
-  for (const std::uint32_t host : job_.take_given_up_agents()) hang_up(host);
-  for (Job::Action& action : job_.take_actions()) {
-    if (action.target == Job::Action::Target::driver) {
-      to_driver(std::move(action.frame));
-      continue;
+  // A new epoch may let somebody come who has others meet at once.
+  for (bool again = true; again;) {
+    for (const std::uint32_t host : job_.take_given_up_agents()) hang_up(host);
+    for (Job::Action& action : job_.take_actions()) {
+      if (action.target == Job::Action::Target::driver)
+        to_driver(std::move(action.frame));
+      else
+        send_to_agent(action.host, std::move(action.frame), std::move(action.rest));
     }
-    send_to_agent(action.host, std::move(action.frame), std::move(action.rest));
+    const auto places = job_.take_horovod_places();
+    again = places && horovod_hub_;
+    if (!again) break;
+    horovod_hub_->assign(*places, job_.membership().epoch());
+    send_horovod();
   }
   if (job_.state() == JobState::ended) {
     if (!leave_by_) {

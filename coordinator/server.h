@@ -56,6 +56,9 @@ class Server {
   void serve_horovod(UniqueFd listener);
   Errc on_horovod(std::uint32_t host, const Frame& frame);
   void note_gathering(HorovodStore::Gathering who);
+  // Somebody comes to meet the others before an epoch that has a place for it.
+  bool comes_early(std::uint32_t host, std::uint32_t rank);
+  void send_horovod();
   bool answer_clock(std::uint32_t host, const Frame& frame);
   void note_own_address(std::uint32_t host, const Frame& frame);
   void adopt_driver(const std::shared_ptr<FrameChannel>& channel);
@@ -86,6 +89,7 @@ class Server {
   std::optional<HorovodDesk> horovod_;
   std::optional<HorovodHub> horovod_hub_;
   std::uint64_t noted_gathering_ = 0;
+  std::uint64_t noted_meetings_ = 0;
   std::shared_ptr<FrameChannel> driver_;
   DriverBacklog backlog_;
   std::vector<Peer> agents_;  // by host index

@@ -62,9 +62,31 @@ HostListing read_script_output(const HostSource& source, std::string_view text) 
   return listing;
 }
 
+// squeue prints the nodes of the job in one line, as in node[1-3],gpu1.
+HostListing read_allocation(const HostSource& source, std::string_view text) {
+  HostListing listing;
+  const std::string_view line = trimmed(text.substr(0, text.find('\n')));
+  if (line.empty()) return listing;
+  HostListProblem problem;
+  auto hosts = parse_host_list(line, problem);
+  if (!hosts) {
+    listing.fault = "has the nodes '" + printable(std::string(line.substr(0, kShownBytes))) +
+                    "', which are no hosts: " + problem.text;
+    return listing;
+  }
+  for (HostEntry& host : *hosts) {
+    const auto known = source.slots_of.find(host.name);
+    host.slots = known != source.slots_of.end() ? known->second : source.slots.value_or(1);
+  }
+  listing.hosts = std::move(*hosts);
+  return listing;
+}
+
 }  // namespace
 
 std::vector<std::string> command_of(const HostSource& source) {
+  if (source.kind == HostSource::Kind::slurm)
+    return {"squeue", "--noheader", "--jobs", source.text, "--format", "%N"};
   // `$0` is no part of a line that a shell would take apart.
   if (source.kind == HostSource::Kind::hostfile) return {"cat", "--", source.text};
   return {"/bin/sh", "-c", "if [ -f \"$0\" ]; then exec \"$0\"; else eval \"$0\"; fi", source.text};
@@ -72,7 +94,9 @@ std::vector<std::string> command_of(const HostSource& source) {
 
 HostListing read_listing(const HostSource& source, std::string_view text) {
   HostListing listing;
-  if (source.kind == HostSource::Kind::hostfile) {
+  if (source.kind == HostSource::Kind::slurm) {
+    listing = read_allocation(source, text);
+  } else if (source.kind == HostSource::Kind::hostfile) {
     HostListProblem problem;
     auto hosts = parse_hostfile(text, problem);
     if (hosts)

@@ -1,8 +1,10 @@
-// A source of hosts that come and go: a script that lists them, or a hostfile that somebody writes
-// anew. Both are read by a program, since a script may hang and a file system too. Sans-I/O.
+// A source of hosts that come and go: a script that lists them, a hostfile that somebody writes
+// anew, or Slurm, which may take nodes from an allocation. All are read by a program, since a
+// script may hang and a file system too. Sans-I/O.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,10 +17,11 @@
 namespace hvdrun {
 
 struct HostSource {
-  enum class Kind : std::uint8_t { none, script, hostfile } kind = Kind::none;
-  std::string text;                    // the script, as given, or the path of the file
-  std::string where;                   // the option, for messages
-  std::optional<std::uint32_t> slots;  // of a host that is listed without a number; none: 1
+  enum class Kind : std::uint8_t { none, script, hostfile, slurm } kind = Kind::none;
+  std::string text;   // the script, as given, the path of the file, or the number of Slurm's job
+  std::string where;  // the option, for messages
+  std::optional<std::uint32_t> slots = {};  // of a host that is listed without a number; none: 1
+  std::map<std::string, std::uint32_t> slots_of = {};  // likewise, by host: those of an allocation
 };
 
 // The program that prints the source's hosts. A script is a file, or a line for the shell.

@@ -81,8 +81,6 @@ void do_nothing(O&, const Use&) {}
   throw UsageError("option '" + use.where + "': " + use.row->detail);
 }
 
-constexpr const char* kCooldown =
-    "a slot is left out when it has failed three times within ten minutes; leave this out";
 constexpr const char* kNotMpi = "hvdrun starts the ranks itself, without MPI; leave it out";
 constexpr const char* kOneCommand =
     "hvdrun is started once and starts the ranks on all hosts; name those with -H (those of a "
@@ -233,8 +231,6 @@ constexpr auto kHorovodOptions = std::to_array<OptionRow>({
      "out"},
     {"max-restarts", "--max-restarts --max_restarts", "N", Page::hidden, Topic::mpirun, "", refuse,
      false, "a job that fails is not started again; leave it out"},
-    {"blacklist-cooldown-range", "--blacklist-cooldown-range", "MIN MAX", Page::hidden,
-     Topic::mpirun, "", refuse, false, kCooldown},
 });
 // clang-format on
 }  // namespace

@@ -13,6 +13,17 @@ namespace {
 using O = Options;
 using Use = OptionUse;
 
+void set_cooldown(O& o, const Use& use) {
+  constexpr std::uint64_t kMost = 3600;  // as horovodrun
+  const auto seconds = [&](const std::string& value) {
+    return std::chrono::seconds(to_whole({use.row, use.where, {value}, use.on}, 1, kMost));
+  };
+  const auto least = seconds(use.values.front());
+  const auto most = seconds(use.values.back());
+  if (most < least) throw bad_value(use, "MAX is less than MIN");
+  o.cooldown = {least, most};
+}
+
 constexpr auto kOptions = std::to_array<OptionRow>({
     {"num-proc", "-np --np --num-proc -n --ntasks", "N", Page::front, Topic::ranks,
      "number of ranks (all slots, GPUs or cores)",
@@ -70,6 +81,8 @@ constexpr auto kOptions = std::to_array<OptionRow>({
      [](O& o, const Use& use) {
        o.reset_limit = static_cast<std::uint32_t>(to_whole(use, 0, limits::kMaxRanks));
      }},
+    {"blacklist-cooldown-range", "--blacklist-cooldown-range", "MIN MAX", Page::topic, Topic::ranks,
+     "try slots that were left out after so long again", set_cooldown},
     {"oversubscribe", "--oversubscribe", nullptr, Page::topic, Topic::ranks,
      "allow more ranks than slots", [](O& o, const Use& use) { o.oversubscribe = use.on; }},
     {"allow-mpi", "--allow-mpi", nullptr, Page::topic, Topic::ranks,

@@ -53,16 +53,18 @@ struct OptionsPart {
 // One object, in an order for readers. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
 struct Options {
   std::optional<std::uint32_t> np;
-  std::optional<std::string> hosts;     // as given with -H
-  std::optional<std::string> hostfile;  // its path; never together with `hosts`
-  std::string hosts_where = "-H";       // how either was given, for messages
-  bool oversubscribe = false;           // more ranks than slots are fine
-  std::vector<std::string> exports;     // -x NAME, NAME=VALUE or a pattern
-  std::vector<std::string> env_files;   // --env-file
-  std::optional<std::uint32_t> min_np;  // --min-np: the job is elastic
+  std::optional<std::string> hosts;       // as given with -H
+  std::optional<std::string> hostfile;    // its path; never together with `hosts`
+  std::string hosts_where = "-H";         // how either was given, for messages
+  std::optional<std::string> allocation;  // the Slurm job that the hosts are of
+  bool oversubscribe = false;             // more ranks than slots are fine
+  std::vector<std::string> exports;       // -x NAME, NAME=VALUE or a pattern
+  std::vector<std::string> env_files;     // --env-file
+  std::optional<std::uint32_t> min_np;    // --min-np: the job is elastic
   std::optional<std::chrono::milliseconds> elastic_timeout;
   std::optional<std::uint32_t> max_np;
   std::optional<std::uint32_t> reset_limit;
+  std::optional<std::pair<std::chrono::seconds, std::chrono::seconds>> cooldown;
   std::optional<std::string> discovery_script;  // in place of `hosts` and `hostfile`
   std::optional<std::uint32_t> slots_per_host;  // of hosts that it lists without a number
   // The ranks of each host (-N), however many slots it has, and how that was given: "-N 4".

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include "cli/hosts/host_list.h"
 #include "cli/text/log.h"
 #include "common/base/limits.h"
 
@@ -30,6 +31,13 @@ HostSource source_of(const Options& options) {
   } else if (options.hostfile && options.max_np) {
     source.kind = HostSource::Kind::hostfile;
     source.text = *options.hostfile;
+  } else if (options.allocation && options.max_np) {
+    source.kind = HostSource::Kind::slurm;
+    source.text = *options.allocation;
+    source.where = "Slurm allocation";
+    HostListProblem problem;
+    if (const auto hosts = parse_host_list(*options.hosts, problem))
+      for (const HostEntry& host : *hosts) source.slots_of[host.name] = host.slots;
   }
   return source;
 }

@@ -118,6 +118,9 @@ Options with_allocation(Options options, const Surroundings& here) {
   if (hosts->size() == 1 && find_this_machine(*hosts, options, here).front()) return options;
   options.hosts = list;
   options.hosts_where = slurm_hosts_where(*components);
+  if (const char* const job = find_variable(here.env, "SLURM_JOB_ID");
+      job != nullptr && components->size() == 1)
+    options.allocation = job;
   return options;
 }
 

@@ -129,7 +129,8 @@ void check_elastic(const Options& options) {
   for (const auto& [given, name] :
        {std::pair(options.elastic_timeout.has_value(), "--elastic-timeout"),
         std::pair(options.max_np.has_value(), "--max-np"),
-        std::pair(options.reset_limit.has_value(), "--reset-limit")})
+        std::pair(options.reset_limit.has_value(), "--reset-limit"),
+        std::pair(options.cooldown.has_value(), "--blacklist-cooldown-range")})
     if (given)
       throw UsageError(std::string(name) + ": the job is not elastic; --min-np N makes it so");
 }
@@ -144,6 +145,7 @@ void plan_elastic(const Options& options, const LaunchPlan& plan, JobSpec& spec)
   spec.min_np = least;
   spec.elastic_timeout = options.elastic_timeout.value_or(limits::kElasticTimeout);
   spec.reset_limit = options.reset_limit;
+  spec.cooldown = options.cooldown;
   if (plan.source.kind != HostSource::Kind::none || options.max_np)
     spec.max_np = options.max_np.value_or(static_cast<std::uint32_t>(limits::kMaxRanks));
 }

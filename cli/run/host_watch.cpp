@@ -71,7 +71,7 @@ void HostWatch::take(const ClientOutput::Answer& answer) {
   for (const std::string& news : lister_.take_news())
     callbacks_.say(source_.where + ": " + source_.text + " " + news);
   if (changed) callbacks_.changed(*changed);
-  read_after(kListPause);
+  read_after(pause());
 }
 
 HostListing read_once(const HostSource& source) {

@@ -19,6 +19,8 @@ namespace hvdrun {
 
 // Between the end of a reading and the next, as horovodrun has it.
 inline constexpr std::chrono::milliseconds kListPause{1'000};
+// Likewise for Slurm, whose controller answers all jobs.
+inline constexpr std::chrono::milliseconds kSlurmPause{10'000};
 // A script that leaves a process behind each time would fill the machine.
 inline constexpr ClientOutput::Limits kListLimits{
     .time = std::chrono::milliseconds(60'000), .bytes = 8U << 20U, .whole_group = true};
@@ -33,7 +35,7 @@ class HostWatch {
   // `hosts`: those that the job began with.
   HostWatch(boost::asio::io_context& io, HostSource source, std::vector<HostEntry> hosts,
             Callbacks callbacks);
-  void start() { read_after(kListPause); }
+  void start() { read_after(pause()); }
   // Now, and a list counts at once.
   void reload();
   // Nothing is read or told any more.
@@ -42,6 +44,9 @@ class HostWatch {
   std::optional<pid_t> reader() const;
 
  private:
+  std::chrono::milliseconds pause() const {
+    return source_.kind == HostSource::Kind::slurm ? kSlurmPause : kListPause;
+  }
   void read_after(std::chrono::milliseconds pause);
   void read();
   void take(const ClientOutput::Answer& answer);

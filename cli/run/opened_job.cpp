@@ -158,7 +158,9 @@ OpenedJob open_job(const LaunchPlan& plan) {
   }
   options.driver_pid = static_cast<std::uint32_t>(::getpid());
   // One agent's ranks need no other to carry their requests.
-  if (plan.spec.env_compat.horovod && !other_machines && opened.hosts.size() == 1)
+  // The agents of an elastic job have it each: other hosts may come.
+  if (plan.spec.env_compat.horovod && !other_machines && opened.hosts.size() == 1 &&
+      plan.spec.min_np == 0)
     options.horovod = open_horovod_listener(options.spec.horovod_port);
   auto driver_ends = make_socket_pair();
   opened.coordinator_end = std::move(driver_ends.first);

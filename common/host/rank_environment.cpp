@@ -129,8 +129,8 @@ constexpr auto make_rank_variables() {
       {"OMPI_MCA_orte_*", mpi_ids, dropped},
       {"OMPI_MCA_pmix*", mpi_ids, dropped},
 
-      {"HOROVOD_RANK", horovod, ours, number_at<&Place::rank>},
-      {"HOROVOD_SIZE", horovod, ours, number_at<&Place::size>},
+      {"HOROVOD_RANK", horovod, ours, horovod_at<&RankPlace::rank>},
+      {"HOROVOD_SIZE", horovod, ours, horovod_at<&RankPlace::size>},
       {"HOROVOD_LOCAL_RANK", horovod, ours, horovod_at<&RankPlace::local_rank>},
       {"HOROVOD_LOCAL_SIZE", horovod, ours, horovod_at<&RankPlace::local_size>},
       {"HOROVOD_CROSS_RANK", horovod, ours, horovod_at<&RankPlace::cross_rank>},
@@ -145,7 +145,10 @@ constexpr auto make_rank_variables() {
        [](const Place& place) -> RankValue { return std::to_string(place.horovod.port); },
        at_start},
       {"HOROVOD_GLOO_IFACE", horovod, users, proved_interface, alone},
-      {"HOROVOD_ELASTIC", horovod, dropped},
+      {"HOROVOD_ELASTIC", horovod, ours_or_absent,
+       [](const Place& place) -> RankValue {
+         return place.horovod.elastic ? RankValue("1") : RankValue();
+       }},
       {"_HOROVOD_SECRET_KEY", horovod, dropped},
 
       {"OMP_NUM_THREADS", openmp, users, threads_of_rank, at_start},

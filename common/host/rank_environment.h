@@ -32,7 +32,8 @@ struct HorovodPlace {
   // no HOROVOD_* is set, because a Horovod program without its store would hang.
   std::uint16_t port = 0;
   std::string host_name;  // of no other host of the job
-  RankPlace place;
+  RankPlace place;        // of the epoch that the process begins in
+  bool elastic = false;   // other epochs may follow, for which it is to ask
 };
 
 struct WorkerPlace : RankPlace {

@@ -61,6 +61,7 @@ enum class MessageType : std::uint16_t {
   meeting_wanted = 46,  // and on to the workers
   at_door = 47,
   slot_dying = 59,
+  host_leaving = 60,
   // worker <-> agent
   worker_join = 48,
   worker_topology = 49,
@@ -116,10 +117,11 @@ enum class MessageType : std::uint16_t {
   horovod_drop = 133,
   horovod_caught_up = 134,
   horovod_taken = 135,
+  horovod_notice = 136,
 };
 
 inline constexpr std::uint32_t kProtocolMagic = 0x48564452;  // "HVDR"
-inline constexpr std::uint16_t kProtocolVersion = 8;
+inline constexpr std::uint16_t kProtocolVersion = 9;
 
 enum class Role : std::uint8_t { agent = 1, driver = 2, output = 3, worker = 4, status = 5 };
 

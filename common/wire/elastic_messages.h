@@ -11,7 +11,7 @@
 
 #include "common/host/rank_place.h"
 #include "common/process/kill_steps.h"
-#include "common/wire/base_messages.h"
+#include "common/wire/job_messages.h"
 
 namespace hvdrun {
 
@@ -44,10 +44,12 @@ struct StartSlot {
   static constexpr auto kType = MessageType::start_slot;
   RankPlace slot;           // its number is the rank of this place
   std::uint32_t start = 0;  // the first is 0
+  HorovodSlot horovod{};    // what it is told as a program of Horovod; no host: as the slot
   template <class V>
   void visit(V& v) {
     v(slot);
     v(start);
+    v(horovod);
   }
 };
 
@@ -117,6 +119,14 @@ struct SlotDying {
     v(slot);
     v(dumps_core);
   }
+};
+
+// Agent -> coordinator: it has been told that its host goes away soon (SIGTERM). Its ranks are to
+// leave at the next commit.
+struct HostLeaving {
+  static constexpr auto kType = MessageType::host_leaving;
+  template <class V>
+  void visit(V&) {}
 };
 
 // A host that the job may use. Hosts have the numbers of the job's table; those that are not in it

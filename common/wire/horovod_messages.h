@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/wire/base_messages.h"
 
@@ -131,6 +132,34 @@ struct HorovodTaken {
   template <class V>
   void visit(V& v) {
     v(bytes);
+  }
+};
+
+// An address at which a rank of a Horovod program is told of changes.
+struct HorovodEndpoint {
+  std::string address;  // IPv4
+  std::uint16_t port = 0;
+  template <class V>
+  void visit(V& v) {
+    v(address);
+    v(port);
+  }
+};
+
+// Coordinator -> agent: tell the slot's process that hosts have come or gone
+// (common/horovod/hosts_notice.h), until it has taken it or the next epoch begins.
+struct HorovodNotice {
+  static constexpr auto kType = MessageType::horovod_notice;
+  std::uint32_t slot = 0;
+  std::uint32_t number = 0;  // greater than that of the last one
+  std::vector<HorovodEndpoint> endpoints;
+  std::string key;
+  template <class V>
+  void visit(V& v) {
+    v(slot);
+    v(number);
+    v(endpoints);
+    v(key);
   }
 };
 

@@ -55,7 +55,33 @@ void ElasticJob::end_host(std::uint32_t host) {
       decide({.what = What::retire_slot, .slot = here.rank});
 }
 
-void ElasticJob::host_gone(std::uint32_t host) { hosts_[host].is_there = false; }
+void ElasticJob::host_gone(std::uint32_t host) {
+  hosts_[host].is_there = false;
+  if (hosts_[host].leaves_until) hosts_[host].leaves_until = last_event_ + kLeavingPause;
+}
+
+void ElasticJob::host_leaves(std::uint32_t host, TimePoint now) {
+  if (phase_ == Phase::over || hosts_[host].leaves_until || !hosts_[host].is_there) return;
+  hosts_[host].leaves_until = TimePoint::max();
+  last_change_ = "host " + table_.hosts()[host].name + " leaves";
+  if (max_np_)
+    choose_and_want(now);
+  else
+    for (const RankPlace& slot : table_.on_host(host)) want(slot.rank, false, now);
+  proceed(now);
+}
+
+void ElasticJob::end_pauses_of_hosts(TimePoint now) {
+  for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
+    HostRecord& record = hosts_[host];
+    if (!record.leaves_until || *record.leaves_until > now) continue;
+    record.leaves_until.reset();
+    choose_again_ = true;
+    if (max_np_) continue;
+    for (const RankPlace& slot : table_.on_host(host)) want(slot.rank, true, now);
+    decide({.what = What::open_hosts});
+  }
+}
 
 void ElasticJob::choose_and_want(TimePoint now) {
   choose_again_ = false;
@@ -89,7 +115,10 @@ std::vector<bool> ElasticJob::choose(TimePoint now) {
     if (room > 0) --room;
   }
   for (const Host& host : listed_)
-    places[host.index] = hosts_[host.index].lost_for_good ? 0 : host.slots;
+    places[host.index] = hosts_[host.index].lost_for_good || hosts_[host.index].leaves_until ||
+                                 is_left_out(host.index)
+                             ? 0
+                             : host.slots;
   take_those(is_member);
   take_those(is_newcomer);
   // Nobody begins with a job that ends. If its ranks come back after all, so does the question.
@@ -112,6 +141,7 @@ std::vector<bool> ElasticJob::choose(TimePoint now) {
 void ElasticJob::add_slot(std::uint32_t host, TimePoint now) {
   table_.add_slot(host);
   SlotRecord& record = slots_.emplace_back();
+  if (horovod_) horovod_->hosts.push_back(table_.hosts()[host].name);
   record.wanted = false;
   record.starts = 0;
   record.settle(false, now);
@@ -158,17 +188,18 @@ std::size_t ElasticJob::needed() const {
   return std::min<std::size_t>(min_np_, wanted - done);
 }
 
-bool ElasticJob::may_leave() const {
+bool ElasticJob::may_leave(std::size_t newcomers) const {
   std::size_t leave = 0;
   std::size_t stay = 0;
   for (const std::uint32_t slot : order_)
     if (slots_[slot].state == SlotState::member) ++(slots_[slot].wanted ? stay : leave);
-  // Somebody has to have the state.
-  return leave > 0 && stay > 0 && stay + count(SlotState::at_door) >= needed();
+  // Somebody has to have the state. If that is one alone, who could be lost, the others stay until
+  // the newcomers have it, too.
+  return leave > 0 && stay > (newcomers > 0 ? 1U : 0U) && stay + newcomers >= needed();
 }
 
-std::vector<std::uint32_t> ElasticJob::staying() const {
-  const bool some_leave = may_leave();
+std::vector<std::uint32_t> ElasticJob::staying(std::size_t newcomers) const {
+  const bool some_leave = may_leave(newcomers);
   std::vector<std::uint32_t> members;
   for (const std::uint32_t slot : order_)
     if (slots_[slot].state == SlotState::member && (slots_[slot].wanted || !some_leave))
@@ -177,13 +208,16 @@ std::vector<std::uint32_t> ElasticJob::staying() const {
 }
 
 std::vector<std::uint32_t> ElasticJob::let_in() const {
-  std::vector<std::uint32_t> newcomers = in_state(SlotState::at_door);
+  return horovod_ ? let_in_as_promised() : with_room(in_state(SlotState::at_door));
+}
+
+std::vector<std::uint32_t> ElasticJob::with_room(std::vector<std::uint32_t> newcomers) const {
   if (!max_np_) return newcomers;
-  const std::vector<std::uint32_t> members = staying();
-  const bool any_stays = std::any_of(members.begin(), members.end(),
-                                     [this](std::uint32_t slot) { return slots_[slot].wanted; });
-  // When all members are to leave, the state is handed on first.
-  if (!any_stays) return newcomers;
+  const std::vector<std::uint32_t> members = staying(newcomers.size());
+  const auto stay = std::count_if(members.begin(), members.end(),
+                                  [this](std::uint32_t slot) { return slots_[slot].wanted; });
+  // When all members are to leave, or all but one, the state is handed on first.
+  if (stay < 2 && static_cast<std::size_t>(stay) < members.size()) return newcomers;
   const std::size_t room = *max_np_ - std::min<std::size_t>(*max_np_, members.size());
   if (newcomers.size() > room) newcomers.resize(room);
   return newcomers;

@@ -2,18 +2,12 @@
 
 #include <algorithm>
 
-#include "common/base/limits.h"
-#include "common/base/rank_ranges.h"
-
 namespace hvdrun {
 namespace {
 
-std::string seconds_text(std::chrono::steady_clock::duration time) {
-  return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()) + " s";
-}
-
-std::string ranks_text(std::size_t count) {
-  return std::to_string(count) + (count == 1 ? " rank" : " ranks");
+// " for 10 s", of a slot that is left out.
+std::string until_text(const SlotRecord& slot, TimePoint now) {
+  return slot.out_until ? " for " + whole_seconds(*slot.out_until - now) : "";
 }
 
 }  // namespace
@@ -64,6 +58,10 @@ void ElasticJob::lose(std::uint32_t slot, TimePoint now) {
   const bool was_member =
       slots_[slot].state == SlotState::member || slots_[slot].state == SlotState::leaving;
   slots_[slot].lost(now);
+  if (horovod_)
+    leave_out_host_of(slot, now);
+  else if (slots_[slot].state == SlotState::left_out)
+    begin_cooldown(slot, now);
   choose_again_ = choose_again_ || slots_[slot].state == SlotState::left_out;
   if (slots_[slot].state == SlotState::unwanted) decide({.what = What::open_hosts});
   if (!was_member) return;
@@ -100,11 +98,14 @@ void ElasticJob::lost(std::uint32_t slot, const std::string& how, TimePoint now)
 std::string ElasticJob::what_follows(std::uint32_t slot, TimePoint now) const {
   const SlotRecord& record = slots_[slot];
   if (record.state == SlotState::unwanted) return "it was to leave anyway";
+  if (record.state == SlotState::left_out && horovod_)
+    return "no rank is started on " + horovod_->hosts[slot] + until_text(record, now);
   if (record.state == SlotState::left_out)
-    return "it is not started again, as that was " + std::to_string(record.losses()) +
-           " times within " + std::to_string(SlotRecord::kWindow.count()) + " minutes";
+    return "it is not started again" + until_text(record, now) + ", as that was " +
+           std::to_string(record.losses()) + " times within " +
+           std::to_string(SlotRecord::kWindow.count()) + " minutes";
   if (record.start_at() > now)
-    return "it is started again in " + seconds_text(record.start_at() - now);
+    return "it is started again in " + whole_seconds(record.start_at() - now);
   return "it is started again";
 }
 
@@ -186,6 +187,7 @@ void ElasticJob::host_lost(const std::vector<std::uint32_t>& slots, const std::s
     }
     if (!may_return) {
       record.leave_out();
+      record.out_until.reset();
       choose_again_ = true;
     } else if (record.state != SlotState::left_out && record.state != SlotState::unwanted) {
       record.state = SlotState::away;
@@ -248,13 +250,14 @@ void ElasticJob::begin_epoch() {
                            (*reset_limit_ == 1 ? " time" : " times") +
                            (last_change_.empty() ? "" : "; " + last_change_)});
   }
-  const std::vector<std::uint32_t> survivors = staying();
+  const std::vector<std::uint32_t> newcomers = let_in();
+  const std::vector<std::uint32_t> survivors = staying(newcomers.size());
   // The reader is to know why there are fewer ranks; the cause comes later.
   for (const std::uint32_t slot : order_)
     if (slots_[slot].state == SlotState::dying)
       say(name_of(slot) + " has died; its process is ending");
   Decision decision{.what = What::begin_epoch};
-  decision.dealt = deal_ranks(table_, survivors, let_in());
+  decision.dealt = deal_ranks(table_, survivors, newcomers);
   const std::vector<std::uint32_t> before = std::exchange(order_, decision.dealt.slots);
   for (const std::uint32_t slot : order_) {
     slots_[slot].state = SlotState::member;
@@ -275,73 +278,44 @@ void ElasticJob::begin_epoch() {
   }
 }
 
-std::string ElasticJob::missing_text() const {
-  std::vector<std::uint32_t> missing = in_state(SlotState::gone);
-  for (const SlotState state : {SlotState::dying, SlotState::starting, SlotState::away})
-    for (const std::uint32_t slot : in_state(state)) missing.push_back(slot);
-  std::sort(missing.begin(), missing.end());
-  if (missing.empty()) return max_np_ ? "a host is waited for" : "nobody is left who could come";
-  return "slot " + rank_ranges(missing, limits::kMaxNamedRanges) + " is waited for";
+void ElasticJob::start_slots(TimePoint now) {
+  std::vector<std::uint32_t> due;
+  for (const std::uint32_t slot : in_state(SlotState::gone))
+    if (slots_[slot].start_at() <= now) due.push_back(slot);
+  if (horovod_) return start_as_promised(due, now);
+  for (const std::uint32_t slot : due) start_slot(slot, now);
 }
 
-void ElasticJob::look_for_late_members(const std::vector<std::uint32_t>& members, TimePoint now) {
-  std::vector<std::uint32_t> late;
-  for (const std::uint32_t slot : members)
-    if (!slots_[slot].waits) late.push_back(slot);
-  if (now >= wait_until_ && !std::exchange(ended_late_, true)) {
-    for (const std::uint32_t slot : late) {
-      say(name_of(slot) + " has not come to meet the others for " + seconds_text(late_after_) +
-          (late_after_ < timeout_ ? " (--stall-check-shutdown-time-seconds)"
-                                  : " (--elastic-timeout)") +
-          ", and is killed");
-      decide({.what = What::end_slot, .slot = slot});
-    }
-  }
-  if (ended_late_ || now < next_news_) return;
-  next_news_ = now + kNews;
-  std::vector<std::uint32_t> ranks;
-  for (std::uint32_t rank = 0; rank < order_.size(); ++rank)
-    if (std::find(late.begin(), late.end(), order_[rank]) != late.end()) ranks.push_back(rank);
-  say("rank " + rank_ranges(ranks, limits::kMaxNamedRanges) +
-      " has not come yet to meet the others, who wait for it; in " +
-      seconds_text(wait_until_ - now) + " it is killed");
+void ElasticJob::start_slot(std::uint32_t slot, TimePoint now) {
+  SlotRecord& record = slots_[slot];
+  record.state = SlotState::starting;
+  record.started_at = now;
+  record.is_slow = false;
+  ++record.starts;
+  decide({.what = What::start_slot, .slot = slot, .promised = record.promised});
 }
 
-void ElasticJob::ask_when_it_is_time(bool newcomers, TimePoint now) {
-  if (!newcomers) ask_at_.reset();
-  if (!may_leave()) {
-    if (!newcomers) return;
-    if (!ask_at_) ask_at_ = now + kTogether;
-    if (count(SlotState::starting) > 0 && now < *ask_at_) return;
-  }
-  asked_ = true;
-  ask_at_.reset();
-  decide({.what = What::ask_meeting});
+void ElasticJob::begin_cooldown(std::uint32_t slot, TimePoint now) {
+  if (!cooldown_) return;
+  SlotRecord& record = slots_[slot];
+  const unsigned doublings = std::min(record.times_out++, 20U);
+  record.out_until = now + std::min(cooldown_->first * (1U << doublings), cooldown_->most);
 }
 
-void ElasticJob::wait_for_more(std::size_t ranks, TimePoint now) {
-  if (phase_ != Phase::waiting) {
-    phase_ = Phase::waiting;
-    start_clock(now, timeout_);
+void ElasticJob::end_cooldowns(TimePoint now) {
+  for (const std::uint32_t slot : in_state(SlotState::left_out)) {
+    SlotRecord& record = slots_[slot];
+    if (!record.out_until || *record.out_until > now) continue;
+    // Where hosts come and go, it is for choose() to want it.
+    record.wanted = !max_np_;
+    record.take_back(is_there(slot), now);
+    choose_again_ = true;
+    if (record.state == SlotState::away) decide({.what = What::open_hosts});
   }
-  const std::string few = (ranks == 1 ? "there is " : "there are ") + ranks_text(ranks) +
-                          " of the " + std::to_string(min_np_) +
-                          " that --min-np asks for: " + missing_text();
-  const bool nobody_comes = count(SlotState::dying) + count(SlotState::gone) +
-                                    count(SlotState::starting) + count(SlotState::leaving) +
-                                    count(SlotState::away) ==
-                                0 &&
-                            !max_np_;
-  if (now >= wait_until_ || nobody_comes) {
-    phase_ = Phase::over;
-    return decide({.what = What::too_few, .slot = first_lost_.value_or(0), .text = few});
-  }
-  if (now < next_news_) return;
-  next_news_ = now + kNews;
-  say(few + ", for " + seconds_text(wait_until_ - now) + " at most");
 }
 
 void ElasticJob::proceed(TimePoint now) {
+  last_event_ = now;
   if (phase_ == Phase::over) return;
   waits_for_goodbyes_ = false;
   std::vector<std::uint32_t> members = in_state(SlotState::member);
@@ -352,15 +326,13 @@ void ElasticJob::proceed(TimePoint now) {
     if (members.empty()) return end();
     gather(now);
   }
+  end_cooldowns(now);
+  end_pauses_of_hosts(now);
   if (choose_again_ && max_np_ && goes_on_) choose_and_want(now);
-  for (const std::uint32_t slot : in_state(SlotState::gone)) {
-    if (slots_[slot].start_at() > now) continue;
-    slots_[slot].state = SlotState::starting;
-    ++slots_[slot].starts;
-    decide({.what = What::start_slot, .slot = slot});
-  }
+  start_slots(now);
+  if (horovod_) restart_misfits(now);
   const std::size_t newcomers = let_in().size();
-  if (phase_ == Phase::open && !asked_) ask_when_it_is_time(newcomers > 0, now);
+  if (phase_ == Phase::open && !asked_) ask_when_it_is_time(newcomers, now);
   if (phase_ != Phase::gathering && phase_ != Phase::waiting) return;
   const bool all_here = std::all_of(members.begin(), members.end(),
                                     [this](std::uint32_t slot) { return slots_[slot].waits; });
@@ -368,7 +340,7 @@ void ElasticJob::proceed(TimePoint now) {
   // One that comes back after its goodbye does so at once, as all of its program do.
   waits_for_goodbyes_ = count(SlotState::leaving) > 0 && now < goodbyes_until_;
   if (waits_for_goodbyes_) return;
-  const std::size_t ranks = staying().size() + newcomers;
+  const std::size_t ranks = staying(newcomers).size() + newcomers;
   if (ranks >= needed()) return begin_epoch();
   wait_for_more(ranks, now);
 }
@@ -389,8 +361,14 @@ std::optional<TimePoint> ElasticJob::next_deadline() const {
   const auto earlier = [&next](TimePoint at) {
     if (!next || at < *next) next = at;
   };
-  for (const SlotRecord& slot : slots_)
-    if (slot.state == SlotState::gone) earlier(slot.start_at());
+  for (const SlotRecord& slot : slots_) {
+    if (slot.state == SlotState::gone && !horovod_) earlier(slot.start_at());
+    if (slot.state == SlotState::left_out && slot.out_until) earlier(*slot.out_until);
+  }
+  for (const HostRecord& host : hosts_)
+    if (host.leaves_until && *host.leaves_until != TimePoint::max()) earlier(*host.leaves_until);
+  if (horovod_)
+    if (const auto at = next_horovod_deadline()) earlier(*at);
   if ((phase_ == Phase::waiting || phase_ == Phase::gathering) && !ended_late_)
     earlier(std::min(wait_until_, next_news_));
   if (waits_for_goodbyes_) earlier(goodbyes_until_);

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,6 +48,7 @@ class ElasticJob {
     std::uint32_t slot = 0;
     std::uint32_t host = 0;
     Assignment dealt = {};
+    std::shared_ptr<const Assignment> promised = {};  // of start_slot: the epoch to begin in
     std::string text = {};
   };
 
@@ -54,6 +56,10 @@ class ElasticJob {
   static constexpr std::chrono::seconds kGoodbye{1};
   // Newcomers within this time are let in together.
   static constexpr std::chrono::seconds kTogether{1};
+  static constexpr std::chrono::seconds kLeavingPause{60};
+  // For a process that starts, until others of its epoch are started again without it
+  // (follow_horovod).
+  static constexpr std::chrono::seconds kSlowStart{30};
   // Between two lines on who is waited for.
   static constexpr std::chrono::seconds kNews{10};
 
@@ -71,6 +77,16 @@ class ElasticJob {
   };
   // Hosts come and go: there may be more than there are now. At most `max_np` ranks.
   void hosts_change(std::uint32_t max_np);
+  // The ranks are a Horovod program's, which has rules of its own (elastic_horovod.cpp). A process
+  // has the rank of its first epoch from its start on, and a loss leaves out all of its host.
+  // `hosts` are the names of the hosts, as Horovod has them, by slot.
+  void follow_horovod(std::vector<std::string> hosts);
+  bool follows_horovod() const { return horovod_.has_value(); }
+  // A slot that is left out may come back: after `first` for the first time, each further time
+  // after twice as long, but never more than `most`.
+  void cool_down(std::chrono::seconds first, std::chrono::seconds most) {
+    cooldown_ = {first, most};
+  }
   // So often an epoch may follow the first.
   void limit_resets(std::uint32_t resets) { reset_limit_ = resets; }
   // The table has one more host, which nobody has opened yet.
@@ -80,6 +96,9 @@ class ElasticJob {
   void list_hosts(std::vector<Host> hosts, TimePoint now);
   // It cannot start anything any more, and has no slot that could be missed.
   void host_gone(std::uint32_t host);
+  // Its machine goes away soon: its members are to leave when the others are enough without them.
+  // It may be used again kLeavingPause after it has gone, as the next one may have its name.
+  void host_leaves(std::uint32_t host, TimePoint now);
   // Its members that are to leave are not waited for: they end now, and are lost.
   void end_host(std::uint32_t host);
 
@@ -131,12 +150,30 @@ class ElasticJob {
   void want(std::uint32_t slot, bool wanted, TimePoint now);
   // So many ranks at least; those that are done are not missed.
   std::size_t needed() const;
-  // Members that are to leave and can be spared.
-  bool may_leave() const;
-  // Members without those that leave now.
-  std::vector<std::uint32_t> staying() const;
-  // Those at their doors for whom there is room.
+  // Members that are to leave and can be spared, with so many newcomers.
+  bool may_leave(std::size_t newcomers) const;
+  // Members without those that leave then.
+  std::vector<std::uint32_t> staying(std::size_t newcomers) const;
+  // Those at their doors who can be let in.
   std::vector<std::uint32_t> let_in() const;
+  // As many of the newcomers as there is room for.
+  std::vector<std::uint32_t> with_room(std::vector<std::uint32_t> newcomers) const;
+  void start_slots(TimePoint now);
+  void start_slot(std::uint32_t slot, TimePoint now);
+  // Slots that are left out and whose time has come.
+  void end_cooldowns(TimePoint now);
+  void end_pauses_of_hosts(TimePoint now);
+  // It has just been left out.
+  void begin_cooldown(std::uint32_t slot, TimePoint now);
+  // elastic_horovod.cpp
+  Assignment deal_with(const std::vector<std::uint32_t>& newcomers) const;
+  void start_as_promised(const std::vector<std::uint32_t>& slots, TimePoint now);
+  std::vector<std::uint32_t> let_in_as_promised() const;
+  bool may_still_fit(const Assignment& promised) const;
+  void restart_misfits(TimePoint now);
+  void leave_out_host_of(std::uint32_t slot, TimePoint now);
+  bool is_left_out(std::uint32_t host) const;
+  std::optional<TimePoint> next_horovod_deadline() const;
   bool is_there(std::uint32_t slot) const;
   std::uint32_t count(SlotState state) const;
   std::vector<std::uint32_t> in_state(SlotState state) const;
@@ -153,7 +190,7 @@ class ElasticJob {
   void end();
   void look_for_late_members(const std::vector<std::uint32_t>& members, TimePoint now);
   // The members are to meet, for newcomers or to leave some; not yet, if more newcomers may come.
-  void ask_when_it_is_time(bool newcomers, TimePoint now);
+  void ask_when_it_is_time(std::size_t newcomers, TimePoint now);
   void wait_for_more(std::size_t ranks, TimePoint now);
   // "rank 3", or of a slot without a rank "the new process of slot 3".
   std::string name_of(std::uint32_t slot) const;
@@ -165,6 +202,16 @@ class ElasticJob {
   struct HostRecord {
     bool is_there = true;  // its agent can start something
     bool lost_for_good{};  // it is not opened again
+    // It leaves, or has left, and is not used until then; the end of time: it is still there.
+    std::optional<TimePoint> leaves_until = {};
+  };
+  struct HorovodRule {
+    std::vector<std::string> hosts;     // by slot
+    std::optional<TimePoint> start_at;  // of slots that wait for others to start with
+  };
+  struct Cooldown {
+    std::chrono::seconds first{};
+    std::chrono::seconds most{};
   };
 
   RankTable table_;
@@ -178,11 +225,14 @@ class ElasticJob {
   std::chrono::milliseconds timeout_;
   std::chrono::milliseconds late_after_;  // a member
   std::optional<TimePoint> ask_at_;       // at the latest, since somebody is at their door
-  TimePoint wait_until_{};                // of gathering, and anew of waiting
+  TimePoint last_event_{};
+  TimePoint wait_until_{};  // of gathering, and anew of waiting
   TimePoint next_news_{};
   TimePoint goodbyes_until_{};
   std::optional<std::uint32_t> max_np_;  // none: the hosts are as they are
   std::optional<std::uint32_t> reset_limit_;
+  std::optional<HorovodRule> horovod_;
+  std::optional<Cooldown> cooldown_;
   std::optional<std::uint32_t> first_lost_;  // since the last epoch was open
   std::uint32_t min_np_;
   std::uint32_t resets_ = 0;

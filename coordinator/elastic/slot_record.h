@@ -14,18 +14,27 @@
 //                   unwanted ─────────────────────┘
 //                       ▲ its process ended
 //   member, at_door ──▶ ending      its host is not listed any more, or there are enough without it
+//
+// left_out is left again where there is a time for it (--blacklist-cooldown-range).
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/time_point.h"
+#include "coordinator/elastic/rank_dealer.h"
 
 namespace hvdrun {
+
+// "3 s", rounded up.
+inline std::string whole_seconds(std::chrono::steady_clock::duration time) {
+  return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()) + " s";
+}
 
 enum class SlotState : std::uint8_t {
   member,    // its process is of this epoch
@@ -50,11 +59,18 @@ class SlotRecord {
   static constexpr std::chrono::milliseconds kFirstPause{1'000};
 
   SlotState state = SlotState::member;
-  bool wanted = true;        // the job is to have it
-  bool waits = false;        // a member that has come to its door for the next epoch
-  bool goodbye = false;      // a member's, in a job of which nobody knows yet whether it goes on
-  std::string died_as;       // "rank 3": what it was when it died; empty: that has not been seen
-  bool came_back = false;    // at_door, after its goodbye: it knows what the members knew
+  bool wanted = true;      // the job is to have it
+  bool waits = false;      // a member that has come to its door for the next epoch
+  bool goodbye = false;    // a member's, in a job of which nobody knows yet whether it goes on
+  std::string died_as;     // "rank 3": what it was when it died; empty: that has not been seen
+  bool came_back = false;  // at_door, after its goodbye: it knows what the members knew
+  bool banned = false;     // with its host, whatever it does: it is left out once it has ended
+  // When one that is left out may be started again; none: never.
+  std::optional<TimePoint> out_until;
+  std::uint32_t times_out = 0;                 // that it has been left out
+  std::shared_ptr<const Assignment> promised;  // the epoch that its process begins in
+  TimePoint started_at{};                      // while it is starting
+  bool is_slow = false;                        // likewise: others do not count on it any more
   std::uint32_t starts = 1;  // of its processes so far, with the one that the launch started
   // Its processes count from 0.
   std::uint32_t start() const { return starts - 1; }
@@ -65,14 +81,13 @@ class SlotRecord {
     died_as.clear();
     std::erase_if(losses_, [now](TimePoint at) { return now - at > kWindow; });
     losses_.push_back(now);
+    promised.reset();
+    if (banned) return leave_out();
     if (!wanted) {
       state = SlotState::unwanted;
       return;
     }
-    if (losses_.size() >= kMostLosses) {
-      state = SlotState::left_out;
-      return;
-    }
+    if (losses_.size() >= kMostLosses) return leave_out();
     state = SlotState::gone;
     start_at_ = losses_.size() == 1 ? now : now + kFirstPause * (1U << (losses_.size() - 2));
   }
@@ -80,12 +95,21 @@ class SlotRecord {
   // one may be started at once.
   void settle(bool host_is_there, TimePoint now) {
     waits = goodbye = came_back = false;
+    promised.reset();
+    if (banned) return leave_out();
     state = !wanted ? SlotState::unwanted : host_is_there ? SlotState::gone : SlotState::away;
     start_at_ = now;
   }
   void leave_out() {
     state = SlotState::left_out;
     waits = false;
+  }
+  // It is left out no more, and its losses are forgotten.
+  void take_back(bool host_is_there, TimePoint now) {
+    banned = false;
+    out_until.reset();
+    losses_.clear();
+    settle(host_is_there, now);
   }
   std::size_t losses() const { return losses_.size(); }
   // While it is gone.

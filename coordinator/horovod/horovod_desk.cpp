@@ -11,7 +11,7 @@ HorovodDesk::HorovodDesk(boost::asio::io_context& io, UniqueFd listener,
       server_(io, std::move(listener), *this, std::move(on_trouble), limits) {}
 
 void HorovodDesk::assign(const RankTable& ranks) {
-  for (HorovodStore::Late& late : store_.assign(ranks))
+  for (HorovodStore::Late& late : store_.assign(members_of(ranks)))
     server_.answer(late.waiter, std::move(late.answer));
 }
 

@@ -24,7 +24,7 @@ class HorovodDesk final : public HorovodBackend {
   HorovodDesk(boost::asio::io_context& io, UniqueFd listener, HorovodServer::OnTrouble on_trouble,
               OnGathering on_gathering, HorovodServerLimits limits = {});
 
-  // A new assignment of ranks; answers the gets that wait for one.
+  // As HorovodStore's.
   void assign(const RankTable& ranks);
   std::size_t open_connections() const { return server_.open_connections(); }
 

@@ -1,5 +1,7 @@
 #include "coordinator/horovod/horovod_hub.h"
 
+#include "common/horovod/worker_addresses.h"
+
 namespace hvdrun {
 namespace {
 
@@ -8,16 +10,17 @@ constexpr std::size_t kSharedFrom = 4U << 10;
 
 }  // namespace
 
-void HorovodHub::assign(const RankTable& ranks) {
-  followers_.clear();
-  for (Host& host : hosts_) host = {};
-  for (HorovodStore::Late& late : store_.assign(ranks)) {
+void HorovodHub::assign(const std::vector<HorovodSlot>& members, std::uint32_t epoch) {
+  epoch_ = epoch;
+  for (const auto& [scope, hosts] : followers_) drop_all(scope);
+  for (HorovodStore::Late& late : store_.assign(members)) {
     const auto waiting = waiting_.extract(late.waiter);
     if (waiting.empty()) continue;
     const auto [host, request] = waiting.mapped();
     send(host, HorovodReply{request, static_cast<std::uint16_t>(late.answer.status), 0,
                             *late.answer.value});
   }
+  for (auto& [host, message] : std::exchange(early_, {})) on_ask(host, std::move(message));
 }
 
 bool HorovodHub::takes(MessageType type) {
@@ -26,7 +29,8 @@ bool HorovodHub::takes(MessageType type) {
 }
 
 Errc HorovodHub::agent_frame(std::uint32_t host, const Frame& frame) {
-  if (frame.epoch != epoch_) return Errc::wrong_epoch;
+  // Its number means nothing here: what was asked before the last assignment is to be answered.
+  if (frame.epoch > epoch_) return Errc::wrong_epoch;
   HorovodAsk ask;
   HorovodFollow follow;
   HorovodUnfollow unfollowed;
@@ -54,6 +58,7 @@ Errc HorovodHub::agent_frame(std::uint32_t host, const Frame& frame) {
 void HorovodHub::agent_lost(std::uint32_t host) {
   while (!hosts_[host].follows.empty()) unfollow(host, hosts_[host].follows.begin()->first);
   hosts_[host] = {};
+  std::erase_if(early_, [host](const auto& early) { return early.first == host; });
   std::erase_if(waiting_, [&](const auto& waiting) {
     if (waiting.second.first != host) return false;
     store_.forget(waiting.first);
@@ -89,6 +94,8 @@ void HorovodHub::unfollow(std::uint32_t host, std::uint64_t follow) {
 
 Errc HorovodHub::on_ask(std::uint32_t host, HorovodAsk message) {
   if (!are_scope_and_key(message.scope, message.key, longest_)) return Errc::malformed;
+  if (hold_early(host, message)) return Errc::ok;
+  note(host, message);
   HorovodReply answer{message.request, 200, 0, {}};
   int status = 200;
   if (message.verb == HorovodVerb::put) {
@@ -112,6 +119,27 @@ Errc HorovodHub::on_ask(std::uint32_t host, HorovodAsk message) {
   answer.status = static_cast<std::uint16_t>(status);
   send(host, answer);
   return Errc::ok;
+}
+
+void HorovodHub::note(std::uint32_t host, const HorovodAsk& message) {
+  using What = Said::What;
+  if (message.verb == HorovodVerb::put && message.scope == kWorkerAddresses)
+    said_.push_back({What::enters, host, message.key, message.value});
+  if (message.verb == HorovodVerb::get && message.scope == kRankAndSize)
+    said_.push_back({What::at_door, host, message.key});
+}
+
+bool HorovodHub::hold_early(std::uint32_t host, HorovodAsk& message) {
+  if (!comes_early_ || message.verb != HorovodVerb::put || message.scope != kHorovodGlobal)
+    return false;
+  const auto rank = arriving_member(message.key);
+  if (!rank || !comes_early_(host, *rank)) return false;
+  // Its process has been started again: nobody waits for the answer to the last one.
+  std::erase_if(early_, [&](const auto& early) {
+    return early.first == host && early.second.key == message.key;
+  });
+  early_.emplace_back(host, std::move(message));
+  return true;
 }
 
 // The number under which the host has the value by its answer; 0: none.

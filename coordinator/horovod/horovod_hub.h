@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -39,8 +40,26 @@ class HorovodHub {
 
   // There are so many hosts now.
   void grow(std::size_t hosts) { hosts_.resize(hosts); }
-  // As HorovodStore's; what the agents follow is forgotten.
-  void assign(const RankTable& ranks);
+  // As HorovodStore's, for an epoch. What the agents have copies of is dropped.
+  void assign(const std::vector<HorovodSlot>& members, std::uint32_t epoch);
+
+  // Elastic programs: what members say of themselves besides.
+  struct Said {
+    enum class What : std::uint8_t {
+      enters,   // hvd.elastic.run; `value` tells more
+      at_door,  // it waits for its next place
+    } what{};
+    std::uint32_t host = 0;
+    std::string member;  // HOST:LOCAL_RANK
+    std::string value = {};
+  };
+  std::vector<Said> take_said() { return std::exchange(said_, {}); }
+  // True: the member of this number on this host comes too early, and is answered after the next
+  // assignment. Asked for each that comes to meet the others, and may do what it likes but for
+  // this object. None: all come at the right time.
+  using ComesEarly = std::function<bool(std::uint32_t host, std::uint32_t rank)>;
+  void set_comes_early(ComesEarly comes_early) { comes_early_ = std::move(comes_early); }
+  void wait_for_places() { store_.wait_for_places(); }
   // True when a frame of this type is for the hub.
   static bool takes(MessageType type);
   // A fault: the agent is not to be trusted any more.
@@ -67,6 +86,8 @@ class HorovodHub {
   using Followers = std::map<std::string, std::set<std::uint32_t>, std::less<>>;  // -> hosts
 
   Errc on_ask(std::uint32_t host, HorovodAsk message);
+  void note(std::uint32_t host, const HorovodAsk& message);
+  bool hold_early(std::uint32_t host, HorovodAsk& message);
   Errc on_follow(std::uint32_t host, HorovodFollow message);
   void unfollow(std::uint32_t host, std::uint64_t follow);
   std::uint64_t put(std::uint32_t host, HorovodAsk& message, int& status);
@@ -94,6 +115,9 @@ class HorovodHub {
   std::map<HorovodStore::Waiter, std::pair<std::uint32_t, std::uint64_t>>
       waiting_;  // host, request
   HorovodStore::Waiter next_waiter_ = 1;
+  ComesEarly comes_early_;
+  std::vector<std::pair<std::uint32_t, HorovodAsk>> early_;  // by host
+  std::vector<Said> said_;
   std::vector<Action> actions_;
 };
 

@@ -8,7 +8,6 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kGlobal = "global";  // the scope of the whole job
 constexpr std::string_view kArrival = "rank_";  // and the member's number: its first key
 
 std::string numbers(std::initializer_list<std::uint32_t> list) {
@@ -32,21 +31,35 @@ constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
 }  // namespace
 
-std::vector<HorovodStore::Late> HorovodStore::assign(const RankTable& ranks) {
+std::optional<std::uint32_t> arriving_member(std::string_view key) {
+  if (!key.starts_with(kArrival)) return std::nullopt;
+  const auto member = member_number(key.substr(kArrival.size()), limits::kMaxRanks);
+  if (!member) return std::nullopt;
+  return static_cast<std::uint32_t>(*member);
+}
+
+std::vector<HorovodSlot> members_of(const RankTable& ranks) {
+  std::vector<HorovodSlot> members;
+  members.reserve(ranks.size());
+  for (const RankPlace& place : ranks.places())
+    members.push_back({ranks.host_name(place.rank), place});
+  return members;
+}
+
+std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HorovodSlot>& members) {
   scopes_.clear();
   places_.clear();
   bytes_ = 0;
   keys_ = 0;
   assigned_ = true;
-  const auto size = ranks.size();
+  const auto size = static_cast<std::uint32_t>(members.size());
   if (size > 0) {
-    Scope& global = scopes_[std::string(kGlobal)];
+    Scope& global = scopes_[std::string(kHorovodGlobal)];
     global.finished.resize(size);
     global.present.resize(size);
   }
   ++gathering_version_;
-  for (const RankPlace& place : ranks.places()) {
-    const std::string& host = ranks.host_name(place.rank);
+  for (const auto& [host, place] : members) {
     const std::string local_rank = std::to_string(place.local_rank);
     std::string name = host;
     name.append(":").append(local_rank);
@@ -60,6 +73,11 @@ std::vector<HorovodStore::Late> HorovodStore::assign(const RankTable& ranks) {
   for (const auto& [waiter, key] : std::exchange(waiting_, {}))
     late.push_back({waiter, rank_and_size(key)});
   return late;
+}
+
+bool HorovodStore::has_come(std::uint32_t rank) const {
+  const auto in = scopes_.find(kHorovodGlobal);
+  return in != scopes_.end() && rank < in->second.present.size() && in->second.present[rank];
 }
 
 int HorovodStore::read(HttpRequest http, HorovodRequest& request) const {
@@ -102,7 +120,7 @@ const HorovodStore::Entry* HorovodStore::next_after(std::string_view scope, std:
 
 HorovodStore::Answer HorovodStore::get(std::string_view scope, const std::string& key) const {
   if (scope == kRankAndSize) {
-    if (assigned_) return rank_and_size(key);
+    if (assigned_ && !waits_) return rank_and_size(key);
     return {waiting_.size() < limits_.waiters ? 0 : 503, nullptr};
   }
   const Entry* const entry = find(scope, key);
@@ -145,7 +163,7 @@ void HorovodStore::note_arrival(Scope& scope, std::string_view key) {
 
 HorovodStore::Gathering HorovodStore::gathering() const {
   Gathering who;
-  const auto in = scopes_.find(kGlobal);
+  const auto in = scopes_.find(kHorovodGlobal);
   if (in == scopes_.end()) return who;
   const std::vector<bool>& present = in->second.present;
   for (std::uint32_t member = 0; member < present.size(); ++member)
@@ -182,6 +200,7 @@ void HorovodStore::finish(std::string_view scope, const std::string& key) {
   content.order.clear();
   content.values.clear();
   ++rounds_;
+  if (name == kHorovodGlobal) ++meetings_;
   content.finished.assign(content.finished.size(), false);
   content.finished_count = 0;
   content.present.assign(content.present.size(), false);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,8 +22,15 @@
 #include "common/base/limits.h"
 #include "common/horovod/horovod_dialect.h"
 #include "common/host/topology.h"
+#include "common/wire/job_messages.h"
 
 namespace hvdrun {
+
+inline constexpr std::string_view kHorovodGlobal = "global";  // the scope of the whole job
+// The number of the member whose first key of a meeting this is; none: it is another key.
+std::optional<std::uint32_t> arriving_member(std::string_view key);
+// The places of a job's ranks as the table has them.
+std::vector<HorovodSlot> members_of(const RankTable& ranks);
 
 struct HorovodLimits {
   std::size_t key = limits::kMaxStoreKey;      // bytes of a scope, and of a key
@@ -45,9 +53,11 @@ class HorovodStore {
 
   explicit HorovodStore(HorovodLimits limits = {}) : limits_(limits) {}
 
-  // A new assignment of ranks: everything stored before is dropped, because it is about members
-  // that are gone. Answers the gets that wait for it.
-  std::vector<Late> assign(const RankTable& ranks);
+  // A new assignment of ranks, by rank: everything stored before is dropped, because it is about
+  // members that are gone. Answers the gets that wait for it.
+  std::vector<Late> assign(const std::vector<HorovodSlot>& members);
+  // From now on gets of a place wait for the next assignment, also where there is one already.
+  void wait_for_places() { waits_ = true; }
   // Reads a request, as read_horovod_request().
   int read(HttpRequest http, HorovodRequest& request) const;
   // One request. `waiter` is remembered only when the get waits.
@@ -63,6 +73,11 @@ class HorovodStore {
   const Entry* next_after(std::string_view scope, std::uint64_t stamp, std::string& key) const;
   // The number of times that all members of a scope have finished and emptied it.
   std::uint64_t rounds() const { return rounds_; }
+
+  // The number of times that all members of the whole job have met, under all assignments.
+  std::uint64_t meetings() const { return meetings_; }
+  // True when this member of the whole job has come to the meeting that is under way.
+  bool has_come(std::uint32_t rank) const;
 
   // The members of the whole job once the first has come and until the last has: who is there, who
   // is not. Otherwise both are empty.
@@ -101,6 +116,7 @@ class HorovodStore {
   HorovodLimits limits_;
   Scopes scopes_;
   bool assigned_ = false;
+  bool waits_ = false;
   std::unordered_map<std::string, Value> places_;  // "host:local rank" -> the six numbers
   std::map<Waiter, std::string> waiting_;          // -> key
   std::size_t bytes_ = 0;
@@ -108,6 +124,7 @@ class HorovodStore {
   std::uint64_t gathering_version_ = 0;
   std::uint64_t last_stamp_ = 0;
   std::uint64_t rounds_ = 0;
+  std::uint64_t meetings_ = 0;
 };
 
 }  // namespace hvdrun

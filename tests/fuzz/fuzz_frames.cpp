@@ -55,9 +55,9 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 WorkerLeave, WorkerStall, StallAsk, RankStalled, SurveyRanks, RankPictures,
                 StallWarning, JobProgress, JobEnded, AbortJob, HostFailed, Output, Credit,
                 OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd, TimelineBatch,
-                TimelineControl, ClockQuery, ClockReply, BeginEpoch, StartSlot, EndSlot,
-                MeetingWanted, AtDoor, ElasticEntered, PeerDied, SlotDying, EpochBegun, HostsListed,
-                SlotsAdded, LeaveHost, HostsOrder, HostsReply>(*frame);
+                TimelineControl, ClockQuery, ClockReply, BeginEpoch, HorovodNotice, HostLeaving,
+                StartSlot, EndSlot, MeetingWanted, AtDoor, ElasticEntered, PeerDied, SlotDying,
+                EpochBegun, HostsListed, SlotsAdded, LeaveHost, HostsOrder, HostsReply>(*frame);
       check_events(*frame);
     }
   }

@@ -22,7 +22,7 @@ std::string serve(std::string_view bytes, std::size_t piece, bool assigned) {
   HttpParser parser(kHttp);
   HorovodStore store(kStore);
   const std::vector<HostSlots> hosts = {{"a", 2}, {"b", 1}};
-  if (assigned) store.assign({hosts, 3});
+  if (assigned) store.assign(members_of({hosts, 3}));
   std::string said;
   int status = 0;
   for (std::size_t at = 0; at < bytes.size() && status == 0; at += piece) {
@@ -43,7 +43,7 @@ std::string serve(std::string_view bytes, std::size_t piece, bool assigned) {
     assert(parser.held() <= kHttp.line + kHttp.body + piece);
   }
   if (!assigned)
-    for (const auto& late : store.assign({hosts, 0}))
+    for (const auto& late : store.assign(members_of({hosts, 0})))
       said += std::to_string(late.waiter) + *late.answer.value;
   return said + std::to_string(status);
 }

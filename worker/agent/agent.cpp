@@ -47,6 +47,7 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
       guard_(io, guard.release()),
       way_back_(io, bootstrap_, [this] { give_up(); }),
       child_signal_(io, SIGCHLD),
+      leave_signal_(io),
       timer_(io),
       pump_(io, [this] { finish_if_quiet(); }),
       input_(io),
@@ -211,6 +212,8 @@ void Agent::on_control(const Frame& frame) {
       return with(StartSlot{}, [&](const auto& m) { start_again(m); });
     case MessageType::end_slot:
       return with(EndSlot{}, [&](const auto& m) { end_slot(m); });
+    case MessageType::horovod_notice:
+      return with(HorovodNotice{}, [&](HorovodNotice& m) { notify_horovod(std::move(m)); });
     case MessageType::meeting_wanted:
       return workers_server_->meeting_wanted();
     default:

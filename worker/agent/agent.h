@@ -31,6 +31,7 @@
 #include "common/process/process.h"
 #include "common/wire/frame_channel.h"
 #include "common/wire/messages.h"
+#include "worker/agent/horovod/hosts_notifier.h"
 #include "worker/agent/horovod/mirror_server.h"
 #include "worker/agent/output/input_pump.h"
 #include "worker/agent/output/output_pump.h"
@@ -75,6 +76,7 @@ class Agent {
     return "@hvdrun-" + bootstrap_.job_id + "-" + std::to_string(bootstrap_.host_index) + "-" +
            std::to_string(::getpid());
   }
+  static std::string interface_for_others(const Launch& message);
   void begin_epoch(const BeginEpoch& message, std::uint32_t epoch);
   void start_again(const StartSlot& message);
   void end_slot(const EndSlot& message);
@@ -87,9 +89,13 @@ class Agent {
   void look_at_ranks();
   bool looks_at_ranks() const { return again_ && !ending_ && !workers_.empty(); }
   bool serve_horovod(const Launch& message);
+  void tell_horovod(const StartSlot& message);
+  void notify_horovod(HorovodNotice message);
   HorovodPlace horovod_place(const Launch& message, const RankPlace& slot) const;
   bool gets_input(std::uint32_t rank) const;
   void reap();
+  // In an elastic job SIGTERM means that the host goes away soon. In others it ends the agent.
+  void watch_for_leave();
   void worker_ended(std::uint32_t rank, std::uint32_t pid, const ExitStatus& status);
   void debug(const std::string& text);  // a line for the user of --verbose
   void kill_ranks(const KillRanks& message);
@@ -123,6 +129,7 @@ class Agent {
   std::array<char, 4096> guard_buffer_{};
   WayBack way_back_;
   boost::asio::signal_set child_signal_;
+  boost::asio::signal_set leave_signal_;
   boost::asio::steady_timer timer_;
   Channel control_;
   Channel output_;
@@ -132,8 +139,9 @@ class Agent {
   TimelineOutbox timeline_;
   std::unique_ptr<WorkerServer> workers_server_;
   std::unique_ptr<MirrorServer> horovod_;  // where each agent has a store's port
-  std::map<pid_t, Worker> workers_;        // alive, by process id
-  std::set<std::uint32_t> told_of_loss_;   // ranks whose stderr said that a peer is gone
+  std::unique_ptr<HostsNotifier> notifier_;
+  std::map<pid_t, Worker> workers_;       // alive, by process id
+  std::set<std::uint32_t> told_of_loss_;  // ranks whose stderr said that a peer is gone
   KillLadder ladder_;
   UniqueFd master_socket_;       // holds the MASTER_PORT
   std::uint64_t oom_kills_ = 0;  // of the machine, when the workers had just started

@@ -21,9 +21,21 @@ constexpr std::chrono::seconds kEndPatience{10};
 
 }  // namespace
 
+void Agent::watch_for_leave() {
+  boost::system::error_code ec;
+  leave_signal_.add(SIGTERM, ec);
+  leave_signal_.async_wait([this](const auto& failed, int) {
+    if (failed) return;
+    up(HostLeaving{});
+    // Once is enough; it is not to end this agent, either.
+    leave_signal_.async_wait([](const auto&, int) {});
+  });
+}
+
 void Agent::begin_epoch(const BeginEpoch& message, std::uint32_t epoch) {
   if (!again_ || epoch <= epoch_) return give_up();
   epoch_ = epoch;
+  if (notifier_) notifier_->stop();
   if (!message.host_address.empty()) again_->host_address = message.host_address;
   std::string key;
   if (!again_->host_address.empty())
@@ -42,6 +54,7 @@ void Agent::start_again(const StartSlot& message) {
     slots.push_back(message.slot);
     pump_.set_ranks(slots.size());
   }
+  tell_horovod(message);
   workers_server_->slot_restarts(number);
   // Processes that the last one has left behind hold its pipes and its GPU.
   if (const auto last = last_process_.find(number); last != last_process_.end())

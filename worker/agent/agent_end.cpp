@@ -25,6 +25,7 @@ void say_on_stderr(const std::string& line) {
 }  // namespace
 
 void Agent::end_job() {
+  if (notifier_) notifier_->stop();
   ending_ = true;
   exit_code_ = 0;
   timeline_.finish();

@@ -38,6 +38,7 @@ HorovodPlace Agent::horovod_place(const Launch& message, const RankPlace& slot) 
   place.port = horovod_ ? horovod_->port() : message.horovod_port;
   place.host_name = bootstrap_.host_name;
   place.place = slot;
+  place.elastic = message.elastic;
   // Where it sees other hosts: names of one machine.
   const auto at = std::find_if(message.slots.begin(), message.slots.end(),
                                [&](const RankPlace& one) { return one.rank == slot.rank; }) -
@@ -47,6 +48,24 @@ HorovodPlace Agent::horovod_place(const Launch& message, const RankPlace& slot) 
     place.place = message.horovod_slots[at].place;
   }
   return place;
+}
+
+// The place that the slot's next process is told, where the coordinator says it.
+void Agent::tell_horovod(const StartSlot& message) {
+  if (!again_ || message.horovod.host.empty()) return;
+  auto& told = again_->horovod_slots;
+  for (std::size_t at = 0; at < again_->slots.size(); ++at) {
+    if (told.size() <= at) told.push_back({bootstrap_.host_name, again_->slots[at]});
+    if (again_->slots[at].rank == message.slot.rank) told[at] = message.horovod;
+  }
+}
+
+void Agent::notify_horovod(HorovodNotice message) {
+  if (!notifier_)
+    notifier_ = std::make_unique<HostsNotifier>(io_, [this](const std::string& trouble) {
+      up(Log{LogLevel::warn, bootstrap_.host_name + ": " + trouble});
+    });
+  notifier_->tell(std::move(message));
 }
 
 }  // namespace hvdrun

@@ -59,7 +59,10 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   options.ranks = message.slots;
   options.elastic = message.elastic;
   options.joins_later = message.comes_back;
-  if (message.elastic) again_ = message;
+  if (message.elastic) {
+    again_ = message;
+    watch_for_leave();
+  }
   options.rank_started = [this](pid_t pid) {
     const auto worker = workers_.find(pid);
     return worker != workers_.end() ? std::optional(worker->second.rank) : std::nullopt;
@@ -92,6 +95,17 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   oom_kills_ = oom_kill_count();
 }
 
+// Where this host is alone, but others may come, its address may be loopback's yet. What a rank is
+// told stays for its life: so it is the way to wherever they may be.
+std::string Agent::interface_for_others(const Launch& message) {
+  // An address that is nobody's (RFC 5737): nothing is sent.
+  constexpr const char* kElsewhere = "192.0.2.1";
+  const std::string here = interface_of(message.host_address);
+  if (here != "lo" || message.host_count > 1) return here;
+  const std::string way = interface_of(address_towards(kElsewhere));
+  return way.empty() ? here : way;
+}
+
 bool Agent::gets_input(std::uint32_t rank) const {
   return bootstrap_.input == InputFor::all_ranks ||
          (bootstrap_.input == InputFor::one_rank && bootstrap_.input_rank == rank);
@@ -115,7 +129,7 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
   place.compat.mpi_ids = message.env_mpi_ids;
   place.horovod = horovod_place(message, slot);
   place.host_address = message.host_address;
-  place.interface = message.host_address.empty() ? "lo" : interface_of(message.host_address);
+  place.interface = message.host_address.empty() ? "lo" : interface_for_others(message);
 
   SpawnOptions options;
   options.argv = argv_of(message.argv, message.programs, slot.rank);

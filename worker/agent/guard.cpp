@@ -97,6 +97,23 @@ constexpr int kAgentEnds = 500;
 // All that a relay's credits let the driver send, with its headers.
 constexpr std::size_t kMaxWaiting = 2 * kRelayStreams * RelayMux::kCredit;
 
+// Slurm and Kubernetes send SIGTERM to all that a host is to lose soon. What it means is the
+// agent's to know, and a guard that ended would end all at once.
+volatile pid_t the_agent = 0;
+
+extern "C" void hand_to_agent(int signal) {
+  const int saved = errno;
+  ::kill(the_agent, signal);
+  errno = saved;
+}
+
+void hand_terms_to(pid_t agent) {
+  the_agent = agent;
+  struct sigaction action {};
+  action.sa_handler = hand_to_agent;
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
 // Until the agent ends or the lease does, or the process that stands in for this one. What comes on
 // the lease after the bootstrap is a relay's, and goes to the agent. It is always read, because the
 // end of the lease may stand behind it, and an agent may be stopped.
@@ -205,6 +222,7 @@ int run_guard(const std::string& kept) {
     ::close(lease.get());
     run_agent(std::move(*bootstrap), std::move(agent_end), *net);
   }
+  hand_terms_to(agent);
   agent_end.reset();
   // The agent's connections: held here too, their ends would never be seen.
   if (bootstrap->control.addresses.empty()) ::close(control);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/catch.h"
+#include "tests/integration/helpers/listed_job.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
 
@@ -23,101 +24,29 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
-std::size_t mentions_in(const std::string& text, const std::string& what) {
-  std::size_t count = 0;
-  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
-  return count;
+TEST_CASE("a host that is told to go leaves at a commit, and no step is lost", "[elastic][hosts]") {
+  ListedJob job("a:1\nb:2\n");
+  const bool is_listed = GENERATE(true, false);
+  if (is_listed)
+    job.start({"-np", "3", "--min-np", "1"}, job.probe());
+  else
+    job.start_with({"-np", "3", "--min-np", "1", "-H", "a:1,b:2"}, job.probe());
+  job.wait_for("step 5 rank 1 of 3");
+  // To all processes of the host but its ranks, as Slurm and Kubernetes do.
+  std::set<pid_t> agents;
+  for (const ProcessInfo& rank : job.ranks())
+    if (rank.environ.find("HVD_HOSTNAME=b") != std::string::npos) agents.insert(rank.parent);
+  REQUIRE(agents.size() == 1);
+  for (const ProcessInfo& process : all_processes())
+    if (process.pid == *agents.begin()) kill(process.parent, SIGTERM);
+  kill(*agents.begin(), SIGTERM);
+  job.wait_for("host b is told to go (SIGTERM)");
+  job.wait_for("on b has left: 1 go on without it", 2);
+  job.wait_for("of 1: ", 5);
+  CHECK_FALSE(Contains("was killed").match(job.output()));
+  CHECK(mentions_in(job.output(), "is told to go") == 1);
+  job.check_end();
 }
-
-// A file of hosts, and a job that reads it.
-class ListedJob {
- public:
-  explicit ListedJob(const std::string& hosts) { list(hosts); }
-  ~ListedJob() {
-    std::filesystem::remove(path_);
-    std::filesystem::remove(stop_);
-  }
-  ListedJob(const ListedJob&) = delete;
-  ListedJob& operator=(const ListedJob&) = delete;
-
-  void list(const std::string& hosts) const {
-    const std::string next = path_ + ".next";
-    std::ofstream(next) << hosts;
-    std::filesystem::rename(next, path_);
-  }
-  // A job of a script that is `script` and the file's path.
-  void start(std::vector<std::string> words, const std::vector<std::string>& program,
-             const std::string& script = "cat") {
-    words.insert(words.end(), {"--host-discovery-script", script + " " + path_});
-    start_with(std::move(words), program);
-  }
-  void start_with(const std::vector<std::string>& words, const std::vector<std::string>& program) {
-    std::vector<std::string> args{build_path("hvdrun"), "--transport", "local"};
-    args.insert(args.end(), words.begin(), words.end());
-    args.insert(args.end(), program.begin(), program.end());
-    job_.emplace(RunOptions{.args = args, .env = {marker_}});
-  }
-  std::string wait_for(const std::string& text, std::size_t times = 1) {
-    return job_->wait_for_output(text, 40s, times);
-  }
-  // The program that trains until it is to stop. `before`: words of a shell in front of it.
-  std::vector<std::string> probe(const std::string& before = "") const {
-    return {"sh",
-            "-c",
-            before + "exec \"$@\"",
-            "sh",
-            build_path("tests/integration/programs/elastic_probe"),
-            "until",
-            stop_,
-            "40"};
-  }
-  // It stops now, and nothing of it is left. Each step has been done.
-  void check_end(int exit_code = 0) {
-    std::ofstream(stop_) << "now";
-    CHECK(job_->wait(60s) == exit_code);
-    CAPTURE(job_->output());
-    CHECK(processes_with(marker_.first + "=" + marker_.second).empty());
-    if (exit_code != 0) return;
-    const std::string& out = job_->output();
-    const std::regex line("step (\\d+) rank (\\d+) of (\\d+): ([0-9.]+)");
-    std::set<int> seen;
-    for (auto it = std::sregex_iterator(out.begin(), out.end(), line); it != std::sregex_iterator();
-         ++it) {
-      seen.insert(std::stoi((*it)[1]));
-      CHECK((*it)[1] == (*it)[4]);
-    }
-    REQUIRE_FALSE(seen.empty());
-    CHECK(seen.size() == static_cast<std::size_t>(*seen.rbegin()));
-  }
-  const std::string& output() const { return job_->output(); }
-  const std::string& path() const { return path_; }
-  pid_t pid() const { return job_->pid(); }
-  // As the last epoch says that has been told of.
-  int ranks_of_the_moment() {
-    job_->wait(10ms);
-    const std::string& out = job_->output();
-    const std::string words = "the job goes on with ";
-    const auto at = out.rfind(words);
-    return at == out.npos ? 0 : std::stoi(out.substr(at + words.size()));
-  }
-  std::size_t epochs() {
-    job_->wait(10ms);
-    return mentions_in(job_->output(), "the job goes on with ");
-  }
-  std::vector<ProcessInfo> ranks() const {
-    std::vector<ProcessInfo> found;
-    for (ProcessInfo& process : processes_with(marker_.first + "=" + marker_.second))
-      if (process.name == "elastic_probe") found.push_back(std::move(process));
-    return found;
-  }
-
- private:
-  std::string path_ = "/tmp/hvdrun-hosts-" + std::to_string(::getpid()) + "-" +
-                      std::to_string(std::random_device{}());
-  std::string stop_ = path_ + ".stop";
-  std::pair<std::string, std::string> marker_ = fresh_marker();
-  std::optional<Background> job_;
-};
 
 TEST_CASE("hosts come to a job, and leave it, and no step is lost", "[elastic][hosts]") {
   ListedJob job("a:2\n");

@@ -109,7 +109,7 @@ TEST_CASE("a host that cannot be opened is named, with what was said of it", "[l
 }
 
 TEST_CASE("version, build and help go to stdout", "[launch]") {
-  CHECK(hvdrun({"--version"}).out == "0.8.0\n");
+  CHECK(hvdrun({"--version"}).out == "0.9.0\n");
   CHECK(hvdrun({"-v"}).exit_code == 0);
   CHECK(hvdrun({"--check-build"}).out.find("[X] shared memory") != std::string::npos);
   CHECK(hvdrun({"--help"}).out.find("usage: hvdrun") == 0);

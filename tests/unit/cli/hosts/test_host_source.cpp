@@ -23,6 +23,19 @@ std::string words(const std::vector<HostEntry>& hosts) {
 
 HostListing of(const std::string& text) { return listing(text); }
 
+TEST_CASE("Slurm lists the nodes of an allocation in one line", "[discovery]") {
+  const HostSource slurm{
+      HostSource::Kind::slurm, "4711", "Slurm allocation", {}, {{"n1", 4}, {"n2", 2}}};
+  CHECK(command_of(slurm) ==
+        std::vector<std::string>{"squeue", "--noheader", "--jobs", "4711", "--format", "%N"});
+  CHECK(words(listing("n[1-2]\n", slurm).hosts) == "n1:4 n2:2");
+  CHECK(words(listing("n1,gpu3\n", slurm).hosts) == "n1:4 gpu3:1");
+  // A job that has ended has none; nor has an error's text.
+  CHECK(listing("\n", slurm).fault == "lists no host");
+  CHECK(listing("", slurm).fault == "lists no host");
+  CHECK(listing("n[1-\n", slurm).fault.find("has the nodes 'n[1-', which are no hosts: ") == 0);
+}
+
 TEST_CASE("a script lists hosts, a line each", "[discovery]") {
   for (const auto& [text, hosts] : std::vector<std::pair<std::string, std::string>>{
            {"a:2\nb:1\n", "a:2 b:1"},

@@ -205,8 +205,6 @@ const Habit kHabits[] = {
     {"standalone", "--standalone", "refused: this machine alone"},
     {"max-restarts", "--max-restarts 3", "refused: not started again"},
     {"max-restarts", "--max_restarts=3", "refused: not started again"},
-    {"blacklist-cooldown-range", "--blacklist-cooldown-range 1 9",
-     "refused: three times within ten minutes"},
 };
 
 std::vector<std::string> words_of_line(const std::string& line) {

@@ -56,7 +56,7 @@ struct HorovodJob {
     std::vector<HostSlots> list;
     for (std::uint32_t host = 0; host < hosts; ++host)
       list.push_back({"h" + std::to_string(host), slots});
-    hub.assign({list, hosts * slots});
+    hub.assign(members_of({list, hosts * slots}), 1);
     for (std::uint32_t host = 0; host < hosts; ++host) mirrors.emplace_back(1);
   }
   void move() {

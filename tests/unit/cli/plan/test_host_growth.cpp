@@ -1,3 +1,4 @@
+#include <map>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,21 @@ TEST_CASE_METHOD(GrowthFixture, "a script is asked until it lists enough", "[pla
   CHECK(plan({"--max-np", "3"}).spec.np() == 3);
 }
 
+TEST_CASE_METHOD(GrowthFixture, "an allocation of Slurm may lose nodes", "[plan]") {
+  surroundings.env = {"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=n[1-2]",
+                      "SLURM_TASKS_PER_NODE=2(x2)", "SLURM_NTASKS=4"};
+  const auto source = [&](std::vector<std::string> args) {
+    args.emplace_back("true");
+    return make_plan(parse_options(args), surroundings).source;
+  };
+  const HostSource slurm = source({"--min-np", "1", "--max-np", "4"});
+  CHECK(slurm.kind == HostSource::Kind::slurm);
+  CHECK(slurm.text == "4711");
+  CHECK(slurm.slots_of == std::map<std::string, std::uint32_t>{{"n1", 2}, {"n2", 2}});
+  CHECK(source({"--min-np", "1"}).kind == HostSource::Kind::none);
+  CHECK(source({"--min-np", "1", "--max-np", "4", "-H", "n1:2"}).kind == HostSource::Kind::none);
+}
+
 TEST_CASE_METHOD(GrowthFixture, "one that lists too little for too long is given up", "[plan]") {
   surroundings.pause_listing = [] {};
   CHECK_THROWS_AS(plan({"-np", "5", "--elastic-timeout", "0.05"}), HostError);
@@ -81,6 +97,8 @@ TEST_CASE_METHOD(GrowthFixture, "what makes no sense with hosts that come and go
   CHECK_THROWS_WITH(without({"-np", "2", "--max-np", "3"}),
                     "--max-np: the job is not elastic; --min-np N makes it so");
   CHECK_THROWS_WITH(without({"-np", "2", "--reset-limit", "3"}),
+                    Catch::Contains("the job is not elastic"));
+  CHECK_THROWS_WITH(without({"-np", "2", "--blacklist-cooldown-range", "1", "2"}),
                     Catch::Contains("the job is not elastic"));
   CHECK_THROWS_WITH(without({"-np", "2", "--slots", "3"}), Catch::Contains("behind each host"));
   // With a fixed list it is a number of ranks.

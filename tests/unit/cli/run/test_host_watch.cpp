@@ -1,5 +1,7 @@
 // Sources of hosts as real programs and files, read by real processes.
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,26 @@ TEST_CASE("a script that fails says why", "[discovery]") {
   CHECK(read_once(script("./there-is-no-such-script")).fault.starts_with("exited with code 127: "));
   // Its stderr does not matter, and may be much.
   CHECK(read_once(script("head -c 300000 /dev/zero >&2; echo a:1")).hosts.size() == 1);
+}
+
+// Slurm itself stands behind the real one.
+TEST_CASE("Slurm is asked by its squeue", "[discovery]") {
+  const TextFile squeue(
+      "#!/bin/sh\n[ \"$*\" = \"--noheader --jobs 4711 --format %N\" ] && echo 'n[1-2]'\n");
+  const std::filesystem::path folder = squeue.path() + ".bin";
+  std::filesystem::create_directory(folder);
+  std::filesystem::copy_file(squeue.path(), folder / "squeue");
+  std::filesystem::permissions(folder / "squeue", std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): one thread
+  ::setenv("PATH", (folder.string() + ":" + path).c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  const HostSource slurm{HostSource::Kind::slurm, "4711", "Slurm allocation", {}, {{"n2", 3}}};
+  const HostListing read = read_once(slurm);
+  ::setenv("PATH", path.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  std::filesystem::remove_all(folder);
+  CHECK(read.fault.empty());
+  REQUIRE(read.hosts.size() == 2);
+  CHECK(read.hosts[0].slots == 1);
+  CHECK(read.hosts[1].slots == 3);
 }
 
 TEST_CASE("a script that says too much is ended", "[discovery]") {

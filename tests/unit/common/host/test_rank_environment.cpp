@@ -28,7 +28,10 @@ WorkerPlace sample_place() {
   place.usable_cores = 10;
   place.master_addr = "gpu0";
   place.master_port = 4711;
-  place.horovod = {4712, "node1", {.local_size = 3, .cross_rank = 2, .cross_size = 5}};
+  place.horovod = {4712,
+                   "node1",
+                   {.rank = 5, .local_size = 3, .cross_rank = 2, .cross_size = 5, .size = 8},
+                   true};
   place.host_address = "10.0.0.2";
   place.interface = "eth1";
   return place;
@@ -96,6 +99,7 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"OMPI_UNIVERSE_SIZE", "8"},
       {"MPI_LOCALRANKID", "1"},
       {"MPI_LOCALNRANKS", "4"},
+      {"HOROVOD_ELASTIC", "1"},
       {"HOROVOD_RANK", "5"},
       {"HOROVOD_SIZE", "8"},
       {"HOROVOD_LOCAL_RANK", "0"},
@@ -196,7 +200,7 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
                        "OMPI_COMM_WORLD_RANK=9"}),
         place);
     CHECK(count_with(env, {"HVD_"}) == 13);
-    CHECK(count_with(env, horovod) == (place.compat.horovod ? 12 : 0));
+    CHECK(count_with(env, horovod) == (place.compat.horovod ? 13 : 0));
     CHECK(count_with(env, torch) == (place.compat.torch ? 16 : 0));
     CHECK(count_with(env, {"NCCL_"}) == (place.compat.horovod || place.compat.torch ? 1 : 0));
     CHECK(count_with(env, mpi_ids) == (place.compat.mpi_ids ? 8 : 0));
@@ -234,13 +238,19 @@ TEST_CASE("ranks of an outer job are overwritten or dropped", "[environment]") {
   CHECK(env.at("OMPI_COMM_WORLD_RANK") == "5");
   CHECK(env.at("HOROVOD_RANK") == "5");
   CHECK(env.at("HOROVOD_GLOO_RENDEZVOUS_ADDR") == "127.0.0.1");
-  for (const char* name :
-       {"HOROVOD_ELASTIC", "PMI_RANK", "PMI_FD", "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_PROCID",
-        "SLURM_STEP_ID", "OMPI_MCA_orte_x", "MV2_COMM_WORLD_RANK", "TORCHELASTIC_USE_AGENT_STORE",
-        "HYDI_CONTROL_FD"}) {
+  for (const char* name : {"PMI_RANK", "PMI_FD", "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_PROCID",
+                           "SLURM_STEP_ID", "OMPI_MCA_orte_x", "MV2_COMM_WORLD_RANK",
+                           "TORCHELASTIC_USE_AGENT_STORE", "HYDI_CONTROL_FD"}) {
     CAPTURE(name);
     CHECK(env.count(name) == 0);
   }
+}
+
+TEST_CASE("a Horovod program asks for its next place in an elastic job only", "[environment]") {
+  WorkerPlace place = sample_place();
+  CHECK(as_map(worker_environment({}, place)).at("HOROVOD_ELASTIC") == "1");
+  place.horovod.elastic = false;
+  CHECK(as_map(worker_environment({"HOROVOD_ELASTIC=1"}, place)).count("HOROVOD_ELASTIC") == 0);
 }
 
 TEST_CASE("the user's own settings stay", "[environment]") {

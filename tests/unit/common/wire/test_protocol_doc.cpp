@@ -71,6 +71,7 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<PeerGaveUp>(code, "peer_gave_up");
   add<BeginEpoch>(code, "begin_epoch");
   add<StartSlot>(code, "start_slot");
+  add<HostLeaving>(code, "host_leaving");
   add<EndSlot>(code, "end_slot");
   add<MeetingWanted>(code, "meeting_wanted");
   add<AtDoor>(code, "at_door");
@@ -115,6 +116,7 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<HorovodDrop>(code, "horovod_drop");
   add<HorovodCaughtUp>(code, "horovod_caught_up");
   add<HorovodTaken>(code, "horovod_taken");
+  add<HorovodNotice>(code, "horovod_notice");
 
   std::map<std::string, int> doc;
   const std::string text = read_doc();

@@ -135,9 +135,61 @@ TEST_CASE_METHOD(ListedFixture, "who leaves stays while there would be too few",
   CHECK(did().empty());
   list({a(1), c(1, true)});
   CHECK(did() == "add 4 on 2; start 4");
-  // Both come and go in one step.
+  // The only one that stays could be lost before 4 has the state.
   let_in({4}, {0, 1, 2, 3});
+  CHECK(did() == "begin 0 1 2 3 4");
+  job.opened(now);
+  CHECK(did() == "ask");
+  come({0, 1, 2, 3, 4});
   CHECK(did() == "begin 0 4; retire 1; retire 2; retire 3");
+}
+
+TEST_CASE_METHOD(ListedFixture, "who leaves goes as others come, if two stay", "[elastic]") {
+  run();
+  list({a(), c(1, true)});
+  CHECK(did() == "add 4 on 2; ask; start 4");
+  come({4, 0, 1, 2, 3});
+  CHECK(did() == "begin 0 1 4; retire 2; retire 3");
+}
+
+TEST_CASE_METHOD(ListedFixture, "a host that is told to go is left, and used again after a while",
+                 "[elastic]") {
+  run();
+  job.host_leaves(1, now);
+  CHECK(did() == "ask");
+  job.host_leaves(1, now);
+  CHECK(did().empty());
+  come({0, 1, 2, 3});
+  CHECK(did() == "begin 0 1; retire 2; retire 3");
+  job.opened(now);
+  for (const std::uint32_t slot : {2U, 3U}) job.lost(slot, "", now);
+  // It is listed all the time.
+  list({a(), b()});
+  CHECK(did().empty());
+  job.host_gone(1);
+  wait(59s);
+  CHECK(did().empty());
+  CHECK(job.state_of(2) == SlotState::unwanted);
+  wait(1s);
+  CHECK(job.state_of(2) == SlotState::away);
+  job.host_back(1, now);
+  CHECK(did() == "start 2; start 3");
+}
+
+TEST_CASE_METHOD(ElasticFixture, "a host of a fixed list that is told to go is left", "[elastic]") {
+  run();
+  job.host_leaves(1, now);
+  CHECK(did() == "ask");
+  come({0, 1, 2, 3});
+  CHECK(did() == "begin 0 1; retire 2; retire 3");
+  job.opened(now);
+  for (const std::uint32_t slot : {2U, 3U}) job.lost(slot, "", now);
+  job.host_lost({2, 3}, "host b is lost", true, now);
+  job.host_gone(1);
+  wait(ElasticJob::kLeavingPause);
+  CHECK(job.state_of(2) == SlotState::away);
+  job.host_back(1, now);
+  CHECK(did() == "start 2; start 3");
 }
 
 TEST_CASE_METHOD(OneAtLeast, "all hosts change, and the state is handed on", "[elastic]") {

@@ -2,6 +2,7 @@
 // has the ranks that it is to have.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <vector>
@@ -19,9 +20,10 @@ constexpr std::uint32_t kHosts = 5;
 
 class ListedWalk {
  public:
-  ListedWalk(std::uint32_t seed, std::uint32_t min_np, std::uint32_t max_np)
-      : random_(seed), max_np_(max_np), job_(table(), min_np, seconds(600)) {
+  ListedWalk(std::uint32_t seed, std::uint32_t min_np, std::uint32_t max_np, bool horovod = false)
+      : random_(seed), max_np_(max_np), horovod_(horovod), job_(table(), min_np, seconds(600)) {
     job_.hosts_change(max_np);
+    if (horovod) job_.follow_horovod({name(0), name(0), name(1), name(1)});
     for (std::uint32_t host = 0; host < 2; ++host) listed_.push_back({host, 2});
     is_there_ = {true, true};
     for (std::uint32_t slot = 0; slot < 4; ++slot) {
@@ -63,6 +65,7 @@ class ListedWalk {
       for (std::uint32_t slot = 0; slot < slots(); ++slot) {
         if (job_.state_of(slot) == SlotState::dying || job_.state_of(slot) == SlotState::ending)
           end(slot);
+        look();
         move(slot);
         look();
       }
@@ -76,6 +79,7 @@ class ListedWalk {
     for (const ElasticJob::Host& host : listed_) {
       std::uint32_t sound = 0;
       std::uint32_t known = 0;
+      if (left_out_.contains(host.index)) continue;
       for (const auto& [slot, its_host] : hosts_of_) {
         if (its_host != host.index) continue;
         ++known;
@@ -92,6 +96,7 @@ class ListedWalk {
       return count;
     };
     CAPTURE(expected, is(SlotState::left_out));
+    if (horovod_ && expected < 2) return;  // hosts are waited for
     REQUIRE(order_.size() == is(SlotState::member));
     // Those that leave stay while the others would be too few.
     if (expected >= 2) REQUIRE(order_.size() == expected);
@@ -139,7 +144,7 @@ class ListedWalk {
     switch (job_.state_of(slot)) {
       case SlotState::member:
         // The state has to survive.
-        if (order_.size() < 3 || ++losses_ > 6) return;
+        if (order_.size() < 3 || ++losses_ > (horovod_ ? 2 : 6)) return;
         if (below(2) == 0) return job_.dying(slot, now_);
         return end(slot);
       case SlotState::starting:
@@ -151,7 +156,11 @@ class ListedWalk {
         return;
     }
   }
-  void end(std::uint32_t slot) { job_.lost(slot, "was killed", now_); }
+  void end(std::uint32_t slot) {
+    // One that has been asked to end has not failed.
+    if (horovod_ && job_.state_of(slot) != SlotState::ending) left_out_.insert(hosts_of_.at(slot));
+    job_.lost(slot, "was killed", now_);
+  }
   void move(std::uint32_t slot) {
     const SlotState state = job_.state_of(slot);
     if (state == SlotState::starting) job_.at_door(slot, true, now_);
@@ -159,8 +168,16 @@ class ListedWalk {
   }
 
   void look() {
+    for (auto decisions = job_.take_decisions(); !decisions.empty();
+         decisions = job_.take_decisions())
+      obey(decisions);
+    // Losses have them meet without being asked.
+    meets_ = meets_ || !job_.is_open();
+  }
+
+  void obey(const std::vector<ElasticJob::Decision>& decisions) {
     using What = ElasticJob::Decision::What;
-    for (const ElasticJob::Decision& decision : job_.take_decisions()) {
+    for (const ElasticJob::Decision& decision : decisions) {
       switch (decision.what) {
         case What::add_slot:
           REQUIRE(decision.slot == slots());
@@ -168,9 +185,16 @@ class ListedWalk {
           break;
         case What::start_slot:
           REQUIRE(is_there_[hosts_of_.at(decision.slot)]);
+          REQUIRE_FALSE(left_out_.contains(hosts_of_.at(decision.slot)));
+          REQUIRE((decision.promised != nullptr) == horovod_);
+          promised_[decision.slot] = decision.promised;
           meets_ = true;  // a loss has the others meet
           break;
         case What::begin_epoch:
+          // A newcomer has been told before that it would be so.
+          for (const std::uint32_t slot : decision.dealt.slots)
+            if (horovod_ && std::find(order_.begin(), order_.end(), slot) == order_.end())
+              REQUIRE(promised_.at(slot)->slots == decision.dealt.slots);
           order_ = decision.dealt.slots;
           REQUIRE(order_.size() >= 2);
           meets_ = false;
@@ -186,29 +210,30 @@ class ListedWalk {
           break;
       }
     }
-    // Losses have them meet without being asked.
-    meets_ = meets_ || !job_.is_open();
   }
 
   std::mt19937 random_;
   std::uint32_t max_np_;
+  bool horovod_;
   ElasticJob job_;
   TimePoint now_{seconds(1000)};
   std::vector<bool> is_there_;  // hosts by number
   std::vector<ElasticJob::Host> listed_;
   std::map<std::uint32_t, std::uint32_t> hosts_of_;  // the hosts of slots
   std::vector<std::uint32_t> order_;
+  std::map<std::uint32_t, std::shared_ptr<const Assignment>> promised_;  // by slot
+  std::set<std::uint32_t> left_out_;                                     // hosts
   bool meets_ = false;
   int losses_ = 0;
 };
 
-TEST_CASE("whatever hosts are listed, the job comes to have its ranks", "[elastic]") {
+void walk_often(bool horovod, int least) {
   std::mt19937 random(20261129);
   int checked = 0;
   for (int round = 0; round < 400; ++round) {
     CAPTURE(round);
     ListedWalk walk(static_cast<std::uint32_t>(random()), 2,
-                    2 + static_cast<std::uint32_t>(random() % 8));
+                    2 + static_cast<std::uint32_t>(random() % 8), horovod);
     for (int step = 0; step < 120; ++step) {
       CAPTURE(step);
       walk.step();
@@ -218,7 +243,16 @@ TEST_CASE("whatever hosts are listed, the job comes to have its ranks", "[elasti
     walk.check();
     ++checked;
   }
-  CHECK(checked > 300);
+  CHECK(checked > least);
+}
+
+TEST_CASE("whatever hosts are listed, the job comes to have its ranks", "[elastic]") {
+  walk_often(false, 300);
+}
+
+TEST_CASE("whatever hosts are listed, newcomers of a Horovod program get what they were promised",
+          "[elastic][horovod]") {
+  walk_often(true, 200);
 }
 
 }  // namespace

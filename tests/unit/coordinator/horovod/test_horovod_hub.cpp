@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "coordinator/horovod/horovod_hub.h"
 #include "tests/catch.h"
@@ -13,12 +14,12 @@ struct HorovodHubFixture {
 
   explicit HorovodHubFixture(std::size_t window = limits::kHorovodWindow)
       : hub(kEpoch, 3, {}, window) {
-    hub.assign({{{"a", 2}, {"b", 1}}, 3});
+    hub.assign(members_of({{{"a", 2}, {"b", 1}}, 3}), kEpoch);
   }
 
   template <class M>
-  Errc say(std::uint32_t host, const M& message, std::uint32_t epoch = kEpoch) {
-    return hub.agent_frame(host, Frame{M::kType, epoch, encode(message)});
+  Errc say(std::uint32_t host, const M& message, std::uint32_t of_epoch = kEpoch) {
+    return hub.agent_frame(host, Frame{M::kType, of_epoch, encode(message)});
   }
   // The messages to a host, in words, since the last call: "copy 1 k=v", "drop 1 k", "drop 1 all",
   // "caught up 1", "reply 7 200 follow 1 v".
@@ -30,7 +31,7 @@ struct HorovodHubFixture {
       std::error_code ec;
       const auto frame = decoder.next(ec);
       REQUIRE(frame);
-      CHECK(frame->epoch == kEpoch);
+      CHECK(frame->epoch == epoch);
       CHECK_FALSE(decoder.mid_frame());
       said[action.host].push_back(in_words(*frame));
     }
@@ -67,6 +68,7 @@ struct HorovodHubFixture {
 
   using Words = std::vector<std::string>;
   HorovodHub hub;
+  std::uint32_t epoch = kEpoch;  // of the frames that are expected
   std::uint64_t request = 0;
   std::map<std::uint32_t, Words> said;
 };
@@ -245,9 +247,74 @@ TEST_CASE_METHOD(HorovodHubFixture, "a member's place is answered, once there is
   CHECK(ask(1, 9, "b:0") == Errc::ok);
   CHECK(told(0).empty());
   hub.agent_lost(1);
-  hub.assign({{{"a", 2}}, 2});
+  hub.assign(members_of({{{"a", 2}}, 2}), kEpoch);
   CHECK(told(0) == Words{"reply 8 200 follow 0 1,2,1,2,0,1"});
   CHECK(told(1).empty());
+}
+
+TEST_CASE_METHOD(HorovodHubFixture, "a new epoch drops what agents have copies of",
+                 "[horovod_hub]") {
+  say(0, HorovodFollow{1, "global"});
+  put(0, "global", "rank_0", "h");
+  put(1, "global", "rank_2", "h");
+  told(0);
+  epoch = kEpoch + 1;
+  hub.assign(members_of({{{"b", 1}, {"a", 1}}, 2}), epoch);
+  CHECK(told(0) == Words{"drop 1 all"});
+  CHECK(hub.store().keys() == 0);
+  // New values come to them as before, also from an agent that has not heard of it.
+  CHECK(put(1, "global", "rank_0", "h") == Errc::ok);
+  CHECK(told(0) == Words{"copy 1 rank_0=h"});
+  CHECK(say(0, HorovodFollow{2, "x"}, epoch + 1) == Errc::wrong_epoch);
+}
+
+TEST_CASE_METHOD(HorovodHubFixture, "an elastic member waits for its next place", "[horovod_hub]") {
+  using What = HorovodHub::Said::What;
+  hub.wait_for_places();
+  say(1, HorovodAsk{1, HorovodVerb::put, "worker_addresses", "b:0", "value"});
+  say(1, HorovodAsk{2, HorovodVerb::get, "rank_and_size", "b:0", {}});
+  say(0, HorovodAsk{3, HorovodVerb::get, "rank_and_size", "a:1", {}});
+  const auto heard = hub.take_said();
+  REQUIRE(heard.size() == 3);
+  CHECK(heard[0].what == What::enters);
+  CHECK(heard[0].value == "value");
+  CHECK(heard[1].what == What::at_door);
+  CHECK(heard[1].host == 1);
+  CHECK(heard[1].member == "b:0");
+  CHECK(told(1) == Words{"reply 1 200 follow 0 "});
+  hub.assign(members_of({{{"b", 1}}, 1}), kEpoch);
+  CHECK(told(1) == Words{"reply 2 200 follow 0 0,1,0,1,0,1"});
+  CHECK(told(0) == Words{"reply 3 200 follow 0 -1,-1,-1,-1,-1,-1"});
+}
+
+TEST_CASE_METHOD(HorovodHubFixture, "who comes before its epoch is answered in it",
+                 "[horovod_hub]") {
+  std::set<std::uint32_t> early{3};
+  hub.set_comes_early([&](std::uint32_t host, std::uint32_t rank) {
+    CHECK(host == 1);
+    return early.contains(rank);
+  });
+  put(1, "global", "rank_3", "first");
+  put(1, "global", "rank_3", "second");  // a process that was started again
+  put(1, "global", "7", "addresses");    // its first key alone tells
+  CHECK(told(1) == Words{answered(0)});
+  CHECK_FALSE(hub.store().gathering().present.size() > 0);
+  const auto request_of_second = request - 1;
+  hub.assign(members_of({{{"a", 2}, {"b", 2}}, 4}), kEpoch);
+  CHECK(told(1).empty());  // it is not of this one, either
+  early.clear();
+  hub.assign(members_of({{{"a", 2}, {"b", 2}}, 4}), kEpoch);
+  CHECK(told(1) == Words{"reply " + std::to_string(request_of_second) + " 200 follow 0 "});
+  CHECK(hub.store().gathering().present == std::vector<std::uint32_t>{3});
+  CHECK(*hub.store().find("global", "rank_3")->value == "second");
+  // Nothing is kept of a host that is lost.
+  early = {3};
+  put(1, "global", "rank_3", "third");
+  hub.agent_lost(1);
+  early.clear();
+  hub.assign(members_of({{{"a", 2}, {"b", 2}}, 4}), kEpoch);
+  CHECK(told(1).empty());
+  CHECK(hub.store().keys() == 0);
 }
 
 TEST_CASE_METHOD(HorovodHubFixture, "a host that is lost follows nothing", "[horovod_hub]") {

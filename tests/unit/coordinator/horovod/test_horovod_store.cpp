@@ -6,7 +6,7 @@ namespace {
 
 // Two hosts, a with two ranks and b with one.
 struct HorovodFixture {
-  void assign() { late = store.assign({{{"a", 2}, {"b", 1}}, 3}); }
+  void assign() { late = store.assign(members_of({{{"a", 2}, {"b", 1}}, 3})); }
   int ask(const std::string& method, const std::string& target, const std::string& body = {},
           HorovodStore::Waiter waiter = 0) {
     HttpRequest request;

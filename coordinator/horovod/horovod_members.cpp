@@ -1,0 +1,96 @@
+#include "coordinator/horovod/horovod_members.h"
+
+#include <numeric>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+std::string name_of(const HorovodSlot& place) {
+  return place.host + ":" + std::to_string(place.place.local_rank);
+}
+
+}  // namespace
+
+std::vector<HorovodSlot> horovod_places(const std::vector<std::string>& hosts) {
+  std::map<std::string_view, std::uint32_t> numbers;  // of hosts, in the order of their first ranks
+  std::vector<std::uint32_t> sizes;                   // by host
+  std::vector<std::uint32_t> cross_sizes;             // by local rank
+  std::vector<HorovodSlot> places;
+  for (const std::string& host : hosts) {
+    const auto [found, is_new] =
+        numbers.try_emplace(host, static_cast<std::uint32_t>(sizes.size()));
+    if (is_new) sizes.push_back(0);
+    RankPlace place;
+    place.rank = static_cast<std::uint32_t>(places.size());
+    place.host = found->second;
+    place.local_rank = sizes[place.host]++;
+    place.size = static_cast<std::uint32_t>(hosts.size());
+    places.push_back({host, place});
+  }
+  // A cross rank counts the hosts before that have this local rank.
+  std::vector<std::vector<std::uint32_t>> cross(sizes.size());
+  for (std::uint32_t host = 0; host < sizes.size(); ++host)
+    for (std::uint32_t local = 0; local < sizes[host]; ++local) {
+      if (cross_sizes.size() == local) cross_sizes.push_back(0);
+      cross[host].push_back(cross_sizes[local]++);
+    }
+  for (HorovodSlot& one : places) {
+    one.place.local_size = sizes[one.place.host];
+    one.place.cross_rank = cross[one.place.host][one.place.local_rank];
+    one.place.cross_size = cross_sizes[one.place.local_rank];
+  }
+  return places;
+}
+
+HorovodMembers::HorovodMembers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {
+  Assignment all;
+  all.slots.resize(hosts_.size());
+  std::iota(all.slots.begin(), all.slots.end(), 0);
+  begin_epoch(all);
+}
+
+std::vector<HorovodSlot> HorovodMembers::places(const Assignment& dealt) const {
+  std::vector<std::string> hosts;
+  hosts.reserve(dealt.slots.size());
+  for (const std::uint32_t slot : dealt.slots) hosts.push_back(hosts_[slot]);
+  return horovod_places(hosts);
+}
+
+void HorovodMembers::begin_epoch(const Assignment& dealt) {
+  members_.clear();
+  const std::vector<HorovodSlot> all = places(dealt);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    members_[name_of(all[rank])] = dealt.slots[rank];
+    promised_.erase(dealt.slots[rank]);
+  }
+}
+
+void HorovodMembers::promise(std::uint32_t slot, const HorovodSlot& place) {
+  promised_[slot] = place.place.rank;
+}
+
+void HorovodMembers::ended(std::uint32_t slot) {
+  promised_.erase(slot);
+  addresses_.erase(slot);
+}
+
+std::optional<std::uint32_t> HorovodMembers::member(std::string_view name) const {
+  const auto found = members_.find(name);
+  if (found == members_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<std::uint32_t> HorovodMembers::promised(std::uint32_t rank) const {
+  std::vector<std::uint32_t> slots;
+  for (const auto& [slot, promised] : promised_)
+    if (promised == rank) slots.push_back(slot);
+  return slots;
+}
+
+const WorkerAddresses* HorovodMembers::addresses(std::uint32_t slot) const {
+  const auto found = addresses_.find(slot);
+  return found != addresses_.end() ? &found->second : nullptr;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,46 @@
+// Tells a rank of an elastic Horovod program that hosts have come or gone, at the port that its
+// library has opened for that. It tries until the rank has taken it. One thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/wire/horovod_messages.h"
+
+namespace hvdrun {
+
+class HostsNotifier {
+ public:
+  // Each address has so long to take the notice; a round of all is followed by a pause.
+  struct Times {
+    std::chrono::milliseconds limit{5'000};
+    std::chrono::milliseconds pause{1'000};
+  };
+  // Gets the reason why the first round of a notice has failed, in words for the user.
+  using OnTrouble = std::function<void(const std::string& trouble)>;
+
+  HostsNotifier(boost::asio::io_context& io, OnTrouble on_trouble);
+  HostsNotifier(boost::asio::io_context& io, OnTrouble on_trouble, Times times);
+  ~HostsNotifier();
+  HostsNotifier(const HostsNotifier&) = delete;
+  HostsNotifier& operator=(const HostsNotifier&) = delete;
+
+  // In place of the last one, if that has not been taken.
+  void tell(HorovodNotice notice);
+  void stop();
+  bool is_busy() const;
+
+ private:
+  class Telling;
+
+  boost::asio::io_context& io_;
+  OnTrouble on_trouble_;
+  Times times_;
+  std::shared_ptr<Telling> telling_;
+};
+
+}  // namespace hvdrun
