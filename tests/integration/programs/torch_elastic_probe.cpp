@@ -55,7 +55,7 @@ Trained train(Fault fault) {
     hvd::DistributedOptimizer optimizer(sgd);
     hvd::elastic::CommitEvery commit(state);
     for (; epoch < kEpochs; ++epoch) {
-      while (const auto batch = sampler.next(4)) {
+      while (const auto batch = sampler.next(4 * static_cast<std::size_t>(hvd::size()))) {
         const std::vector<std::int64_t> rows(batch->begin(), batch->end());
         const torch::Tensor picked = torch::tensor(rows);
         torch::mse_loss(model->forward(inputs.index_select(0, picked)),
@@ -71,7 +71,7 @@ Trained train(Fault fault) {
         for (const std::size_t sample : *batch) done[sample] = 1;
         hvd::allreduce(done, done, kSamples, hvd::ReduceOp::sum);
         for (std::size_t i = 0; i < kSamples; ++i) turns[i] += done[i];
-        sampler.record(batch->size());
+        sampler.record();
         commit.on_batch_end();
       }
       sampler.set_epoch(static_cast<std::uint64_t>(epoch) + 1);

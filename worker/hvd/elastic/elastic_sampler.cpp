@@ -20,48 +20,59 @@ std::vector<std::size_t> shuffled(std::vector<std::size_t> samples, std::uint64_
 
 namespace hvd::elastic {
 
-ElasticSampler::ElasticSampler(std::size_t size, bool shuffle, std::uint64_t seed)
-    : size_(size), shuffle_(shuffle), seed_(seed) {
-  reset();
+ElasticSampler::ElasticSampler(std::size_t size, bool shuffle, std::uint64_t seed, Padding padding)
+    : size_(size), shuffle_(shuffle), padding_(padding), seed_(seed) {
+  load(0, 0);
 }
 
-std::optional<std::vector<std::size_t>> ElasticSampler::next(std::size_t batch_size) {
-  if (batch_size == 0)
+std::optional<std::vector<std::size_t>> ElasticSampler::next(std::size_t global_batch) {
+  if (global_batch == 0)
     throw Error(ErrorCode::invalid_argument, "ElasticSampler: a batch of 0 samples");
-  if (place_ == mine_.size()) return std::nullopt;
-  const std::size_t end = place_ + std::min(batch_size, mine_.size() - place_);
-  std::vector<std::size_t> batch(mine_.begin() + static_cast<std::ptrdiff_t>(place_),
-                                 mine_.begin() + static_cast<std::ptrdiff_t>(end));
-  place_ = end;
-  return batch;
+  const std::size_t batch = std::min(global_batch, remaining());
+  if (batch == 0) return std::nullopt;
+  const bool joined = is_initialized();
+  const auto ranks = joined ? static_cast<std::size_t>(hvd::size()) : 1;
+  const auto rank = joined ? static_cast<std::size_t>(hvd::rank()) : 0;
+  // Positions in the batch. The first ranks have one more.
+  std::size_t begin = batch / ranks * rank + std::min(rank, batch % ranks);
+  std::size_t count = batch / ranks + (rank < batch % ranks ? 1 : 0);
+  if (padding_ == Padding::repeat) {
+    count = (batch + ranks - 1) / ranks;
+    begin = rank * count;
+  }
+  std::vector<std::size_t> part;
+  part.reserve(count);
+  for (std::size_t i = begin; i < begin + count; ++i) part.push_back(order_[dealt_ + i % batch]);
+  weight_ = padding_ == Padding::repeat ? 1
+                                        : static_cast<double>(count) * static_cast<double>(ranks) /
+                                              static_cast<double>(batch);
+  dealt_ += batch;
+  unrecorded_.push_back(batch);
+  return part;
 }
 
-void ElasticSampler::record(std::size_t batch_size) {
-  const auto ranks = is_initialized() ? static_cast<std::size_t>(hvd::size()) : 1;
-  processed_ = std::min(size_, processed_ + batch_size * ranks);
+void ElasticSampler::record() {
+  if (unrecorded_.empty()) return;
+  processed_ += unrecorded_.front();
+  unrecorded_.erase(unrecorded_.begin());
 }
 
 void ElasticSampler::set_epoch(std::uint64_t epoch) { load(epoch, 0); }
 
 void ElasticSampler::load(std::uint64_t epoch, std::size_t processed) {
+  if (order_.empty() || epoch != epoch_) {
+    order_.resize(size_);
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    if (shuffle_) order_ = hvdrun::shuffled(std::move(order_), seed_ + epoch);
+  }
   epoch_ = epoch;
   processed_ = std::min(size_, processed);
   reset();
 }
 
 void ElasticSampler::reset() {
-  std::vector<std::size_t> order(size_);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (shuffle_) order = hvdrun::shuffled(std::move(order), seed_ + epoch_);
-  order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(processed_));
-  const bool joined = is_initialized();
-  const auto ranks = joined ? static_cast<std::size_t>(hvd::size()) : 1;
-  const auto rank = joined ? static_cast<std::size_t>(hvd::rank()) : 0;
-  mine_.clear();
-  place_ = 0;
-  // One of each round of all ranks, so that a batch of all of them is a run of the order.
-  for (std::size_t i = rank; i < (order.size() + ranks - 1) / ranks * ranks; i += ranks)
-    mine_.push_back(order[i % order.size()]);
+  dealt_ = processed_;
+  unrecorded_.clear();
 }
 
 }  // namespace hvd::elastic

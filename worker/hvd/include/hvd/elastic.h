@@ -9,9 +9,9 @@
 //   hvd::elastic::run(state, [&] {
 //     hvd::DistributedOptimizer optimizer(sgd);  // a new one each time
 //     for (; epoch < epochs; ++epoch) {
-//       while (const auto batch = sampler.next(32)) {
+//       while (const auto batch = sampler.next(128)) {
 //         ... step ...
-//         sampler.record(batch->size());
+//         sampler.record();
 //         state.commit();
 //       }
 //       sampler.set_epoch(epoch + 1);

@@ -104,44 +104,60 @@ class HVD_EXPORT State {
   std::vector<std::function<void()>> leave_callbacks_;
 };
 
-// Gives each rank its part of the samples of an epoch that have not been processed yet. The number
-// of ranks may have been another when the others were.
+// Deals out the samples of an epoch, a batch of all ranks at a time. How far the epoch has come is
+// one number, the same on all ranks and a part of their commits. So each sample counts once in the
+// model, whoever is lost or comes in between; and which samples make a batch does not depend on the
+// ranks, as long as the batches stay as large.
 class HVD_EXPORT ElasticSampler {
  public:
+  // The way with a batch that cannot be dealt evenly.
+  enum class Padding {
+    none,    // the ranks' parts differ by one sample
+    repeat,  // samples of the batch are used again, until all parts are as large
+  };
+
   // A sampler of `size` samples, 0 to size - 1. The order of an epoch follows from seed and epoch
   // alone, and is ascending without `shuffle`. Works before init() as rank 0 of 1.
-  explicit ElasticSampler(std::size_t size, bool shuffle = true, std::uint64_t seed = 0);
+  explicit ElasticSampler(std::size_t size, bool shuffle = true, std::uint64_t seed = 0,
+                          Padding padding = Padding::none);
 
-  // The next samples of this rank, at most `batch_size` of them, at least 1; nothing at the end of
-  // the epoch. All ranks get as many: at the end of an epoch samples are used again to fill up.
-  // Throws Error(invalid_argument) for 0.
-  std::optional<std::vector<std::size_t>> next(std::size_t batch_size);
-  // All ranks have processed a batch with so many samples of each: after a reset() they are not
-  // given out again.
-  void record(std::size_t batch_size);
+  // This rank's part of the next `global_batch` samples of all ranks together; the last batch of an
+  // epoch may have fewer. The part may be empty: without padding, where there are fewer samples
+  // than ranks. Nothing at the end of the epoch, on all ranks alike. To keep the batch of a rank
+  // instead of that of all, ask for its samples times size(). Throws Error(invalid_argument) for 0.
+  std::optional<std::vector<std::size_t>> next(std::size_t global_batch);
+  // The weight of the last part in an average over ranks that is to be one over samples: the share
+  // of the batch that it has, times size(). 1 where all parts are as large.
+  double weight() const { return weight_; }
+  // The batch that next() has dealt, of several the oldest one: its samples are in the model, and
+  // are not dealt again after a reset(). Without such a batch it does nothing.
+  void record();
   // Begins an epoch of which nothing has been processed. Call it at the end of the one before, so
   // that an error right after that does not repeat its last samples.
   void set_epoch(std::uint64_t epoch);
-  // Distributes the rest of the epoch anew, over the ranks that there are now. run() calls it for a
+  // Deals what has not been recorded anew, over the ranks that there are now. run() calls it for a
   // sampler that its state has.
   void reset();
 
   std::uint64_t epoch() const { return epoch_; }
-  // Samples of all ranks in this epoch.
+  // Samples of all ranks in this epoch that are recorded.
   std::size_t processed() const { return processed_; }
-  // The samples of this rank, from here to the end of the epoch.
-  std::size_t remaining() const { return mine_.size() - place_; }
+  // Samples of all ranks in this epoch that are still to be dealt.
+  std::size_t remaining() const { return size_ - dealt_; }
   // As from set_epoch() and record().
   void load(std::uint64_t epoch, std::size_t processed);
 
  private:
   std::size_t size_;
   bool shuffle_;
+  Padding padding_;
   std::uint64_t seed_;
   std::uint64_t epoch_ = 0;
   std::size_t processed_ = 0;
-  std::vector<std::size_t> mine_;  // samples of this rank
-  std::size_t place_ = 0;          // of the next one in it
+  std::size_t dealt_ = 0;
+  double weight_ = 1;
+  std::vector<std::size_t> unrecorded_;  // batches that are dealt, the oldest one first
+  std::vector<std::size_t> order_;       // of the epoch
 };
 
 // Named memory and samplers. All of them must outlive it.
