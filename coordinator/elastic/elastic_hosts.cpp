@@ -57,6 +57,7 @@ void ElasticJob::end_host(std::uint32_t host) {
 
 void ElasticJob::host_gone(std::uint32_t host) {
   hosts_[host].is_there = false;
+  deadline_.reset();
   if (hosts_[host].leaves_until) hosts_[host].leaves_until = last_event_ + kLeavingPause;
 }
 

@@ -33,6 +33,7 @@ std::string ElasticJob::name_of(std::uint32_t slot) const {
 
 void ElasticJob::entered(std::uint32_t slot) {
   entered_[slot] = true;
+  deadline_.reset();
   if (goes_on_) return;
   goes_on_ = std::all_of(order_.begin(), order_.end(),
                          [this](std::uint32_t member) { return entered_[member]; });
@@ -126,11 +127,13 @@ void ElasticJob::leaves(std::uint32_t slot, TimePoint now) {
 
 void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
   SlotRecord& record = slots_[slot];
+  const bool gathers = phase_ == Phase::gathering || phase_ == Phase::waiting;
   switch (record.state) {
     case SlotState::member:
       record.waits = waits;
       if (waits) {
         record.goodbye = false;
+        if (gathers && somebody_is_missing()) return;
         gather(now);
       } else if (ended_late_) {
         start_clock(now, late_after_);
@@ -314,8 +317,13 @@ void ElasticJob::end_cooldowns(TimePoint now) {
   }
 }
 
+bool ElasticJob::somebody_is_missing() const {
+  return slots_[missing_].state == SlotState::member && !slots_[missing_].waits;
+}
+
 void ElasticJob::proceed(TimePoint now) {
   last_event_ = now;
+  deadline_.reset();
   if (phase_ == Phase::over) return;
   waits_for_goodbyes_ = false;
   std::vector<std::uint32_t> members = in_state(SlotState::member);
@@ -334,9 +342,13 @@ void ElasticJob::proceed(TimePoint now) {
   const std::size_t newcomers = let_in().size();
   if (phase_ == Phase::open && !asked_) ask_when_it_is_time(newcomers, now);
   if (phase_ != Phase::gathering && phase_ != Phase::waiting) return;
-  const bool all_here = std::all_of(members.begin(), members.end(),
-                                    [this](std::uint32_t slot) { return slots_[slot].waits; });
-  if (!all_here) return look_for_late_members(members, now);
+  // They come host by host, so the last one is missing for the longest.
+  const auto missing = std::find_if(members.rbegin(), members.rend(),
+                                    [this](std::uint32_t slot) { return !slots_[slot].waits; });
+  if (missing != members.rend()) {
+    missing_ = *missing;
+    return look_for_late_members(members, now);
+  }
   // One that comes back after its goodbye does so at once, as all of its program do.
   waits_for_goodbyes_ = count(SlotState::leaving) > 0 && now < goodbyes_until_;
   if (waits_for_goodbyes_) return;
@@ -354,7 +366,7 @@ void ElasticJob::end() {
 
 void ElasticJob::tick(TimePoint now) { proceed(now); }
 
-std::optional<TimePoint> ElasticJob::next_deadline() const {
+std::optional<TimePoint> ElasticJob::find_deadline() const {
   // Those who have said goodbye end when they like.
   if (phase_ == Phase::over || count(SlotState::member) == 0) return std::nullopt;
   std::optional<TimePoint> next;

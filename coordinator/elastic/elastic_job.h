@@ -129,7 +129,10 @@ class ElasticJob {
   void tick(TimePoint now);
 
   std::vector<Decision> take_decisions() { return std::exchange(decisions_, {}); }
-  std::optional<TimePoint> next_deadline() const;
+  std::optional<TimePoint> next_deadline() const {
+    if (!deadline_) deadline_ = find_deadline();
+    return *deadline_;
+  }
 
   std::uint32_t slots() const { return table_.size(); }
   SlotState state_of(std::uint32_t slot) const { return slots_[slot].state; }
@@ -174,12 +177,16 @@ class ElasticJob {
   void leave_out_host_of(std::uint32_t slot, TimePoint now);
   bool is_left_out(std::uint32_t host) const;
   std::optional<TimePoint> next_horovod_deadline() const;
+  std::optional<TimePoint> find_deadline() const;
   bool is_there(std::uint32_t slot) const;
   std::uint32_t count(SlotState state) const;
   std::vector<std::uint32_t> in_state(SlotState state) const;
   void lose(std::uint32_t slot, TimePoint now);
   // Everything that follows from what is known now.
   void proceed(TimePoint now);
+  // True: a member is known that has not come to its door, so nothing follows from another's
+  // coming. With thousands of members that is worth knowing before all of them are looked at.
+  bool somebody_is_missing() const;
   void gather(TimePoint now);
   // For whoever is waited for.
   void start_clock(TimePoint now, std::chrono::milliseconds limit);
@@ -226,7 +233,9 @@ class ElasticJob {
   std::chrono::milliseconds late_after_;  // a member
   std::optional<TimePoint> ask_at_;       // at the latest, since somebody is at their door
   TimePoint last_event_{};
-  TimePoint wait_until_{};  // of gathering, and anew of waiting
+  mutable std::optional<std::optional<TimePoint>> deadline_;  // none: it is not known
+  std::uint32_t missing_ = 0;  // a member that had not come when all were looked at last
+  TimePoint wait_until_{};     // of gathering, and anew of waiting
   TimePoint next_news_{};
   TimePoint goodbyes_until_{};
   std::optional<std::uint32_t> max_np_;  // none: the hosts are as they are

@@ -47,9 +47,11 @@ void FakeAgents::connect_next() {
 
 void FakeAgents::open(Agent& agent, std::unique_ptr<ByteStream> stream) {
   agent.channel = std::make_shared<FrameChannel>(std::move(stream));
-  agent.channel->start(
-      [this, &agent](const Frame& frame) { on_frame(agent, frame); },
-      [this](std::error_code ec) { on_trouble_("an agent's connection ended: " + ec.message()); });
+  agent.channel->start([this, &agent](const Frame& frame) { on_frame(agent, frame); },
+                       [this, &agent](std::error_code ec) {
+                         if (agent.channel)
+                           on_trouble_("an agent's connection ended: " + ec.message());
+                       });
   Hello hello;
   hello.role = Role::agent;
   hello.host_index = agent.host;
@@ -66,8 +68,10 @@ void FakeAgents::on_frame(Agent& agent, const Frame& frame) {
       if (decode(frame.payload, launch)) return on_trouble_("a launch cannot be read");
       agent.epoch = frame.epoch;
       agent.size = launch.size;
+      if (launch.comes_back) return;
       for (const RankPlace& slot : launch.slots) {
         agent.ranks.push_back(slot.rank);
+        agent.has_root = agent.has_root || slot.rank == 0;
         up(agent, RankStarted{slot.rank, kFirstPid + slot.rank});
       }
       return;
@@ -77,7 +81,7 @@ void FakeAgents::on_frame(Agent& agent, const Frame& frame) {
       if (decode(frame.payload, release) || release.blob != std::string(kRootBlob, 'i'))
         return on_trouble_("the fence carries another blob");
       reach(Milestone::released, released_);
-      return fetch(agent);
+      return options_.elastic ? void() : fetch(agent);
     }
     case MessageType::store_value: {
       StoreValue value;
@@ -87,6 +91,11 @@ void FakeAgents::on_frame(Agent& agent, const Frame& frame) {
       if (--agent.to_fetch == 0) reach(Milestone::fetched, fetched_);
       return;
     }
+    case MessageType::peer_lost:
+    case MessageType::meeting_wanted:
+    case MessageType::start_slot:
+    case MessageType::begin_epoch:
+      return on_elastic_frame(agent, frame);
     case MessageType::end_job:
       agent.channel->close();
       return reach(Milestone::ended, ended_);
@@ -100,16 +109,59 @@ void FakeAgents::on_frame(Agent& agent, const Frame& frame) {
 }
 
 void FakeAgents::join() {
-  for (Agent& agent : agents_) {
-    FenceEnter enter;
-    for (const std::uint32_t rank : agent.ranks) {
-      up(agent, RanksJoined{{rank}});
-      up(agent, StorePut{rank, key_of(rank), std::string(kEndpoint, 'e')});
-      if (rank == 0) enter.blob.assign(kRootBlob, 'i');
-    }
-    enter.ranks = agent.ranks;
-    up(agent, enter);
+  for (Agent& agent : agents_) join(agent);
+}
+
+void FakeAgents::join(Agent& agent) {
+  FenceEnter enter;
+  for (const std::uint32_t rank : agent.ranks) {
+    up(agent, RanksJoined{{rank}});
+    if (!options_.elastic) up(agent, StorePut{rank, key_of(rank), std::string(kEndpoint, 'e')});
   }
+  if (agent.has_root) enter.blob.assign(kRootBlob, 'i');
+  enter.ranks = agent.ranks;
+  up(agent, enter);
+}
+
+void FakeAgents::enter_elastic() {
+  for (Agent& agent : agents_)
+    for (const std::uint32_t rank : agent.ranks) up(agent, ElasticEntered{rank});
+}
+
+void FakeAgents::lose_one() {
+  const auto channel = std::exchange(agents_.front().channel, nullptr);
+  channel->close();
+  // The others reach everything without it.
+  ++begun_;
+  ++released_;
+}
+
+void FakeAgents::on_elastic_frame(Agent& agent, const Frame& frame) {
+  StartSlot start;
+  BeginEpoch begin;
+  if (frame.type == MessageType::start_slot && !decode(frame.payload, start)) {
+    agent.ranks.push_back(start.slot.rank);
+    up(agent, RankStarted{start.slot.rank, kFirstPid + start.slot.rank});
+    return up(agent, AtDoor{start.slot.rank, true});
+  }
+  if (frame.type != MessageType::begin_epoch) return come_to_doors(agent);
+  if (decode(frame.payload, begin)) return on_trouble_("a new epoch cannot be read");
+  agent.epoch = frame.epoch;
+  agent.at_door = false;
+  if (begin.here.empty() || begin.here.size() != agent.ranks.size())
+    return on_trouble_("an epoch leaves out ranks");
+  agent.has_root = begin.here.front().place.rank == 0;
+  if (++begun_ == options_.count) {
+    begun_ = agents_.front().channel ? 0 : 1;
+    released_ = begun_;
+    on_milestone_(Milestone::begun);
+  }
+  join(agent);
+}
+
+void FakeAgents::come_to_doors(Agent& agent) {
+  if (std::exchange(agent.at_door, true)) return;
+  for (const std::uint32_t rank : agent.ranks) up(agent, AtDoor{rank, true});
 }
 
 void FakeAgents::fetch(Agent& agent) {

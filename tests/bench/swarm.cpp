@@ -1,11 +1,13 @@
 // Thousands of agents against one coordinator, over TLS on loopback: what it costs the coordinator.
 //
-//   swarm AGENTS SLOTS [PROCESSES [SECONDS]]
+//   swarm AGENTS SLOTS [PROCESSES [SECONDS [elastic]]]
 //
 // The coordinator is the one that hvdrun starts, forked the same way. The agents are spread over
 // PROCESSES processes (4) of one thread each, because a process may have only so many descriptors
 // open (ulimit -Hn). SECONDS (3) of nothing but heartbeats come before the end. Prints one line of
 // JSON: seconds of each phase and of the coordinator's CPU until its end, KiB of its memory.
+// elastic: then a host is lost, and after that a hundred join at once. Each phase is over when all
+// agents have heard of the new epoch.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -48,6 +50,10 @@ using Milestone = FakeAgents::Milestone;
 constexpr std::chrono::seconds kLimit{300};  // of the whole run
 constexpr char kJoin = 'j';
 constexpr char kExit = 'x';
+constexpr char kEnter = 'n';
+constexpr char kLose = 'l';
+constexpr char kCome = 'c';  // newcomers
+constexpr std::uint32_t kNewcomers = 100;
 constexpr char kTrouble = '!';
 
 struct Job {
@@ -56,7 +62,7 @@ struct Job {
   std::string address;
 };
 
-JobSpec make_spec(std::uint32_t agents, std::uint32_t slots) {
+JobSpec make_spec(std::uint32_t agents, std::uint32_t slots, bool elastic) {
   JobSpec spec;
   spec.job_id = to_hex(random_bytes(16));
   std::vector<HostSlots> hosts;
@@ -68,6 +74,11 @@ JobSpec make_spec(std::uint32_t agents, std::uint32_t slots) {
   spec.start_timeout = kLimit;
   spec.lease = std::chrono::seconds(60);  // one machine has to play all agents
   spec.init_timeout = kLimit;
+  if (elastic) {
+    spec.min_np = 1;
+    spec.max_np = limits::kMaxRanks;
+    spec.elastic_timeout = kLimit;
+  }
   return spec;
 }
 
@@ -78,6 +89,7 @@ struct Player {
 };
 
 [[noreturn]] void play(const Job& job, std::uint32_t first, std::uint32_t count, UniqueFd line) {
+  const bool is_new = first >= job.spec.hosts().size();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   raise_descriptor_limit();
   asio::io_context io(1);
@@ -87,7 +99,7 @@ struct Player {
     asio::write(socket, asio::buffer(&word, 1), ignored);
   };
   FakeAgents agents(
-      io, {job.spec.job_id, job.secret, job.address, first, count, 64},
+      io, {job.spec.job_id, job.secret, job.address, first, count, 64, job.spec.min_np > 0},
       [&](Milestone milestone) { say(static_cast<char>(milestone)); },
       [&](const std::string& trouble) {
         std::fprintf(stderr, "swarm: %s\n", trouble.c_str());
@@ -98,12 +110,27 @@ struct Player {
   const std::function<void()> listen = [&] {
     asio::async_read(socket, asio::buffer(&word, 1), [&](const auto& ec, std::size_t) {
       if (ec) return io.stop();
-      word == kJoin ? agents.join() : agents.exit();
+      switch (word) {
+        case kJoin:
+          agents.join();
+          break;
+        case kEnter:
+          agents.enter_elastic();
+          break;
+        case kLose:
+          agents.lose_one();
+          break;
+        case kCome:
+          agents.connect();
+          break;
+        default:
+          agents.exit();
+      }
       listen();
     });
   };
   listen();
-  agents.connect();
+  if (!is_new) agents.connect();
   io.run();
   ::_exit(0);
 }
@@ -141,6 +168,7 @@ class Measure {
     hello.role = Role::driver;
     hello.job_id = spec.job_id;
     channel_->send(hello);
+    here_ = players.size() - (spec.min_np > 0 ? 1 : 0);  // the last one plays newcomers
     for (Player& player : players) {
       lines_.push_back(std::make_unique<Line>(
           Line{{io, asio::local::stream_protocol(), player.line.release()}, 0}));
@@ -188,11 +216,12 @@ class Measure {
     if (trouble_.empty()) trouble_ = why;
     io_.stop();
   }
+  void tell(Line& line, char word) {
+    boost::system::error_code ignored;
+    asio::write(line.socket, asio::buffer(&word, 1), ignored);
+  }
   void tell_all(char word) {
-    for (const auto& line : lines_) {
-      boost::system::error_code ignored;
-      asio::write(line->socket, asio::buffer(&word, 1), ignored);
-    }
+    for (std::size_t i = 0; i < here_; ++i) tell(*lines_[i], word);
   }
   void listen(Line& line) {
     asio::async_read(line.socket, asio::buffer(&line.word, 1), [this, &line](const auto& ec, auto) {
@@ -204,8 +233,10 @@ class Measure {
   void on_milestone(Milestone milestone) {
     std::size_t& count = milestone == Milestone::released  ? released_
                          : milestone == Milestone::fetched ? fetched_
+                         : milestone == Milestone::begun   ? begun_
                                                            : gone_;
-    if (++count < lines_.size()) return;
+    if (++count < here_) return;
+    if (spec_.min_np > 0) return on_elastic(milestone);
     if (milestone == Milestone::released) return note("released");
     if (milestone == Milestone::ended) return io_.stop();
     note("fetched");
@@ -215,11 +246,46 @@ class Measure {
       tell_all(kExit);
     });
   }
+  // released, a host lost, begun, released, hosts listed, begun.
+  void on_elastic(Milestone milestone) {
+    if (milestone == Milestone::begun) {
+      begun_ = 0;
+      note(epochs_ == 1 ? "lost" : "grown");
+      if (here_ < lines_.size() || epochs_ == 1) return;
+      if (epochs_ != 2) fail("the newcomers took " + std::to_string(epochs_ - 1) + " epochs");
+      ended_ = true;
+      return io_.stop();
+    }
+    released_ = 0;
+    if (epochs_ == 0) {
+      note("released");
+      tell_all(kEnter);
+    }
+    // Whatever was said before has been heard by then.
+    pause_.expires_after(beating_);
+    pause_.async_wait([this](const auto&) {
+      note(epochs_ == 0 ? "losing" : "growing");
+      epochs_ == 0 ? tell(*lines_.front(), kLose) : grow();
+    });
+  }
+  void grow() {
+    HostsListed listed;
+    for (std::uint32_t host = 1; host < spec_.hosts().size() + kNewcomers; ++host)
+      listed.hosts.push_back({host, "host" + std::to_string(host), slots(), false});
+    channel_->send(listed);
+    here_ = lines_.size();
+  }
+  std::uint32_t slots() const { return spec_.hosts().front().slots; }
+
   void on_frame(const Frame& frame) {
-    if (frame.type == MessageType::job_progress) {
+    if (frame.type == MessageType::epoch_begun) ++epochs_;
+    if (frame.type == MessageType::reopen_host && ++opened_ == kNewcomers)
+      tell(*lines_.back(), kCome);
+    if (frame.type == MessageType::job_progress && !has_begun_) {
       JobProgress progress;
       if (decode(frame.payload, progress)) return fail("a progress cannot be read");
-      if (progress.joined == spec_.np()) return note("joined");
+      has_begun_ = progress.joined == spec_.np();
+      if (has_begun_) return note("joined");
       if (progress.started < spec_.np()) return note("ready");
       note("started");
       tell_all(kJoin);
@@ -229,7 +295,7 @@ class Measure {
         return fail("the job failed: " + verdict.text);
       note("exited");
       ended_ = true;
-    } else if (frame.type == MessageType::log) {
+    } else if (frame.type == MessageType::log && spec_.min_np == 0) {
       Log log;
       if (!decode(frame.payload, log)) std::fprintf(stderr, "swarm: %s\n", log.text.c_str());
     }
@@ -245,17 +311,22 @@ class Measure {
   std::vector<std::unique_ptr<Line>> lines_;
   std::vector<Phase> phases_;
   Clock::time_point begin_ = Clock::now();
+  std::size_t here_ = 0;  // processes of agents that are in the job
   std::size_t released_ = 0;
   std::size_t fetched_ = 0;
+  std::size_t begun_ = 0;
   std::size_t gone_ = 0;
+  std::uint32_t epochs_ = 0;  // after the first
+  std::uint32_t opened_ = 0;
+  bool has_begun_ = false;
   bool ended_ = false;
   std::string trouble_;
 };
 
 std::string run(std::uint32_t agents, std::uint32_t slots, std::uint32_t processes,
-                std::chrono::seconds beating) {
+                std::chrono::seconds beating, bool elastic) {
   Job job;
-  job.spec = make_spec(agents, slots);
+  job.spec = make_spec(agents, slots, elastic);
   job.secret = random_bytes(kSecretBytes);
   ServerOptions options;
   options.spec = job.spec;
@@ -270,11 +341,13 @@ std::string run(std::uint32_t agents, std::uint32_t slots, std::uint32_t process
   auto line = make_socket_pair();
   options.driver = std::move(line.second);
   const Process coordinator = start_coordinator(std::move(options));
-  std::vector<Player> players(processes);
-  for (std::uint32_t i = 0; i < processes; ++i) {
+  std::vector<Player> players(processes + (elastic ? 1 : 0));
+  for (std::uint32_t i = 0; i < players.size(); ++i) {
     auto pair = make_socket_pair();
     const auto first = static_cast<std::uint32_t>(std::uint64_t{agents} * i / processes);
-    const auto last = static_cast<std::uint32_t>(std::uint64_t{agents} * (i + 1) / processes);
+    const auto last = i == processes
+                          ? agents + kNewcomers
+                          : static_cast<std::uint32_t>(std::uint64_t{agents} * (i + 1) / processes);
     players[i].pid = ::fork();
     if (players[i].pid < 0) throw std::runtime_error("fork failed");
     if (players[i].pid == 0) {
@@ -310,8 +383,8 @@ std::uint32_t number(const char* text, std::uint32_t most) {
 }  // namespace hvdrun::bench
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc > 5) {
-    std::fprintf(stderr, "usage: swarm AGENTS SLOTS [PROCESSES [SECONDS]]\n");
+  if (argc < 3 || argc > 6) {
+    std::fprintf(stderr, "usage: swarm AGENTS SLOTS [PROCESSES [SECONDS [elastic]]]\n");
     return 64;
   }
   ::signal(SIGPIPE, SIG_IGN);
@@ -321,7 +394,7 @@ int main(int argc, char** argv) {
     const auto slots = number(argv[2], 1024);
     const auto processes = std::min(agents, argc > 3 ? number(argv[3], 64) : 4U);
     const std::chrono::seconds beating(argc > 4 ? number(argv[4], 60) : 3U);
-    std::printf("%s\n", hvdrun::bench::run(agents, slots, processes, beating).c_str());
+    std::printf("%s\n", hvdrun::bench::run(agents, slots, processes, beating, argc > 5).c_str());
     return 0;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "swarm: %s\n", e.what());

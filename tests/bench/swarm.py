@@ -12,6 +12,9 @@ RUNS = 3  # of each; medians
 # What the coordinator may take with 10,000 agents; less in proportion with fewer.
 CPU_SECONDS = 5
 MEMORY_MB = 400
+# Until all agents have heard of the epoch without a lost host, of so many.
+ELASTIC_AGENTS = 1000
+ELASTIC_SECONDS = 1
 PHASES = ["ready", "started", "joined", "released", "fetched", "heartbeats", "exited"]
 
 
@@ -29,7 +32,20 @@ def measure(build, rounds, report):
             runs.append(json.loads(said))
             report(f"{NAME} {agents}: round {turn + 1} of {min(RUNS, rounds)}")
         rows += rows_of(agents, runs)
-    return rows
+    return rows + elastic_rows(build, rounds, report)
+
+
+def elastic_rows(build, rounds, report):
+    runs = []
+    for turn in range(min(RUNS, rounds)):
+        command = [f"{build}/tests/bench/swarm", str(ELASTIC_AGENTS), str(SLOTS), "4", "1", "elastic"]
+        runs.append(json.loads(program_run.run(command, 400)))
+        report(f"{NAME} elastic: round {turn + 1} of {min(RUNS, rounds)}")
+    took = lambda phase, before: middle([run[phase]["wall"] - run[before]["wall"] for run in runs])
+    return [
+        row(ELASTIC_AGENTS, "s from a lost host to the next epoch", took("lost", "losing"), ELASTIC_SECONDS, "all agents have heard of it"),
+        row(ELASTIC_AGENTS, "s from 100 more hosts to the next epoch", took("grown", "growing"), None, "one epoch for all"),
+    ]
 
 
 def rows_of(agents, runs):
