@@ -9,8 +9,8 @@ using namespace std::chrono_literals;
 using Lines = std::vector<std::string>;
 
 // a: 0 and 1, b: 2 and 3; c and d are hosts 2 and 3.
-struct HorovodFixture : ElasticFixture {
-  explicit HorovodFixture(std::uint32_t min_np = 1) : ElasticFixture(min_np) {
+struct PromisedFixture : ElasticFixture {
+  explicit PromisedFixture(std::uint32_t min_np = 1) : ElasticFixture(min_np) {
     job.hosts_change(100);
     job.add_host({"c", 0});
     job.add_host({"d", 0});
@@ -26,7 +26,7 @@ struct FixedHosts : ElasticFixture {
   FixedHosts() : ElasticFixture(1) { job.follow_horovod({"a", "me", "b", "b"}); }
 };
 
-TEST_CASE_METHOD(HorovodFixture, "hosts that are opened together come in together",
+TEST_CASE_METHOD(PromisedFixture, "hosts that are opened together come in together",
                  "[elastic][horovod]") {
   run();
   list({{0, 2}, {1, 2}, {2, 1}, {3, 1}}, {2});
@@ -43,7 +43,7 @@ TEST_CASE_METHOD(HorovodFixture, "hosts that are opened together come in togethe
   CHECK(did() == "begin 0 1 2 3 4 5");
 }
 
-TEST_CASE_METHOD(HorovodFixture, "a host that is not opened is not waited for",
+TEST_CASE_METHOD(PromisedFixture, "a host that is not opened is not waited for",
                  "[elastic][horovod]") {
   run();
   list({{0, 2}, {1, 2}, {2, 1}, {3, 1}}, {2});
@@ -64,7 +64,7 @@ TEST_CASE_METHOD(HorovodFixture, "a host that is not opened is not waited for",
   CHECK(did() == "begin 0 1 2 3 4 5");
 }
 
-TEST_CASE_METHOD(HorovodFixture, "a newcomer whose epoch does not come is started for another",
+TEST_CASE_METHOD(PromisedFixture, "a newcomer whose epoch does not come is started for another",
                  "[elastic][horovod]") {
   run();
   list({{0, 2}, {1, 2}, {2, 1}, {3, 1}}, {3, 2});
@@ -97,7 +97,7 @@ TEST_CASE_METHOD(HorovodFixture, "a newcomer whose epoch does not come is starte
   CHECK(did() == "ask");
 }
 
-TEST_CASE_METHOD(HorovodFixture, "a loss leaves out the host", "[elastic][horovod]") {
+TEST_CASE_METHOD(PromisedFixture, "a loss leaves out the host", "[elastic][horovod]") {
   run();
   lose(0);
   CHECK(did() == "retire 1");
@@ -114,7 +114,7 @@ TEST_CASE_METHOD(HorovodFixture, "a loss leaves out the host", "[elastic][horovo
   CHECK(job.slots() == 4);
 }
 
-TEST_CASE_METHOD(HorovodFixture, "a host that was left out comes back after a while",
+TEST_CASE_METHOD(PromisedFixture, "a host that was left out comes back after a while",
                  "[elastic][horovod]") {
   job.cool_down(10s, 15s);
   run();
