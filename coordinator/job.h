@@ -35,6 +35,7 @@
 #include "coordinator/elastic/elastic_job.h"
 #include "coordinator/first_cause.h"
 #include "coordinator/horovod/horovod_members.h"
+#include "coordinator/horovod/horovod_store.h"
 #include "coordinator/host_checks.h"
 #include "coordinator/host_roster.h"
 #include "coordinator/init_gate.h"
@@ -106,8 +107,17 @@ class Job {
   // Whoever asks for its place is to wait for the next epoch.
   bool waits_for_horovod_places() const;
   // The places of an epoch that has just begun, by rank; none: there is none. After the actions.
-  std::optional<std::vector<HorovodSlot>> take_horovod_places() {
-    return std::exchange(horovod_places_, std::nullopt);
+  struct HorovodEpoch {
+    std::vector<HorovodSlot> places;
+    HorovodStore::RanksByName by_last_name;  // ranks of who was a member before
+  };
+  std::optional<HorovodEpoch> take_horovod_epoch() {
+    return std::exchange(horovod_epoch_, std::nullopt);
+  }
+  // Processes that have ended before their epoch: host, and the rank that they came as. Before
+  // take_horovod_epoch().
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> take_horovod_gone() {
+    return std::exchange(horovod_gone_, {});
   }
   void agent_connected(std::uint32_t host) { hosts_.connected(host); }
   // As HostRoster's.
@@ -149,6 +159,7 @@ class Job {
   void open(std::uint32_t host, bool at_once);
   void dismiss(std::uint32_t host);
   void host_returned(std::uint32_t host, TimePoint now);
+  void leave_hosts(TimePoint now);
   Errc on_host_leaving(std::uint32_t host, TimePoint now);
   Errc on_hosts_listed(const Frame& frame, TimePoint now);
   void list_hosts(TimePoint now);
@@ -162,6 +173,7 @@ class Job {
   void tell_members_lost(std::uint32_t slot, const std::string& reason, TimePoint now);
   void begin_epoch(Assignment dealt, TimePoint now);
   void send_notice();
+  void horovod_ended(std::uint32_t slot);
   // The place that the slot's process is told; without a host: none.
   HorovodSlot promise_to(std::uint32_t slot, const Assignment* promised);
   void end_slot(std::uint32_t slot);
@@ -231,9 +243,11 @@ class Job {
   FirstCause causes_;
   std::optional<ElasticJob> elastic_;  // none without --min-np
   HorovodMembers horovod_members_;
-  std::optional<std::vector<HorovodSlot>> horovod_places_;
-  bool notice_waits_ = false;           // until rank 0 has said where it is told
-  std::vector<ListedHost> listed_;      // the hosts that the job may use; empty: all
+  std::optional<HorovodEpoch> horovod_epoch_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> horovod_gone_;
+  bool notice_waits_ = false;              // until rank 0 has said where it is told
+  std::vector<ListedHost> listed_;         // the hosts that the job may use; empty: all
+  std::set<std::uint32_t> leaving_hosts_;  // told to go before all ranks went on
   std::set<std::uint32_t> to_end_;      // hosts whose ranks are not waited for, once listed_ counts
   std::optional<JobEnded> first_loss_;  // since the epoch's ranks have met
   std::set<std::uint32_t> given_up_;    // process sets; the hosts have been told

@@ -43,7 +43,10 @@ Errc Job::on_elastic_entered(std::uint32_t host, const Frame& frame, TimePoint n
   if (!elastic_) return Errc::ok;
   const bool could_not = !goes_on();
   elastic_->entered(message.slot);
-  if (could_not && goes_on()) list_hosts(now);
+  if (could_not && goes_on()) {
+    list_hosts(now);
+    leave_hosts(now);
+  }
   return Errc::ok;
 }
 
@@ -80,7 +83,7 @@ Errc Job::on_slot_dying(std::uint32_t host, const Frame& frame, TimePoint now) {
 }
 
 void Job::slot_ended(const RankExited& end, TimePoint now) {
-  horovod_members_.ended(end.rank);
+  horovod_ended(end.rank);
   if (elastic_->state_of(end.rank) == SlotState::ending) {
     // It was asked to; how it did tells nothing of the job.
     causes_.restarted(end.rank);
@@ -124,8 +127,8 @@ void Job::begin_epoch(Assignment dealt, TimePoint now) {
   const Assignment& ranks = membership_.dealt();
   if (elastic_->follows_horovod()) {
     notice_waits_ = false;
+    horovod_epoch_ = {horovod_members_.places(ranks), horovod_members_.ranks_by_name(ranks)};
     horovod_members_.begin_epoch(ranks);
-    horovod_places_ = horovod_members_.places(ranks);
     horovod_watch_.update({}, {}, now);
   }
   std::vector<BeginEpoch> messages(hosts_.size());

@@ -35,6 +35,7 @@ void Job::horovod_entered(std::uint32_t host, const std::string& member, std::st
                     "a Horovod program goes on without the whole host of a rank that is lost, as "
                     "with horovodrun; all ranks are on one, so the first loss ends this job"});
     list_hosts(now);
+    leave_hosts(now);
   }
   if (notice_waits_) send_notice();
 }
@@ -43,6 +44,7 @@ void Job::horovod_at_door(std::uint32_t host, const std::string& member, TimePoi
   if (!waits_for_horovod_places()) return;
   const auto slot = horovod_members_.member(member);
   if (!slot || !membership_.owns(host, *slot)) return;
+  horovod_watch_.update({}, {}, now);  // that meeting is over
   elastic_->at_door(*slot, true, now);
   carry_out(now);
 }
@@ -53,7 +55,7 @@ Job::Arrival Job::horovod_arrives(std::uint32_t host, std::uint32_t rank, bool h
   const auto& order = membership_.order();
   const bool is_member = rank < order.size() && membership_.owns(host, order[rank]) &&
                          elastic_->state_of(order[rank]) == SlotState::member;
-  if (is_member && !has_come && !elastic_->is_open()) return Arrival::member;
+  if (is_member && !has_come && elastic_->is_meeting()) return Arrival::member;
   for (const std::uint32_t slot : horovod_members_.promised(rank)) {
     if (!membership_.owns(host, slot)) continue;
     elastic_->at_door(slot, true, now);
@@ -82,6 +84,12 @@ void Job::send_notice() {
   if (hosts_.hears(host))
     to_agent(host, HorovodNotice{slot, horovod_members_.next_notice(), addresses->endpoints,
                                  addresses->key});
+}
+
+void Job::horovod_ended(std::uint32_t slot) {
+  if (const auto rank = horovod_members_.promise_of(slot))
+    horovod_gone_.emplace_back(membership_.ranks()[slot].place.host, *rank);
+  horovod_members_.ended(slot);
 }
 
 HorovodSlot Job::promise_to(std::uint32_t slot, const Assignment* promised) {

@@ -47,7 +47,7 @@ void Job::host_ended(std::uint32_t host, const JobEnded& verdict, TimePoint now)
   for (const RankPlace& place : membership_.table().on_host(host)) {
     if (elastic_->state_of(place.rank) == SlotState::done) continue;
     slots.push_back(place.rank);
-    horovod_members_.ended(place.rank);
+    horovod_ended(place.rank);
     if (membership_.ranks()[place.rank].state != RankState::exited) {
       causes_.lost(place.rank);
       set_state(place.rank, RankState::exited);
@@ -149,15 +149,20 @@ void Job::open_and_dismiss() {
   }
 }
 
+void Job::leave_hosts(TimePoint now) {
+  for (const std::uint32_t host : std::exchange(leaving_hosts_, {}))
+    elastic_->host_leaves(host, now);
+  carry_out(now);
+}
+
 Errc Job::on_host_leaving(std::uint32_t host, TimePoint now) {
   if (!elastic_) return Errc::unexpected_message;
   to_driver(Log{LogLevel::warn, "host " + host_name(host) + " is told to go (SIGTERM)" +
                                     (goes_on() ? "; its ranks leave at a commit, when the others "
                                                  "are enough without them"
                                                : "")});
-  if (!goes_on()) return Errc::ok;
-  elastic_->host_leaves(host, now);
-  carry_out(now);
+  leaving_hosts_.insert(host);
+  if (goes_on()) leave_hosts(now);
   return Errc::ok;
 }
 

@@ -44,6 +44,9 @@ struct JobSpec {
   std::chrono::milliseconds init_timeout{};
   std::chrono::milliseconds stall_warning{};   // of operations that wait for ranks; 0: never
   std::chrono::milliseconds stall_shutdown{};  // when that, or an init, ends the job; 0: never
+  // The time after which an elastic job's slot that was left out may come back, at first and at
+  // most.
+  std::optional<std::pair<std::chrono::seconds, std::chrono::seconds>> cooldown;
   // Elastic: the job goes on with so many ranks at least, once its program says that it can; 0:
   // not.
   std::uint32_t min_np = 0;
@@ -51,9 +54,7 @@ struct JobSpec {
   // Hosts come and go (HostsListed), and the job has so many ranks at most; 0: they do not.
   std::uint32_t max_np = 0;
   std::optional<std::uint32_t> reset_limit;  // so often its ranks may meet anew
-  // The time after which a slot that was left out may come back, at first and at most.
-  std::optional<std::pair<std::chrono::seconds, std::chrono::seconds>> cooldown;
-  bool events = false;  // tell the driver every change of a rank's state
+  bool events = false;                       // tell the driver every change of a rank's state
 
   const std::vector<HostSlots>& hosts() const { return ranks.hosts(); }
   std::uint32_t np() const { return ranks.size(); }

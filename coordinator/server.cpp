@@ -73,7 +73,8 @@ void Server::serve_horovod(UniqueFd listener) {
   const JobSpec& spec = job_.spec();
   const RankTable& ranks = spec.seen_by_horovod();
   if (!listener) {
-    horovod_hub_.emplace(job_.membership().epoch(), agents_.size());
+    horovod_hub_.emplace(job_.membership().epoch(), agents_.size(),
+                         spec.min_np > 0 ? HorovodHub::elastic_limits() : HorovodLimits());
     if (spec.min_np > 0)
       horovod_hub_->set_comes_early(
           [this](std::uint32_t host, std::uint32_t rank) { return comes_early(host, rank); });
@@ -97,11 +98,7 @@ void Server::note_gathering(HorovodStore::Gathering who) {
 Errc Server::on_horovod(std::uint32_t host, const Frame& frame) {
   if (!horovod_hub_) return Errc::unexpected_message;
   const Errc fault = horovod_hub_->agent_frame(host, frame);
-  const HorovodStore& store = horovod_hub_->store();
-  if (const std::uint64_t version = store.gathering_version();
-      std::exchange(noted_gathering_, version) != version)
-    note_gathering(store.gathering());
-  if (std::exchange(noted_meetings_, store.meetings()) != store.meetings()) job_.horovod_met(now());
+  note_horovod();
   for (const HorovodHub::Said& said : horovod_hub_->take_said()) {
     if (said.what == HorovodHub::Said::What::at_door)
       job_.horovod_at_door(said.host, said.member, now());
@@ -111,6 +108,14 @@ Errc Server::on_horovod(std::uint32_t host, const Frame& frame) {
   if (job_.waits_for_horovod_places()) horovod_hub_->wait_for_places();
   send_horovod();
   return fault;
+}
+
+void Server::note_horovod() {
+  const HorovodStore& store = horovod_hub_->store();
+  if (const std::uint64_t version = store.gathering_version();
+      std::exchange(noted_gathering_, version) != version)
+    note_gathering(store.gathering());
+  if (std::exchange(noted_meetings_, store.meetings()) != store.meetings()) job_.horovod_met(now());
 }
 
 bool Server::comes_early(std::uint32_t host, std::uint32_t rank) {
@@ -309,10 +314,13 @@ void Server::after_event() {
       else
         send_to_agent(action.host, std::move(action.frame), std::move(action.rest));
     }
-    const auto places = job_.take_horovod_places();
-    again = places && horovod_hub_;
+    for (const auto& [host, rank] : job_.take_horovod_gone())
+      if (horovod_hub_) horovod_hub_->forget_early(host, rank);
+    const auto epoch = job_.take_horovod_epoch();
+    again = epoch && horovod_hub_;
     if (!again) break;
-    horovod_hub_->assign(*places, job_.membership().epoch());
+    horovod_hub_->assign(epoch->places, job_.membership().epoch(), &epoch->by_last_name);
+    note_horovod();
     send_horovod();
   }
   if (job_.state() == JobState::ended) {

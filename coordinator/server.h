@@ -58,6 +58,8 @@ class Server {
   void note_gathering(HorovodStore::Gathering who);
   // Somebody comes to meet the others before an epoch that has a place for it.
   bool comes_early(std::uint32_t host, std::uint32_t rank);
+  // Tells the job who has come to meet, and that all have.
+  void note_horovod();
   void send_horovod();
   bool answer_clock(std::uint32_t host, const Frame& frame);
   void note_own_address(std::uint32_t host, const Frame& frame);

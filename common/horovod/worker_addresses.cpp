@@ -246,8 +246,9 @@ std::optional<WorkerAddresses> read_worker_addresses(std::string_view value) {
     for (const std::size_t item : list.items) {
       const auto endpoint = endpoint_of(values, values[item]);
       if (!endpoint) return std::nullopt;
-      if (found.endpoints.size() < WorkerAddresses::kMaxEndpoints)
-        found.endpoints.push_back(*endpoint);
+      // A list may stand in many places, and costs a few bytes in each.
+      if (found.endpoints.size() == WorkerAddresses::kMaxEndpoints) return found;
+      found.endpoints.push_back(*endpoint);
     }
   }
   return found;

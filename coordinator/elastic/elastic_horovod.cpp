@@ -37,10 +37,19 @@ void ElasticJob::start_as_promised(const std::vector<std::uint32_t>& slots, Time
       newcomers.push_back(slot);
   }
   const auto promised = std::make_shared<const Assignment>(deal_with(newcomers));
+  // An epoch of too few, or of more than there is room for, will not come.
+  if (!can_begin(promised->slots.size(), newcomers)) {
+    start_at = now + kTogether;
+    return;
+  }
   for (const std::uint32_t slot : slots) {
     slots_[slot].promised = promised;
     start_slot(slot, now);
   }
+}
+
+bool ElasticJob::can_begin(std::size_t ranks, const std::vector<std::uint32_t>& newcomers) const {
+  return ranks >= needed() && with_room(newcomers).size() == newcomers.size();
 }
 
 // Only all of one start together can have been promised the same.
@@ -52,7 +61,7 @@ std::vector<std::uint32_t> ElasticJob::let_in_as_promised() const {
     for (const std::uint32_t slot : waiting)
       if (slots_[slot].promised == promised) newcomers.push_back(slot);
     if (promised && newcomers.front() == first && deal_with(newcomers).slots == promised->slots &&
-        with_room(newcomers).size() == newcomers.size())
+        can_begin(promised->slots.size(), newcomers))
       return newcomers;
   }
   return {};
@@ -75,6 +84,7 @@ bool ElasticJob::may_still_fit(const Assignment& promised) const {
       newcomers.push_back(slot);
     }
   }
+  if (!can_begin(promised.slots.size(), newcomers)) return false;
   if (deal_with(newcomers).slots == promised.slots) return true;
   return std::any_of(others.begin(), others.end(), [&](const Assignment* other) {
     return other->slots.size() < promised.slots.size() &&
@@ -95,7 +105,8 @@ void ElasticJob::restart_misfits(TimePoint now) {
   }
 }
 
-void ElasticJob::leave_out_host_of(std::uint32_t failed, TimePoint now) {
+bool ElasticJob::leave_out_host_of(std::uint32_t failed, TimePoint now) {
+  bool members = false;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (horovod_->hosts[slot] != horovod_->hosts[failed]) continue;
     SlotRecord& record = slots_[slot];
@@ -103,6 +114,7 @@ void ElasticJob::leave_out_host_of(std::uint32_t failed, TimePoint now) {
       case SlotState::member:
       case SlotState::starting:
       case SlotState::at_door:
+        members = members || record.state == SlotState::member;
         record.banned = true;
         record.waits = false;
         record.state = SlotState::ending;
@@ -125,6 +137,7 @@ void ElasticJob::leave_out_host_of(std::uint32_t failed, TimePoint now) {
     }
     if (record.banned && !record.out_until) begin_cooldown(slot, now);
   }
+  return members;
 }
 
 bool ElasticJob::is_left_out(std::uint32_t host) const {

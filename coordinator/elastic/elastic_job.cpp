@@ -56,11 +56,11 @@ std::vector<std::uint32_t> ElasticJob::in_state(SlotState state) const {
 }
 
 void ElasticJob::lose(std::uint32_t slot, TimePoint now) {
-  const bool was_member =
+  bool was_member =
       slots_[slot].state == SlotState::member || slots_[slot].state == SlotState::leaving;
   slots_[slot].lost(now);
   if (horovod_)
-    leave_out_host_of(slot, now);
+    was_member = leave_out_host_of(slot, now) || was_member;
   else if (slots_[slot].state == SlotState::left_out)
     begin_cooldown(slot, now);
   choose_again_ = choose_again_ || slots_[slot].state == SlotState::left_out;
@@ -310,7 +310,7 @@ void ElasticJob::end_cooldowns(TimePoint now) {
     SlotRecord& record = slots_[slot];
     if (!record.out_until || *record.out_until > now) continue;
     // Where hosts come and go, it is for choose() to want it.
-    record.wanted = !max_np_;
+    record.wanted = !max_np_ && !hosts_[table_[slot].host].leaves_until;
     record.take_back(is_there(slot), now);
     choose_again_ = true;
     if (record.state == SlotState::away) decide({.what = What::open_hosts});

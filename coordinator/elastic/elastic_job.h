@@ -139,6 +139,8 @@ class ElasticJob {
   std::uint32_t start_of(std::uint32_t slot) const { return slots_[slot].start(); }
   // The ranks of the epoch have met, and nobody is missing yet.
   bool is_open() const { return phase_ == Phase::open; }
+  // They are about to meet.
+  bool is_meeting() const { return phase_ == Phase::meeting; }
   // It has been decided how it ends.
   bool is_over() const { return phase_ == Phase::over; }
 
@@ -172,9 +174,11 @@ class ElasticJob {
   Assignment deal_with(const std::vector<std::uint32_t>& newcomers) const;
   void start_as_promised(const std::vector<std::uint32_t>& slots, TimePoint now);
   std::vector<std::uint32_t> let_in_as_promised() const;
+  bool can_begin(std::size_t ranks, const std::vector<std::uint32_t>& newcomers) const;
   bool may_still_fit(const Assignment& promised) const;
   void restart_misfits(TimePoint now);
-  void leave_out_host_of(std::uint32_t slot, TimePoint now);
+  // True: members were among them.
+  bool leave_out_host_of(std::uint32_t slot, TimePoint now);
   bool is_left_out(std::uint32_t host) const;
   std::optional<TimePoint> next_horovod_deadline() const;
   std::optional<TimePoint> find_deadline() const;

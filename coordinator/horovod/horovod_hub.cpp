@@ -10,10 +10,17 @@ constexpr std::size_t kSharedFrom = 4U << 10;
 
 }  // namespace
 
-void HorovodHub::assign(const std::vector<HorovodSlot>& members, std::uint32_t epoch) {
+void HorovodHub::forget_early(std::uint32_t host, std::uint32_t rank) {
+  std::erase_if(early_, [&](const auto& early) {
+    return early.first == host && arriving_member(early.second.key) == rank;
+  });
+}
+
+void HorovodHub::assign(const std::vector<HorovodSlot>& members, std::uint32_t epoch,
+                        const HorovodStore::RanksByName* by_last_name) {
   epoch_ = epoch;
   for (const auto& [scope, hosts] : followers_) drop_all(scope);
-  for (HorovodStore::Late& late : store_.assign(members)) {
+  for (HorovodStore::Late& late : store_.assign(members, by_last_name)) {
     const auto waiting = waiting_.extract(late.waiter);
     if (waiting.empty()) continue;
     const auto [host, request] = waiting.mapped();

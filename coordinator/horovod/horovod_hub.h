@@ -37,11 +37,16 @@ class HorovodHub {
   HorovodHub(std::uint32_t epoch, std::size_t hosts, HorovodLimits limits = {},
              std::size_t window = limits::kHorovodWindow)
       : epoch_(epoch), window_(window), longest_(limits.key), store_(limits), hosts_(hosts) {}
+  // All members of an elastic job wait for their places at once; agents have limits of their own.
+  static HorovodLimits elastic_limits() { return {.waiters = limits::kMaxStoreWaiters}; }
 
   // There are so many hosts now.
   void grow(std::size_t hosts) { hosts_.resize(hosts); }
   // As HorovodStore's, for an epoch. What the agents have copies of is dropped.
-  void assign(const std::vector<HorovodSlot>& members, std::uint32_t epoch);
+  void assign(const std::vector<HorovodSlot>& members, std::uint32_t epoch,
+              const HorovodStore::RanksByName* by_last_name = nullptr);
+  // The process that came early as this rank is gone.
+  void forget_early(std::uint32_t host, std::uint32_t rank);
 
   // Elastic programs: what members say of themselves besides.
   struct Said {

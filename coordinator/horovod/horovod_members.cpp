@@ -57,6 +57,22 @@ std::vector<HorovodSlot> HorovodMembers::places(const Assignment& dealt) const {
   return horovod_places(hosts);
 }
 
+std::map<std::string, std::uint32_t, std::less<>> HorovodMembers::ranks_by_name(
+    const Assignment& dealt) const {
+  std::map<std::uint32_t, std::uint32_t> ranks;  // by slot
+  for (std::uint32_t rank = 0; rank < dealt.slots.size(); ++rank) ranks[dealt.slots[rank]] = rank;
+  std::map<std::string, std::uint32_t, std::less<>> found;
+  for (const auto& [name, slot] : members_)
+    if (const auto rank = ranks.find(slot); rank != ranks.end()) found[name] = rank->second;
+  return found;
+}
+
+std::optional<std::uint32_t> HorovodMembers::promise_of(std::uint32_t slot) const {
+  const auto found = promised_.find(slot);
+  if (found == promised_.end()) return std::nullopt;
+  return found->second;
+}
+
 void HorovodMembers::begin_epoch(const Assignment& dealt) {
   members_.clear();
   const std::vector<HorovodSlot> all = places(dealt);

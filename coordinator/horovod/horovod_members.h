@@ -26,6 +26,10 @@ class HorovodMembers {
   void add_slot(std::string host) { hosts_.push_back(std::move(host)); }
   const std::vector<std::string>& hosts() const { return hosts_; }
 
+  // The ranks that `dealt` gives the members, by their names of this epoch.
+  std::map<std::string, std::uint32_t, std::less<>> ranks_by_name(const Assignment& dealt) const;
+  // The rank that its process has been promised.
+  std::optional<std::uint32_t> promise_of(std::uint32_t slot) const;
   // By rank; the slots' numbers are in `dealt`.
   std::vector<HorovodSlot> places(const Assignment& dealt) const;
   // These are the members now; what was promised to them is so.

@@ -26,6 +26,10 @@ std::optional<std::size_t> member_number(std::string_view text, std::size_t size
   return member;
 }
 
+std::string name_of(const HorovodSlot& member) {
+  return member.host + ":" + std::to_string(member.place.local_rank);
+}
+
 // The answer to a member that is not in the job any more.
 constexpr const char* kRemoved = "-1,-1,-1,-1,-1,-1";
 
@@ -46,7 +50,8 @@ std::vector<HorovodSlot> members_of(const RankTable& ranks) {
   return members;
 }
 
-std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HorovodSlot>& members) {
+std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HorovodSlot>& members,
+                                                     const RanksByName* by_last_name) {
   scopes_.clear();
   places_.clear();
   bytes_ = 0;
@@ -59,19 +64,24 @@ std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HorovodSl
     global.present.resize(size);
   }
   ++gathering_version_;
-  for (const auto& [host, place] : members) {
+  for (const HorovodSlot& member : members) {
+    const auto& [host, place] = member;
     const std::string local_rank = std::to_string(place.local_rank);
-    std::string name = host;
-    name.append(":").append(local_rank);
     scopes_["local_" + host].finished.resize(place.local_size);
     scopes_["cross_" + local_rank].finished.resize(place.cross_size);
-    places_[std::move(name)] = std::make_shared<const std::string>(
+    places_[name_of(member)] = std::make_shared<const std::string>(
         numbers({place.rank, size, place.local_rank, place.local_size, place.cross_rank,
                  place.cross_size}));
   }
   std::vector<Late> late;
-  for (const auto& [waiter, key] : std::exchange(waiting_, {}))
-    late.push_back({waiter, rank_and_size(key)});
+  for (const auto& [waiter, key] : std::exchange(waiting_, {})) {
+    std::string name = key;
+    if (by_last_name != nullptr) {
+      const auto found = by_last_name->find(key);
+      name = found != by_last_name->end() ? name_of(members[found->second]) : "";
+    }
+    late.push_back({waiter, rank_and_size(name)});
+  }
   return late;
 }
 

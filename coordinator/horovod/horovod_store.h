@@ -55,7 +55,10 @@ class HorovodStore {
 
   // A new assignment of ranks, by rank: everything stored before is dropped, because it is about
   // members that are gone. Answers the gets that wait for it.
-  std::vector<Late> assign(const std::vector<HorovodSlot>& members);
+  // `by_last_name`: the members' ranks by what they called themselves before, HOST:LOCAL_RANK.
+  using RanksByName = std::map<std::string, std::uint32_t, std::less<>>;
+  std::vector<Late> assign(const std::vector<HorovodSlot>& members,
+                           const RanksByName* by_last_name = nullptr);
   // From now on gets of a place wait for the next assignment, also where there is one already.
   void wait_for_places() { waits_ = true; }
   // Reads a request, as read_horovod_request().

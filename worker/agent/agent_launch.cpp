@@ -100,7 +100,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
 std::string Agent::interface_for_others(const Launch& message) {
   // An address that is nobody's (RFC 5737): nothing is sent.
   constexpr const char* kElsewhere = "192.0.2.1";
-  const std::string here = interface_of(message.host_address);
+  std::string here = interface_of(message.host_address);
   if (here != "lo" || message.host_count > 1) return here;
   const std::string way = interface_of(address_towards(kElsewhere));
   return way.empty() ? here : way;

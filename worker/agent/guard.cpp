@@ -236,6 +236,7 @@ int run_guard(const std::string& kept) {
   ::fcntl(guard_end.get(), F_SETFL, O_NONBLOCK);
   if (pidfd) wait_for_end(lease.get(), pidfd.get(), guard_end.get(), watch, touch, stand_in.get());
   int status = 0;
+  ::signal(SIGTERM, SIG_DFL);  // from here on it ends this process, as any other
   if (::waitpid(agent, &status, WNOHANG) != agent) status = -1;
   end_all(agent, guard_end);
   return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;

@@ -331,6 +331,7 @@ def run_elastic(train, state):
             skip_sync = e.skip_sync
         hvd.shutdown()
         hvd.init()
+        notifications.updates = queue.Queue()  # as State.on_reset
 
 
 def main():

@@ -78,14 +78,16 @@ TEST_CASE_METHOD(HorovodJobFixture, "a newcomer is told its rank, comes early, a
   ask("a:0");
   ask("a:1");
   ask("b:0", 0);  // not of that host
-  CHECK_FALSE(job.take_horovod_places());
+  CHECK_FALSE(job.take_horovod_epoch());
   ask("b:0", 1);
   CHECK(take_all<BeginEpoch>().size() == 3);
-  const auto places = job.take_horovod_places();
-  REQUIRE(places);
-  REQUIRE(places->size() == 5);
-  CHECK((*places)[4].host == "c");
-  CHECK_FALSE(job.take_horovod_places());
+  const auto epoch = job.take_horovod_epoch();
+  REQUIRE(epoch);
+  REQUIRE(epoch->places.size() == 5);
+  CHECK(epoch->places[4].host == "c");
+  CHECK(epoch->by_last_name.at("a:1") == 1);
+  CHECK_FALSE(epoch->by_last_name.contains("c:0"));
+  CHECK_FALSE(job.take_horovod_epoch());
   CHECK(job.horovod_arrives(2, 4, false, now) == Arrival::member);
   job.horovod_met(now);
   // The next word finds the new epoch.
@@ -100,7 +102,7 @@ TEST_CASE_METHOD(HorovodJobFixture, "rank 0 is told once it can be", "[job][horo
   CHECK(take_all<EndSlot>().size() == 1);
   REQUIRE(end(1, ExitKind::signaled, SIGTERM) == Errc::ok);
   ask("b:0", 1);
-  REQUIRE(job.take_horovod_places());
+  REQUIRE(job.take_horovod_epoch());
   job.horovod_met(now);
   // b is rank 0 now, and leaves when c has come. It has had two slots, of which one is new.
   REQUIRE(from_driver(HostsListed{{{1, "b", 1, true}, {2, "c", 1, true}}, {}}) == Errc::ok);
@@ -112,7 +114,7 @@ TEST_CASE_METHOD(HorovodJobFixture, "rank 0 is told once it can be", "[job][horo
   REQUIRE(notices.size() == 1);
   CHECK(notices[0].first == 1);
   ask("b:0", 1);
-  REQUIRE(job.take_horovod_places());
+  REQUIRE(job.take_horovod_epoch());
   job.horovod_met(now);
   REQUIRE(from_driver(HostsListed{{{2, "c", 1, true}}, {}}) == Errc::ok);
   notices = take_all<HorovodNotice>();
@@ -120,9 +122,9 @@ TEST_CASE_METHOD(HorovodJobFixture, "rank 0 is told once it can be", "[job][horo
   CHECK(notices[0].second.number == 2);
   ask("b:0", 1);
   ask("c:0", 2);
-  const auto places = job.take_horovod_places();
-  REQUIRE(places);
-  CHECK(places->front().host == "c");
+  const auto epoch = job.take_horovod_epoch();
+  REQUIRE(epoch);
+  CHECK(epoch->places.front().host == "c");
   job.horovod_met(now);
   take();
   // c has not said yet where it is told of changes.

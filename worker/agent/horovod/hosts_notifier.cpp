@@ -34,7 +34,9 @@ class HostsNotifier::Telling : public std::enable_shared_from_this<Telling> {
     close();
     timer_.cancel();
   }
-  bool is_over() const { return over_; }
+  // Whatever still comes is dropped.
+  void abandon() noexcept { over_ = true; }
+  bool is_taken() const { return taken_; }
 
  private:
   // The handler, as long as nothing has come after `attempt`.
@@ -94,7 +96,9 @@ class HostsNotifier::Telling : public std::enable_shared_from_this<Telling> {
                      when(attempt_, [this](const auto& failed, std::size_t = 0) {
                        if (failed || !is_notice_taken(notice_.key, reply_))
                          return fail("it does not answer as Horovod does");
-                       stop();
+                       taken_ = true;
+                       close();
+                       again();
                      }));
   }
 
@@ -106,10 +110,14 @@ class HostsNotifier::Telling : public std::enable_shared_from_this<Telling> {
   }
 
   void pause() {
-    if (!std::exchange(told_, true))
+    if (!taken_ && !std::exchange(told_, true))
       on_trouble_("slot " + std::to_string(notice_.slot) +
                   " cannot be told yet that hosts have come or gone: " +
                   (why_.empty() ? "it gives no address" : why_));
+    again();
+  }
+
+  void again() {
     next_ = 0;
     timer_.expires_after(times_.pause);
     timer_.async_wait(when(++attempt_, [this](const auto& failed) {
@@ -127,6 +135,7 @@ class HostsNotifier::Telling : public std::enable_shared_from_this<Telling> {
   std::string why_;
   std::size_t next_ = 0;  // endpoint
   std::uint64_t attempt_ = 0;
+  bool taken_ = false;
   bool told_ = false;
   bool over_ = false;
 };
@@ -137,7 +146,9 @@ HostsNotifier::HostsNotifier(asio::io_context& io, OnTrouble on_trouble)
 HostsNotifier::HostsNotifier(asio::io_context& io, OnTrouble on_trouble, Times times)
     : io_(io), on_trouble_(std::move(on_trouble)), times_(times) {}
 
-HostsNotifier::~HostsNotifier() { stop(); }
+HostsNotifier::~HostsNotifier() {
+  if (telling_) telling_->abandon();
+}
 
 void HostsNotifier::tell(HorovodNotice notice) {
   stop();
@@ -150,6 +161,6 @@ void HostsNotifier::stop() {
   telling_.reset();
 }
 
-bool HostsNotifier::is_busy() const { return telling_ && !telling_->is_over(); }
+bool HostsNotifier::is_busy() const { return telling_ && !telling_->is_taken(); }
 
 }  // namespace hvdrun

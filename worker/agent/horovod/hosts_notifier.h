@@ -1,5 +1,7 @@
 // Tells a rank of an elastic Horovod program that hosts have come or gone, at the port that its
-// library has opened for that. It tries until the rank has taken it. One thread.
+// library has opened for that. It is told until this is stopped: a rank that has taken it may have
+// dropped it, as Horovod's library forgets what came while it met the others. By its number it is
+// heeded once. One thread.
 #pragma once
 
 #include <chrono>
@@ -15,7 +17,7 @@ namespace hvdrun {
 
 class HostsNotifier {
  public:
-  // Each address has so long to take the notice; a round of all is followed by a pause.
+  // Each address has so long to take the notice; then, and when all have failed, there is a pause.
   struct Times {
     std::chrono::milliseconds limit{5'000};
     std::chrono::milliseconds pause{1'000};
@@ -32,6 +34,7 @@ class HostsNotifier {
   // In place of the last one, if that has not been taken.
   void tell(HorovodNotice notice);
   void stop();
+  // No rank has taken it yet.
   bool is_busy() const;
 
  private:

@@ -140,6 +140,42 @@ TEST_CASE_METHOD(PromisedFixture, "a host that was left out comes back after a w
   CHECK(lines == Lines{"rank 3 was killed; no rank is started on a for 15 s"});
 }
 
+TEST_CASE_METHOD(PromisedFixture, "a newcomer's loss leaves out the members of its host",
+                 "[elastic][horovod]") {
+  run();
+  list({{0, 3}}, {});
+  CHECK(did() == "add 4 on 0; start 4; ask");
+  come({0, 1, 2, 3});
+  CHECK(did() == "begin 0 1; retire 2; retire 3");
+  job.opened(now);
+  // Slot 4 was promised that epoch and has not come; its host is the only one.
+  lose(4);
+  CHECK(did() == "retire 0; retire 1; all lost 4");
+}
+
+struct FourNeeded : PromisedFixture {
+  FourNeeded() : PromisedFixture(4) {}
+};
+
+TEST_CASE_METHOD(FourNeeded, "newcomers are started when they are enough together",
+                 "[elastic][horovod]") {
+  run();
+  list({{0, 2}, {1, 2}, {2, 1}, {3, 1}}, {});
+  did();
+  lose(2);
+  job.lost(3, "", now);
+  come({0, 1});
+  did();
+  job.host_back(2, now);
+  wait(5s);
+  CHECK(did().empty());  // three would be too few
+  job.host_back(3, now);
+  wait(1s);
+  CHECK(did() == "start 4; start 5");
+  come({4, 5});
+  CHECK(did() == "begin 0 1 4 5");
+}
+
 TEST_CASE_METHOD(FixedHosts, "a host is what Horovod takes for one", "[elastic][horovod]") {
   run();
   lose(1);

@@ -239,5 +239,20 @@ TEST_CASE_METHOD(HorovodFixture, "the store's limits are answered, and nothing i
   CHECK(ask("GET", "/rank_and_size/a:1", {}, 2) == 503);
 }
 
+TEST_CASE("a member is answered by what it called itself before", "[horovod_store]") {
+  HorovodStore ranks;
+  ranks.assign(members_of({{{"a", 3}}, 3}));
+  ranks.wait_for_places();
+  for (const std::uint64_t local : {1U, 2U})
+    CHECK(ranks.answer({HorovodVerb::get, "rank_and_size", "a:" + std::to_string(local), {}}, local)
+              .status == 0);
+  // The first has ended, and the others have moved up.
+  const HorovodStore::RanksByName moved{{"a:1", 0}};
+  const auto told = ranks.assign(members_of({{{"a", 1}}, 1}), &moved);
+  REQUIRE(told.size() == 2);
+  CHECK(*told[0].answer.value == "0,1,0,1,0,1");
+  CHECK(*told[1].answer.value == "-1,-1,-1,-1,-1,-1");
+}
+
 }  // namespace
 }  // namespace hvdrun
