@@ -14,7 +14,6 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::uint16_t kSshPort = 22;
 // So many slots written as host:N were meant to be a port.
 constexpr std::uint32_t kLooksLikePort = 1024;
 

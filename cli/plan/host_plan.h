@@ -1,9 +1,14 @@
 // The hosts that the options name, and which of them are this machine.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "cli/plan/launch_plan.h"
 
 namespace hvdrun {
+
+inline constexpr std::uint16_t kSshPort = 22;
 
 // The options, with the hosts of the Slurm allocation that hvdrun runs in when they name none. An
 // allocation of this machine alone changes nothing. Throws UsageError.

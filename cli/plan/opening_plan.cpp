@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "cli/hosts/slurm_hosts.h"
+#include "cli/plan/host_plan.h"
 #include "common/base/printable.h"
 
 namespace hvdrun {
 namespace {
-
-constexpr std::uint16_t kSshPort = 22;
 
 std::string in_list(const Options& options, const std::string& name, const HostLogin& login) {
   return options.hosts_where + " " + spell_host(name, login) + ": ";

@@ -4,13 +4,10 @@
 #include <utility>
 
 namespace hvdrun {
-namespace {
 
-std::string name_of(const HorovodSlot& place) {
-  return place.host + ":" + std::to_string(place.place.local_rank);
+std::string horovod_name(const HorovodSlot& member) {
+  return member.host + ":" + std::to_string(member.place.local_rank);
 }
-
-}  // namespace
 
 std::vector<HorovodSlot> horovod_places(const std::vector<std::string>& hosts) {
   std::map<std::string_view, std::uint32_t> numbers;  // of hosts, in the order of their first ranks
@@ -77,7 +74,7 @@ void HorovodMembers::begin_epoch(const Assignment& dealt) {
   members_.clear();
   const std::vector<HorovodSlot> all = places(dealt);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    members_[name_of(all[rank])] = dealt.slots[rank];
+    members_[horovod_name(all[rank])] = dealt.slots[rank];
     promised_.erase(dealt.slots[rank]);
   }
 }

@@ -15,6 +15,8 @@
 
 namespace hvdrun {
 
+// The name that a member has in the store: HOST:LOCAL_RANK.
+std::string horovod_name(const HorovodSlot& member);
 // The places of ranks whose hosts have these names, by rank.
 std::vector<HorovodSlot> horovod_places(const std::vector<std::string>& hosts);
 

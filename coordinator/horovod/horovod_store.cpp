@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "coordinator/horovod/horovod_members.h"
+
 namespace hvdrun {
 namespace {
 
@@ -24,10 +26,6 @@ std::optional<std::size_t> member_number(std::string_view text, std::size_t size
   const auto [at, ec] = std::from_chars(text.data(), end, member);
   if (at != end || ec != std::errc() || member >= size) return std::nullopt;
   return member;
-}
-
-std::string name_of(const HorovodSlot& member) {
-  return member.host + ":" + std::to_string(member.place.local_rank);
 }
 
 // The answer to a member that is not in the job any more.
@@ -69,7 +67,7 @@ std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HorovodSl
     const std::string local_rank = std::to_string(place.local_rank);
     scopes_["local_" + host].finished.resize(place.local_size);
     scopes_["cross_" + local_rank].finished.resize(place.cross_size);
-    places_[name_of(member)] = std::make_shared<const std::string>(
+    places_[horovod_name(member)] = std::make_shared<const std::string>(
         numbers({place.rank, size, place.local_rank, place.local_size, place.cross_rank,
                  place.cross_size}));
   }
@@ -78,7 +76,7 @@ std::vector<HorovodStore::Late> HorovodStore::assign(const std::vector<HorovodSl
     std::string name = key;
     if (by_last_name != nullptr) {
       const auto found = by_last_name->find(key);
-      name = found != by_last_name->end() ? name_of(members[found->second]) : "";
+      name = found != by_last_name->end() ? horovod_name(members[found->second]) : "";
     }
     late.push_back({waiter, rank_and_size(name)});
   }
