@@ -54,8 +54,9 @@ class ListedJob {
     args.insert(args.end(), program.begin(), program.end());
     job_.emplace(RunOptions{.args = args, .env = {marker_}});
   }
-  std::string wait_for(const std::string& text, std::size_t times = 1) {
-    return job_->wait_for_output(text, std::chrono::seconds(40), times);
+  std::string wait_for(const std::string& text, std::size_t times = 1,
+                       std::chrono::seconds limit = std::chrono::seconds(40)) {
+    return job_->wait_for_output(text, limit, times);
   }
   // The program that trains until it is to stop. `before`: words of a shell in front of it.
   std::vector<std::string> probe(const std::string& before = "") const {
