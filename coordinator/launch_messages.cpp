@@ -1,5 +1,7 @@
 #include "coordinator/launch_messages.h"
 
+#include "coordinator/horovod/horovod_store.h"
+
 namespace hvdrun {
 
 LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
@@ -24,11 +26,8 @@ LaunchBody launch_body(const JobSpec& spec, const std::string& master_addr,
 }
 
 std::vector<HorovodSlot> horovod_slots(const JobSpec& spec) {
-  std::vector<HorovodSlot> slots;
-  if (!spec.env_compat.horovod) return slots;
-  for (const RankPlace& place : spec.horovod_ranks.places())
-    slots.push_back({spec.horovod_ranks.host_name(place.rank), place});
-  return slots;
+  if (!spec.env_compat.horovod) return {};
+  return members_of(spec.horovod_ranks);
 }
 
 void for_each_launch(const RankTable& ranks, const std::vector<std::string>& addresses,

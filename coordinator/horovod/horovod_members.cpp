@@ -3,6 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include "common/host/topology.h"
+
 namespace hvdrun {
 
 std::string horovod_name(const HorovodSlot& member) {
@@ -10,32 +12,25 @@ std::string horovod_name(const HorovodSlot& member) {
 }
 
 std::vector<HorovodSlot> horovod_places(const std::vector<std::string>& hosts) {
-  std::map<std::string_view, std::uint32_t> numbers;  // of hosts, in the order of their first ranks
-  std::vector<std::uint32_t> sizes;                   // by host
-  std::vector<std::uint32_t> cross_sizes;             // by local rank
-  std::vector<HorovodSlot> places;
+  std::vector<HostSlots> groups;                               // in the order of their first ranks
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> where;  // group and local rank, by rank
+  std::map<std::string_view, std::uint32_t> numbers;
   for (const std::string& host : hosts) {
-    const auto [found, is_new] =
-        numbers.try_emplace(host, static_cast<std::uint32_t>(sizes.size()));
-    if (is_new) sizes.push_back(0);
-    RankPlace place;
-    place.rank = static_cast<std::uint32_t>(places.size());
-    place.host = found->second;
-    place.local_rank = sizes[place.host]++;
-    place.size = static_cast<std::uint32_t>(hosts.size());
-    places.push_back({host, place});
+    const auto number = static_cast<std::uint32_t>(groups.size());
+    const auto [found, is_new] = numbers.try_emplace(host, number);
+    if (is_new) groups.push_back({host, 0});
+    where.emplace_back(found->second, groups[found->second].slots++);
   }
-  // A cross rank counts the hosts before that have this local rank.
-  std::vector<std::vector<std::uint32_t>> cross(sizes.size());
-  for (std::uint32_t host = 0; host < sizes.size(); ++host)
-    for (std::uint32_t local = 0; local < sizes[host]; ++local) {
-      if (cross_sizes.size() == local) cross_sizes.push_back(0);
-      cross[host].push_back(cross_sizes[local]++);
-    }
-  for (HorovodSlot& one : places) {
-    one.place.local_size = sizes[one.place.host];
-    one.place.cross_rank = cross[one.place.host][one.place.local_rank];
-    one.place.cross_size = cross_sizes[one.place.local_rank];
+  // The table has the rule of local and cross ranks, for hosts whose ranks are a row.
+  const RankTable table(std::move(groups), static_cast<std::uint32_t>(hosts.size()));
+  std::vector<std::vector<RankPlace>> on_hosts;
+  for (std::uint32_t host = 0; host < table.hosts().size(); ++host)
+    on_hosts.push_back(table.on_host(host));
+  std::vector<HorovodSlot> places;
+  for (std::uint32_t rank = 0; rank < hosts.size(); ++rank) {
+    RankPlace place = on_hosts[where[rank].first][where[rank].second];
+    place.rank = rank;
+    places.push_back({hosts[rank], place});
   }
   return places;
 }

@@ -13,6 +13,7 @@
 
 #include "common/base/printable.h"
 #include "worker/labs/base/agreement.h"
+#include "worker/labs/base/cpu_kernels.h"
 #include "worker/labs/base/kept_memory.h"
 #include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/batches/sampler.h"
@@ -198,6 +199,7 @@ int main(int argc, char** argv) {
   int code = exit_ok;
   try {
     keep_freed_memory();
+    avoid_wrong_kernels();
     hvd::init();
     const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     if (!words.empty() && (words[0] == "--help" || words[0] == "-h")) {
