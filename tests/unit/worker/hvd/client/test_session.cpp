@@ -237,7 +237,7 @@ TEST_CASE("a session faults on what an agent must not send", "[client]") {
   }
   SECTION("another protocol version") {
     Session session(environment(), 42);
-    session.feed(encode_frame(Welcome{9, 0}), {});
+    session.feed(encode_frame(Welcome{kProtocolVersion + 1, 0}), {});
     check_fault(session, Errc::version_mismatch);
   }
   SECTION("refusal, before and after joining") {
