@@ -163,18 +163,19 @@ def commits(build, rounds, report):
         }
 
 
-def joined(build, state):
-    """Milliseconds for which three ranks stand still when a fourth one comes on a new host, beyond a step."""
+def joined(build, state, how):
+    """Milliseconds that three ranks lose when a fourth one comes on a new host, over their next two steps; and of a plain
+    broadcast of the state to all four."""
     with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
         listed = pathlib.Path(folder) / "hosts"
         listed.write_text("a:3\n", encoding="ascii")
         command = [os.path.abspath(f"{build}/hvdrun"), "-np", "3", "--transport", "local", "--tag-output", "off"]
         command += ["--host-discovery-script", f"cat {listed}"]
-        command += [os.path.abspath(f"{build}/bench/elastic_step"), str(state), "0", "1"]
+        command += [os.path.abspath(f"{build}/bench/elastic_step"), str(state), "0", "1", *how]
         job = started(command)
         signal.signal(signal.SIGALRM, lambda *_: job.kill())
         signal.alarm(LIMIT)
-        said, still, step = [], {}, None
+        said, two, step, plain = [], {}, None, None
         try:
             for line in job.stdout:
                 said.append(line)
@@ -182,10 +183,12 @@ def joined(build, state):
                     step = int(found[1])
                     (pathlib.Path(folder) / "next").write_text("a:3\nb:1\n", encoding="ascii")
                     os.rename(f"{folder}/next", listed)
-                if found := re.match(r"slot (\d+) stood still for (\d+)", line):
-                    still.setdefault(found[1], int(found[2]))
-                if len(still) == 3:
-                    return (max(still.values()) - step) / 1e6
+                if found := re.match(r"slot (\d+) took (\d+) for two steps", line):
+                    two.setdefault(found[1], int(found[2]))
+                if found := re.match(r"broadcast: (\d+)", line):
+                    plain = int(found[1])
+                if plain is not None and len(two) == 3:
+                    return (max(two.values()) - 2 * step) / 1e6, plain / 1e6
         finally:
             signal.alarm(0)
             job.send_signal(signal.SIGTERM)
@@ -196,12 +199,19 @@ def joined(build, state):
 
 
 def joins(build, rounds, report):
-    for name, state in (("10 MB", 10 * MIB), ("1 GB", 1024 * MIB)):
-        values = []
-        for turn in range(rounds):
-            report(f"elastic: a newcomer, {name} of state: round {turn + 1} of {rounds}")
-            values.append(joined(build, state))
-        yield from rows_of(f"a newcomer, {name} of state: the others stand still", values)
+    for name, state, compute in (("10 MB", 10 * MIB, 50), ("1 GB", 1024 * MIB, 5000)):
+        for what, how in (
+            ("steps of nothing", ["overlap", "0"]),
+            ("steps of nothing, state first", ["first", "0"]),
+            (f"steps of {compute} ms", ["overlap", str(compute)]),
+        ):
+            lost, plain = [], []
+            for turn in range(rounds):
+                report(f"elastic: a newcomer, {name} of state, {what}: round {turn + 1} of {rounds}")
+                both = joined(build, state, how) or (None, None)
+                lost.append(both[0])
+                plain.append(both[1])
+            yield from rows_of(f"a newcomer, {name} of state, {what}: the others lose", lost, "a plain broadcast", plain, "once")
 
 
 def across_hosts(build, rounds, report):
@@ -233,7 +243,7 @@ def across_hosts(build, rounds, report):
         yield from rows_of(CUT.name, values)
 
 
-def rows_of(name, values, peer=None, peers=()):
+def rows_of(name, values, peer=None, peers=(), how="--monitor_interval 0.1"):
     values = [value for value in values if value is not None]
     peers = [value for value in peers if value is not None]
     for what, of in (("median", statistics.median), ("worst", max)):
@@ -247,7 +257,7 @@ def rows_of(name, values, peer=None, peers=()):
             "peer": peer or "none",
             "peer_value": other,
             "ratio": other / mine if mine and other else None,
-            "note": f"--min-np 3; {peer}: of {len(peers)}, --monitor_interval 0.1" if peer else "--min-np 3",
+            "note": f"--min-np 3; {peer}: of {len(peers)}, {how}" if peer else "--min-np 3",
         }
 
 

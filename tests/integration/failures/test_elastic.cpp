@@ -119,6 +119,43 @@ TEST_CASE("a new process of another program is left out, and harms nobody", "[el
   check_steps(job.out, 60);
 }
 
+TEST_CASE("a collective of a new process before elastic::run is named", "[elastic]") {
+  const RunResult job =
+      hvdrun({"-np", "3", "--min-np", "2", probe(), "60", "60", "early", "1", "3"});
+  CAPTURE(job.out, job.err);
+  CHECK(job.exit_code == 0);
+  CHECK_THAT(job.err, Contains("rank 2 is new in a running job, and has called a collective before "
+                               "hvd::elastic::run(): nobody answers it"));
+  CHECK_THAT(job.err, Contains("it is not started again, as that was 3 times within 10 minutes"));
+  check_steps(job.out, 60);
+}
+
+TEST_CASE("a new process counts nothing until it has the state", "[elastic]") {
+  // So small that it is there at once, and so large that the others wait for it.
+  const std::string bytes = GENERATE("1", "50000000");
+  const std::string hosts = GENERATE("h:4", "a:2,b:2");
+  const RunResult job = hvdrun({"-np", "4", "--min-np", "3", "--transport", "local", "-H", hosts,
+                                probe(), "12", "50", "kill", "2", "3"},
+                               {.env = {{"PROBE_OVERLAP", bytes}}});
+  CAPTURE(bytes, hosts, job.out, job.err);
+  CHECK(job.exit_code == 0);
+  CHECK(times_in(job.out, "counts nothing in step ") == 1);
+  CHECK_THAT(job.out, !Contains("another state"));
+  check_steps(job.out, 12);
+  CHECK(times_in(job.out, "of 4 has 12") == 4);
+}
+
+TEST_CASE("a state that is lost with those who had it does not begin anew", "[elastic]") {
+  const RunResult job =
+      hvdrun({"-np", "3", "--min-np", "1", probe(), "500", "20", "desert", "2", "3"},
+             {.env = {{"PROBE_OVERLAP", "50000000"}}});
+  CAPTURE(job.out, job.err);
+  CHECK(job.exit_code != 0);
+  CHECK(times_in(job.out, "step 1 rank ") == 3);
+  CHECK_THAT(job.err, Contains("elastic::run: all ranks that had the state are lost; rank "));
+  CHECK(times_in(job.out, "meeting 0 at step 0: ") == 3);
+}
+
 // The use of one process is the same after many losses as after a few.
 TEST_CASE("a process that has survived many losses has grown by nothing", "[elastic]") {
   const std::size_t ranks = std::max<std::size_t>(8, soak_count(68));  // 201 losses; 21 at least
@@ -314,7 +351,8 @@ TEST_CASE("losses at random moments lose nothing, while one rank stays", "[elast
     std::vector<std::string> args = {build_path("hvdrun"), "-np", "4", "--min-np", "1"};
     if (trial % 2 == 1) args.insert(args.end(), {"--transport", "local", "-H", "a:2,b:2"});
     args.insert(args.end(), {probe(), "60", "20"});
-    Background job({.args = args, .env = {marker}});
+    const std::string bytes = random() % 2 == 0 ? "0" : "100000";
+    Background job({.args = args, .env = {marker, {"PROBE_OVERLAP", bytes}}});
     job.wait_for_output("step 2 rank 0", 20s);
     // Twice at most each: the third time a slot is left out.
     std::vector<std::string> victims = {"1", "1", "2", "2", "3", "3"};
@@ -327,6 +365,7 @@ TEST_CASE("losses at random moments lose nothing, while one rank stays", "[elast
     CAPTURE(trial, job.output());
     CHECK(code == 0);
     check_steps(job.output(), 60);
+    CHECK_THAT(job.output(), !Contains("another state"));
     CHECK(times_in(job.output(), "done: rank 0 of") == 1);
     CHECK(wait_until_gone(tag, 1s).empty());
   }

@@ -35,11 +35,14 @@ void check(const std::string& phase, const std::string& slot, const std::string&
   CHECK(job.err.find("SIGKILL") != std::string::npos);
   const std::regex line("step (\\d+) rank \\d+ of \\d+: ([0-9.]+)");
   int last = 0;
+  int first_steps = 0;
   for (auto it = std::sregex_iterator(job.out.begin(), job.out.end(), line);
        it != std::sregex_iterator(); ++it) {
     CHECK((*it)[1] == (*it)[2]);
     last = std::max(last, std::stoi((*it)[1]));
+    first_steps += (*it)[1] == "1" ? 1 : 0;
   }
+  CHECK(first_steps <= 4);  // nobody has begun anew
   CHECK(last == 30);
   CHECK(processes_with(marker.first + "=" + marker.second).empty());
 }

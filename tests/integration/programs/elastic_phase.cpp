@@ -43,6 +43,8 @@ struct Plan {
   // The victim is the first process of its slot.
   bool is_first() const { return own_slot == slot && start == 0; }
   bool is_next() const { return own_slot == slot && start == 1; }
+  // The one that sends the state to the new one, as the lowest rank: others send it after that.
+  bool is_sender() const { return own_slot == (slot == 0 ? 1 : 0) && start == 0; }
   // One survivor: the next slot.
   bool is_survivor() const { return own_slot == (slot + 1) % 4 && start == 0; }
   void die() const {
@@ -75,7 +77,7 @@ class PhaseState : public hvd::elastic::MemoryState {
   }
   void sync() override {
     const bool sends = hvd::rank() == source();
-    if (plan_.is("send") && sends && plan_.start == 0 && plan_.step > 0) plan_.die();
+    if (plan_.is("send") && sends && plan_.is_sender() && plan_.step > 0) plan_.die();
     if (plan_.is("receive") && !sends && plan_.is_next()) plan_.die();
     MemoryState::sync();
   }

@@ -10,10 +10,17 @@
 //
 // elastic_probe until FILE MS: the same without faults, until there is such a file.
 //
+//   early   SIGKILL; the slot's later processes call a collective before elastic::run
+//   desert  SIGKILL; later all whose work counts do the same in the first step of one that is new
+//
+// With PROBE_OVERLAP=BYTES in the environment new ranks get the state, which has so many bytes
+// more, while the others train. It must arrive as it was sent.
+//
 // "again" is no fault: all ranks train, and call shutdown() and init() before the end.
 //
-// "step N rank R of S: V" after each step, where V must be N: what every rank has added is
-// averaged.
+// "step N rank R of S: V" after each step, where V must be N: what every rank that counts has added
+// is averaged.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +41,9 @@ int number_of(const char* name) {
 }
 
 void fail(const std::string& fault) {
-  if (fault == "kill" || fault == "always" || fault == "other") ::kill(::getpid(), SIGKILL);
+  if (fault == "kill" || fault == "always" || fault == "other" || fault == "early" ||
+      fault == "desert")
+    ::kill(::getpid(), SIGKILL);
   if (fault == "stop") ::kill(::getpid(), SIGSTOP);
   if (fault == "exit0") std::_Exit(0);
   if (fault == "exit3") std::_Exit(3);
@@ -67,33 +76,57 @@ int main(int argc, char** argv) {
   int step = 0;
   hvd::elastic::MemoryState state;
   state.add("value", value.data(), value.size() * sizeof(double)).add("step", step);
+  const int more = number_of("PROBE_OVERLAP");
+  std::vector<char> ballast(static_cast<std::size_t>(more), 0);
+  if (more > 0) state.add("ballast", ballast.data(), ballast.size());
+  if (!is_first && words.size() > 2 && words[2] == "early") hvd::barrier();
+  hvd::elastic::RunOptions options;
+  options.overlap = more > 0;
   int stranger = 0;
   if (!is_first && words.size() > 2 && words[2] == "other") state.add("stranger", stranger);
   int met = 0;
-  hvd::elastic::run(state, [&] {
-    std::printf("meeting %d at step %d: rank %d of %d\n", met++, step, hvd::rank(), hvd::size());
-    std::fflush(stdout);
-    bool over = false;
-    while (step < steps && !over) {
-      std::vector<double> one(value.size(), 1.0);
-      const bool faulty = words.size() > 4 && std::stoi(words[3]) == slot &&
-                          std::stoi(words[4]) == step && (is_first || words[2] == "always");
-      if (faulty) fail(words[2]);
-      hvd::allreduce(one.data(), one.data(), one.size(), hvd::ReduceOp::average);
-      for (std::size_t i = 0; i < value.size(); ++i) value[i] += one[i];
-      ++step;
-      if (until) {
-        // All see it in the same step.
-        double there = ::access(words[1].c_str(), F_OK) == 0 ? 1 : 0;
-        hvd::allreduce(&there, &there, 1, hvd::ReduceOp::max);
-        over = there > 0;
-      }
-      std::printf("step %d rank %d of %d: %g\n", step, hvd::rank(), hvd::size(), value[7]);
-      std::fflush(stdout);
-      state.commit();
-      if (pause > 0) std::this_thread::sleep_for(std::chrono::milliseconds(pause));
-    }
-  });
+  hvd::elastic::run(
+      state,
+      [&] {
+        std::printf("meeting %d at step %d: rank %d of %d\n", met++, step, hvd::rank(),
+                    hvd::size());
+        std::fflush(stdout);
+        bool over = false;
+        while (step < steps && !over) {
+          const bool counts = hvd::elastic::contributor_rank() >= 0;
+          if (!counts)
+            std::printf("new: rank %d counts nothing in step %d\n", hvd::rank(), step + 1);
+          const double ranks = hvd::elastic::contributors();
+          if (counts && ranks < hvd::size() && words.size() > 2 && words[2] == "desert")
+            fail(words[2]);
+          std::vector<double> one(value.size(), counts ? 1.0 : 0.0);
+          const bool faulty = words.size() > 4 && std::stoi(words[3]) == slot &&
+                              std::stoi(words[4]) == step && (is_first || words[2] == "always");
+          if (faulty) fail(words[2]);
+          hvd::allreduce(one.data(), one.data(), one.size(), hvd::ReduceOp::sum);
+          hvd::elastic::catch_up();
+          for (std::size_t i = 0; i < value.size(); ++i) value[i] += one[i] / ranks;
+          ++step;
+          if (more > 0) {
+            const auto last = static_cast<char>(step - 1);
+            if (std::any_of(ballast.begin(), ballast.end(),
+                            [&](char byte) { return byte != last; }))
+              std::printf("rank %d has another state in step %d\n", hvd::rank(), step);
+            std::fill(ballast.begin(), ballast.end(), static_cast<char>(step));
+          }
+          if (until) {
+            // All see it in the same step.
+            double there = ::access(words[1].c_str(), F_OK) == 0 ? 1 : 0;
+            hvd::allreduce(&there, &there, 1, hvd::ReduceOp::max);
+            over = there > 0;
+          }
+          std::printf("step %d rank %d of %d: %g\n", step, hvd::rank(), hvd::size(), value[7]);
+          std::fflush(stdout);
+          state.commit();
+          if (pause > 0) std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+        }
+      },
+      options);
   if (words.size() > 2 && words[2] == "again") {
     hvd::shutdown();
     hvd::init();

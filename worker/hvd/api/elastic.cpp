@@ -10,7 +10,7 @@ bool is_elastic() noexcept {
   return job != nullptr && job->is_elastic();
 }
 
-void enter() { hvdrun::library_job().enter_elastic(); }
+void enter() { hvdrun::enter_library_job(); }
 
 bool meeting_wanted() noexcept {
   const hvdrun::WorkerJob* const job = hvdrun::current_job();

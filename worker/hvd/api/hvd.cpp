@@ -50,7 +50,7 @@ struct Target {
 };
 
 Target target_of(const hvd::OperationOptions& options) {
-  Target target{library_job().sets().at(options.process_set.id)};
+  Target target{hvdrun::collective_job().sets().at(options.process_set.id)};
   if (!target.set->engine)
     throw hvd::Error(
         hvd::ErrorCode::invalid_argument,
@@ -291,12 +291,12 @@ Handle barrier_async(const OperationOptions& options) {
   return submit(target_of(options), plain(OpKind::barrier, options));
 }
 
-int join() { return library_job().sets().world().join(); }
+int join() { return hvdrun::collective_job().sets().world().join(); }
 
 ProcessSet add_process_set(const std::vector<int>& ranks, const std::string& name) {
-  return {library_job().sets().add(ranks, name)};
+  return {hvdrun::collective_job().sets().add(ranks, name)};
 }
-void remove_process_set(const ProcessSet& set) { library_job().sets().remove(set.id); }
+void remove_process_set(const ProcessSet& set) { hvdrun::collective_job().sets().remove(set.id); }
 ProcessSet process_set(const std::string& name) { return {library_job().sets().named(name)->id}; }
 std::vector<ProcessSet> process_sets() {
   std::vector<ProcessSet> sets;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <pthread.h>
+#include <string>
 #include <unistd.h>
 
 #include "common/base/exit_code.h"
@@ -18,6 +19,8 @@ namespace {
 // the line.
 std::atomic<WorkerJob*> g_job{nullptr};
 Mutex g_init;
+// This process has been in elastic::run, and is no newcomer any more.
+std::atomic<bool> g_entered{false};
 
 // The reason why there is no job, while there is none. A constant text.
 std::atomic<const char*> g_no_job{"hvd::init() has not been called in this process"};
@@ -61,6 +64,20 @@ WorkerJob& library_job() {
 }
 
 WorkerJob* current_job() noexcept { return g_job.load(std::memory_order_acquire); }
+
+WorkerJob& collective_job() {
+  WorkerJob& job = library_job();
+  if (!job.is_under_way() || g_entered.load(std::memory_order_relaxed)) return job;
+  throw hvd::Error(hvd::ErrorCode::invalid_argument,
+                   "rank " + std::to_string(job.place().rank) +
+                       " is new in a running job, and has called a collective before "
+                       "hvd::elastic::run(): nobody answers it");
+}
+
+void enter_library_job() {
+  library_job().enter_elastic();
+  g_entered.store(true, std::memory_order_relaxed);
+}
 
 void start_library_job(const hvd::InitOptions& options) {
   const MutexLock lock(g_init);

@@ -12,6 +12,11 @@ namespace hvdrun {
 WorkerJob& library_job();
 // Null: there is none.
 WorkerJob* current_job() noexcept;
+// For a collective: as library_job(). Throws Error(invalid_argument) in a process that is new in a
+// running elastic job and has not entered it: the others are in elastic::run already.
+WorkerJob& collective_job();
+// hvd::elastic::enter()
+void enter_library_job();
 
 // As hvd::init() and hvd::shutdown().
 void start_library_job(const hvd::InitOptions& options);

@@ -29,6 +29,7 @@ JobPlace place_of(const WorkerTopology& topology) {
 
 // The time that the agent may take to hand out a segment while the job runs.
 constexpr std::chrono::seconds kSegmentTimeout{30};
+constexpr std::uint32_t kFirstEpoch = 1;
 
 constexpr std::chrono::milliseconds kLossPatience{1'000};
 
@@ -404,6 +405,8 @@ std::optional<std::string> WorkerJob::leave_gpu(const hvd::Error* reason) {
 void WorkerJob::enter_elastic() {
   if (is_elastic()) agent_->enter_elastic(std::chrono::steady_clock::now() + init_timeout_);
 }
+
+bool WorkerJob::is_under_way() const { return is_elastic() && agent_->epoch() > kFirstEpoch; }
 
 void WorkerJob::abandon_in_child() noexcept {
   if (agent_) agent_->abandon_in_child();

@@ -57,6 +57,8 @@ class WorkerJob {
   // A lost rank does not end the job; see <hvd/elastic_run.h>.
   bool is_elastic() const { return agent_ != nullptr && agent_->topology().elastic; }
   void enter_elastic();
+  // It is not the job's first epoch: others have trained before.
+  bool is_under_way() const;
   bool meeting_wanted() const { return agent_ != nullptr && agent_->meeting_wanted(); }
   // Ends what is under way. The end of this object is no goodbye then: the process joins again.
   void leave_to_return();

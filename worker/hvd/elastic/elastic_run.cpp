@@ -2,6 +2,8 @@
 
 #include <hvd/elastic_run.h>
 
+#include "worker/hvd/elastic/first_step.h"
+
 namespace hvd::elastic {
 namespace {
 
@@ -28,23 +30,32 @@ class Run {
  public:
   Run(State& state, const RunOptions& options)
       : state_(state), options_(options), elastic_(is_elastic()) {}
+  ~Run() { state_.drop_transfer(); }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   void train(const std::function<void()>& train) {
     std::uint64_t commits = state_.commits();
     try {
       share_newest();
+      state_.is_current_ = false;
       commits = state_.commits();
       train();
+      catch_up();  // where it has ended without a step
       done_ = true;
     } catch (const MembersChange&) {
       failures_ = 0;
       state_.on_leave();
+      state_.is_current_ = !state_.has_callbacks();
     } catch (const Error& error) {
       if (state_.commits() != commits) failures_ = 0;
       count(error);
+      state_.drop_transfer();
       state_.on_leave();
       require_gpu(error);
+      if (state_.is_new_) return;
       state_.restore();
+      state_.is_current_ = !state_.has_callbacks();
     }
   }
   bool done() const { return done_; }
@@ -70,43 +81,85 @@ class Run {
     if (++failures_ >= options_.max_failures) throw Error(error);
   }
 
+  // What each rank says of its state: twice the number of its commits, and one more if the state
+  // has ever been everybody's; the greatest such number that it has heard of; whether it can train
+  // while the state comes.
+  struct Words {
+    std::int64_t number;
+    std::int64_t heard;
+    std::int64_t overlaps;
+  };
+
   // In an elastic job the ranks may be at two commits, and a new process is at none. Where all are
   // at the same one, nothing has to be sent.
   void share_newest() {
-    if (elastic_) {
-      if (!entered_) enter();
-      entered_ = true;
-      const auto mine =
-          static_cast<std::int64_t>(state_.commits_ * 2 + (state_.is_shared_ ? 1 : 0));
-      std::vector<std::int64_t> all(static_cast<std::size_t>(size()));
-      allgather(&mine, all.data(), 1, {"hvd.elastic.commits", {}, {}});
-      const auto newest = std::max_element(all.begin(), all.end());
-      const auto oldest = std::min_element(all.begin(), all.end());
-      if (*oldest == *newest && *newest % 2 != 0) return;
-      share_from(static_cast<int>(newest - all.begin()), all);
-      state_.commits_ = static_cast<std::uint64_t>(*newest / 2);
-    } else {
+    if (!elastic_) {
       state_.source_ = 0;
       state_.group_ = {};
       state_.sync();
+      state_.is_shared_ = true;
+      return;
     }
-    state_.is_shared_ = true;
+    if (!entered_) enter();
+    entered_ = true;
+    const Words mine{static_cast<std::int64_t>(state_.commits_ * 2 + (state_.is_shared_ ? 1 : 0)),
+                     heard_, options_.overlap && gpu() < 0 ? 1 : 0};
+    std::vector<Words> all(static_cast<std::size_t>(size()));
+    allgather(&mine.number, &all.front().number, sizeof(Words) / sizeof(std::int64_t),
+              {"hvd.elastic.commits", {}, {}});
+    const auto less = [](const Words& a, const Words& b) { return a.number < b.number; };
+    const auto newest = std::max_element(all.begin(), all.end(), less);
+    require_state(all, newest->number);
+    heard_ = newest->number;
+    state_.is_new_ = !is_shared(mine.number);
+    if (std::min_element(all.begin(), all.end(), less)->number == newest->number &&
+        is_shared(newest->number))
+      return;
+    share_from(static_cast<int>(newest - all.begin()), all);
+  }
+
+  static bool is_shared(std::int64_t number) { return number % 2 != 0; }
+
+  // All ranks that had the state may be lost while the others were about to get it. These would
+  // begin anew, and nobody would know.
+  void require_state(const std::vector<Words>& all, std::int64_t newest) {
+    const bool had =
+        std::any_of(all.begin(), all.end(), [](const Words& one) { return is_shared(one.heard); });
+    if (!had || is_shared(newest)) return;
+    failures_ = options_.max_failures;
+    throw Error(ErrorCode::unavailable,
+                "elastic::run: all ranks that had the state are lost; rank " +
+                    std::to_string(rank()) + " has not got it from them in time");
   }
 
   // A state that has never been shared is another one on each rank. With GPUs it goes to all: a
   // communicator of NCCL for some of them takes longer to make than most states to send.
-  void share_from(int source, const std::vector<std::int64_t>& all) {
-    const std::int64_t newest = all[static_cast<std::size_t>(source)];
+  void share_from(int source, const std::vector<Words>& all) {
+    const std::int64_t newest = all[static_cast<std::size_t>(source)].number;
+    const auto commits = static_cast<std::uint64_t>(newest / 2);
     std::vector<int> ranks;
-    for (int rank = 0; rank < size(); ++rank)
-      if (rank == source || newest % 2 == 0 || gpu() >= 0 ||
-          all[static_cast<std::size_t>(rank)] != newest)
+    std::vector<int> newcomers;
+    bool overlaps = is_shared(newest);
+    for (int rank = 0; rank < size(); ++rank) {
+      const Words& its = all[static_cast<std::size_t>(rank)];
+      if (rank == source || !is_shared(newest) || gpu() >= 0 || its.number != newest)
         ranks.push_back(rank);
+      if (its.number != newest) newcomers.push_back(rank);
+      overlaps = overlaps && its.overlaps != 0 && (its.number == newest || !is_shared(its.number));
+    }
     const Group group(ranks);
     state_.source_ = source;
     state_.group_ = group.set;
+    if (overlaps) {
+      state_.owns_group_ = group.is_new;
+      hvdrun::first_step().begin(newcomers, [this] { state_.end_transfer(); });
+      return state_.begin_transfer(commits);
+    }
     if (process_set_rank(group.set) >= 0) state_.sync();
     if (group.is_new) remove_process_set(group.set);
+    state_.commits_ = commits;
+    state_.is_shared_ = true;
+    state_.is_new_ = false;
   }
 
   // The process set of these ranks. The program may have one of its own.
@@ -128,6 +181,7 @@ class Run {
   const RunOptions& options_;
   const bool elastic_;
   bool entered_ = false;
+  std::int64_t heard_ = 0;
   int failures_ = 0;
   bool done_ = false;
 };

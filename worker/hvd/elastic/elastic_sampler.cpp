@@ -31,21 +31,27 @@ std::optional<std::vector<std::size_t>> ElasticSampler::next(std::size_t global_
   const std::size_t batch = std::min(global_batch, remaining());
   if (batch == 0) return std::nullopt;
   const bool joined = is_initialized();
-  const auto ranks = joined ? static_cast<std::size_t>(hvd::size()) : 1;
-  const auto rank = joined ? static_cast<std::size_t>(hvd::rank()) : 0;
+  const auto ranks = joined ? static_cast<std::size_t>(contributors()) : 1;
+  const int number = joined ? contributor_rank() : 0;
   // Positions in the batch. The first ranks have one more.
-  std::size_t begin = batch / ranks * rank + std::min(rank, batch % ranks);
-  std::size_t count = batch / ranks + (rank < batch % ranks ? 1 : 0);
-  if (padding_ == Padding::repeat) {
-    count = (batch + ranks - 1) / ranks;
-    begin = rank * count;
+  const std::size_t even = (batch + ranks - 1) / ranks;
+  std::size_t begin = 0;
+  std::size_t count = padding_ == Padding::repeat ? even : 1;  // of a stand-in
+  weight_ = 0;
+  if (number >= 0) {
+    const auto rank = static_cast<std::size_t>(number);
+    begin = rank * even;
+    weight_ = 1;
+    if (padding_ == Padding::none) {
+      begin = batch / ranks * rank + std::min(rank, batch % ranks);
+      count = batch / ranks + (rank < batch % ranks ? 1 : 0);
+      weight_ =
+          static_cast<double>(count) * static_cast<double>(ranks) / static_cast<double>(batch);
+    }
   }
   std::vector<std::size_t> part;
   part.reserve(count);
   for (std::size_t i = begin; i < begin + count; ++i) part.push_back(order_[dealt_ + i % batch]);
-  weight_ = padding_ == Padding::repeat ? 1
-                                        : static_cast<double>(count) * static_cast<double>(ranks) /
-                                              static_cast<double>(batch);
   dealt_ += batch;
   unrecorded_.push_back(batch);
   return part;

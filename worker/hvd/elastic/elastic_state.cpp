@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <exception>
+#include <utility>
 
 #include <hvd/elastic_run.h>
+
+#include "worker/hvd/elastic/first_step.h"
 
 namespace hvd::elastic {
 namespace {
@@ -22,14 +26,82 @@ const char* MembersChange::what() const noexcept {
 State::~State() = default;
 
 void State::commit() {
-  save();
+  save_all();
   ++commits_;
   if (!is_elastic()) return;
   // Whoever is through here knows that all others have this commit, too.
   std::uint8_t wanted = meeting_wanted() ? 1 : 0;
+  hvdrun::FirstStep& first = hvdrun::first_step();
+  if (first.take_ended()) {
+    if (std::exchange(owns_group_, false)) remove_process_set(std::exchange(group_, {}));
+    double waited = first.seconds_waited();
+    allreduce(&waited, &waited, 1, ReduceOp::max, {}, {"hvd.elastic.wait", {}, {}});
+    first.set_waited(waited);
+  }
   allreduce(&wanted, &wanted, 1, ReduceOp::max, {}, {"hvd.elastic.commit", {}, {}});
   if (wanted != 0) throw MembersChange();
 }
+
+// A copy that is still being sent must not be overwritten. Ranks that are new and have not caught
+// up have nothing to save: the training has made this commit without them.
+void State::save_all() {
+  wait_for_transfer();
+  hvdrun::FirstStep& first = hvdrun::first_step();
+  if (!first.is_on()) return save();
+  if (!is_new_) save();
+  if (process_set_rank(group_) >= 0) sync();
+  if (is_new_) has_arrived();
+  first.end();
+}
+
+void State::begin_transfer(std::uint64_t commits) {
+  transferred_ = commits;
+  if (process_set_rank(group_) >= 0) transfer_ = begin_sync();
+}
+
+// All of it, even after an error: no operation may use the copy any more.
+void State::wait_for_transfer() {
+  std::exception_ptr first;
+  for (const Handle& handle : std::exchange(transfer_, {})) {
+    try {
+      synchronize(handle);
+    } catch (const std::exception&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+void State::end_transfer() {
+  if (!is_new_) return;
+  wait_for_transfer();
+  end_sync();
+  has_arrived();
+}
+
+void State::has_arrived() {
+  commits_ = transferred_;
+  is_new_ = false;
+  is_shared_ = true;
+}
+
+void State::drop_transfer() noexcept {
+  try {
+    wait_for_transfer();
+  } catch (const std::exception&) {
+    // Nobody needs what it was to bring.
+  }
+  owns_group_ = false;
+  hvdrun::first_step().end();
+  hvdrun::first_step().take_ended();
+}
+
+std::vector<Handle> State::begin_sync() {
+  sync();
+  return {};
+}
+
+void State::end_sync() {}
 
 void State::register_reset_callback(std::function<void()> callback) {
   callbacks_.push_back(std::move(callback));
@@ -70,7 +142,11 @@ void State::require_same_layout(const std::string& who, const std::string& layou
 MemoryState::~MemoryState() = default;
 
 MemoryState& MemoryState::add(const std::string& name, void* data, std::size_t bytes) {
-  if (!parts_.emplace(name, std::pair(data, bytes)).second)
+  return add_part(name, {data, bytes, false});
+}
+
+MemoryState& MemoryState::add_part(const std::string& name, const Part& part) {
+  if (!parts_.emplace(name, part).second)
     throw Error(ErrorCode::invalid_argument, "MemoryState: there is a '" + name + "' already");
   save();
   return *this;
@@ -85,24 +161,30 @@ MemoryState& MemoryState::add(ElasticSampler& sampler) {
 std::string MemoryState::layout() const {
   std::string text = std::to_string(samplers_.size()) + " samplers";
   for (const auto& [name, part] : parts_)
-    text += ", " + name + " of " + std::to_string(part.second) + " bytes";
+    text += ", " + name + " of " + std::to_string(part.bytes) + " bytes";
   return text;
 }
 
 std::size_t MemoryState::size() const {
   std::size_t bytes = samplers_.size() * sizeof(SamplerPlace);
-  for (const auto& [name, part] : parts_) bytes += part.second;
+  for (const auto& [name, part] : parts_) bytes += part.bytes;
   return bytes;
 }
 
-void MemoryState::take(const std::string& bytes) {
+void MemoryState::take(Share share) {
   std::size_t at = 0;
   const auto next = [&](void* to, std::size_t count) {
-    bytes.copy(static_cast<char*>(to), count, at);
+    copy_.copy(static_cast<char*>(to), count, at);
     at += count;
   };
-  for (const auto& [name, part] : parts_) next(part.first, part.second);
+  for (const auto& [name, part] : parts_) {
+    if (share == Share::all || part.steers == (share == Share::steering))
+      next(part.data, part.bytes);
+    else
+      at += part.bytes;
+  }
   for (ElasticSampler* const sampler : samplers_) {
+    if (share == Share::memory) break;
     SamplerPlace place;
     next(&place, sizeof place);
     sampler->load(place.epoch, place.processed);
@@ -118,31 +200,71 @@ void MemoryState::save() {
     std::copy_n(static_cast<const char*>(from), count, copy_.data() + at);
     at += count;
   };
-  for (const auto& [name, part] : parts_) put(part.first, part.second);
+  for (const auto& [name, part] : parts_) put(part.data, part.bytes);
   for (const ElasticSampler* const sampler : samplers_) {
     const SamplerPlace place{sampler->epoch(), sampler->processed()};
     put(&place, sizeof place);
   }
 }
 
-void MemoryState::restore() { take(copy_); }
+void MemoryState::restore() { take(Share::all); }
 
 void MemoryState::sync() {
   require_same_layout("MemoryState::sync", layout());
-  // The newest state is put beside the copy: should it break off, this rank's commit is needed yet.
   const bool sends = rank() == source();
+  if (sends && !copy_is_current()) save();
+  // The newest state is put beside a commit: should it break off, that is needed yet.
+  const bool beside = !sends && !is_new();
   std::string newest;
-  if (sends)
-    save();
-  else
-    newest.resize(size());
-  std::string& state = sends ? copy_ : newest;
+  if (beside) newest.resize(size());
+  std::string& state = beside ? newest : copy_;
   broadcast(state.data(), state.size(), DataType::uint8, source(),
             {"hvd.elastic.state", group(), {}});
   if (sends) return;
-  copy_.swap(newest);
+  if (beside) copy_.swap(newest);
   restore();
 }
+
+std::vector<Handle> MemoryState::begin_sync() {
+  require_same_layout("MemoryState::sync", layout());
+  const bool sends = rank() == source();
+  if (sends && !copy_is_current()) save();
+  // Pieces of the copy, numbers and samplers on their own.
+  std::vector<std::pair<std::size_t, std::size_t>> pieces;
+  std::size_t at = 0;
+  std::string steering;
+  for (const auto& [name, part] : parts_) {
+    if (part.steers)
+      steering.append(copy_, at, part.bytes);
+    else
+      pieces.emplace_back(at, part.bytes);
+    at += part.bytes;
+  }
+  steering.append(copy_, at);
+  broadcast(steering.data(), steering.size(), DataType::uint8, source(),
+            {"hvd.elastic.values", group(), {}});
+  if (!sends) {
+    std::size_t from = 0;
+    std::size_t to = 0;
+    for (const auto& [name, part] : parts_) {
+      if (part.steers) {
+        copy_.replace(to, part.bytes, steering, from, part.bytes);
+        from += part.bytes;
+      }
+      to += part.bytes;
+    }
+    copy_.replace(to, std::string::npos, steering, from);
+    take(Share::steering);
+  }
+  std::vector<Handle> handles;
+  for (const auto& [begin, bytes] : pieces)
+    handles.push_back(
+        broadcast_async(copy_.data() + begin, bytes, DataType::uint8, source(),
+                        {"hvd.elastic.state." + std::to_string(handles.size()), group(), {}}));
+  return handles;
+}
+
+void MemoryState::end_sync() { take(Share::memory); }
 
 void MemoryState::reset() {
   for (ElasticSampler* const sampler : samplers_) sampler->reset();

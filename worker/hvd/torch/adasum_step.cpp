@@ -31,7 +31,7 @@ AdasumStep::AdasumStep(std::vector<at::Tensor> parameters,
   for (const at::Tensor& parameter : parameters_) check_tensor("DistributedOptimizer", parameter);
 }
 
-at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer) {
+at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer, bool counts) {
   std::vector<at::Tensor> before;
   {
     const at::NoGradGuard no_grad;
@@ -46,7 +46,7 @@ at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer) {
   std::vector<at::Tensor> changes;
   changes.reserve(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    changes.push_back(parameters_[i] - before[i]);
+    changes.push_back(counts ? parameters_[i] - before[i] : at::zeros_like(before[i]));
     at::Tensor(parameters_[i].detach()).copy_(before[i]);
   }
   changes = hvd::grouped_allreduce(changes, hvd::ReduceOp::adasum, {}, options_.compression,

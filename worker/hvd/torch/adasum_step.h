@@ -20,8 +20,8 @@ class AdasumStep {
   void set_name(const std::string& name) { name_ = name + ".change"; }
 
   // Called by all ranks of the set. After an error the parameters are those of before the step; the
-  // optimizer's own state is not.
-  at::Tensor take(torch::optim::Optimizer& optimizer);
+  // optimizer's own state is not. `counts`: this rank's step does.
+  at::Tensor take(torch::optim::Optimizer& optimizer, bool counts);
 
  private:
   const std::vector<at::Tensor> parameters_;

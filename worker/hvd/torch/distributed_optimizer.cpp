@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "worker/hvd/torch/adasum_step.h"
+#include "worker/hvd/torch/contribution.h"
 #include "worker/hvd/torch/gradient_buckets.h"
 #include "worker/hvd/torch/local_gradients.h"
 #include "worker/hvd/torch/parameter_names.h"
@@ -212,7 +213,9 @@ class DistributedOptimizer::Impl {
   torch::Tensor step() {
     synchronize();
     const hvdrun::StepTimeline::Span span(target_->timeline, Activity::step);
-    if (adasum_) return adasum_->take(inner_);
+    const bool counts = hvdrun::Contribution::now(options_.process_set).counts;
+    hvd::elastic::catch_up();
+    if (adasum_) return adasum_->take(inner_, counts);
     torch::Tensor loss = inner_.step();
     buckets_->next_round();
     sparse_.next_round();

@@ -74,13 +74,14 @@ hvd::ReduceOp operation_of(const hvd::DistributedOptimizerOptions& options) {
   return options.gradient_predivide_factor == 1 ? options.op : hvd::ReduceOp::sum;
 }
 
-hvd::ScaleFactors factors_of(const hvd::DistributedOptimizerOptions& options) {
+// For a sum over so many ranks.
+hvd::ScaleFactors factors_of(const hvd::DistributedOptimizerOptions& options, int ranks) {
   hvd::ScaleFactors factors;
   if (options.average_aggregated_gradients)
     factors.prescale = 1.0 / options.backward_passes_per_step;
   if (options.gradient_predivide_factor == 1) return factors;
   factors.prescale /= options.gradient_predivide_factor;
-  factors.postscale = options.gradient_predivide_factor / ranks_of({{}, options.process_set, {}});
+  factors.postscale = options.gradient_predivide_factor / std::max(ranks, 1);
   return factors;
 }
 
@@ -117,7 +118,7 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, ParameterNa
     : names_(std::move(names)),
       options_(checked(options)),
       op_(operation_of(options)),
-      scale_(factors_of(options)),
+      scale_(factors_of(options, ranks_of({{}, options.process_set, {}}))),
       alone_(ranks_of({{}, options.process_set, {}}) == 1 &&
              scale_.prescale * scale_.postscale == 1) {
   const std::vector<int> groups = groups_of(parameters, options);
@@ -259,6 +260,7 @@ void GradientBuckets::note_backward(std::size_t parameter) const {
 }
 
 void GradientBuckets::note_ready(std::size_t parameter) {
+  contribution();
   Gradient& gradient = gradients_[parameter];
   bind(gradient);  // autograd makes a new tensor for an undefined .grad, and with create_graph
   ++gradient.passes;
@@ -268,8 +270,20 @@ void GradientBuckets::note_ready(std::size_t parameter) {
   while (launched_ < buckets_.size() && buckets_[launched_].missing == 0) launch_next();
 }
 
+// Optimizers may step in turn, and the first of them ends a first step: what the others have begun
+// in it counts as it did then.
+const Contribution& GradientBuckets::contribution() {
+  if (!contribution_) contribution_ = Contribution::now(options_.process_set);
+  return *contribution_;
+}
+
 void GradientBuckets::launch_next() {
   Bucket& bucket = buckets_[launched_];
+  const Contribution& mine = contribution();
+  if (!mine.counts) {
+    const at::NoGradGuard no_grad;
+    bucket.values.zero_();
+  }
   if (!alone_) {
     void* const data = bucket.wire.data_ptr();
     if (!bucket.wire.is_same(bucket.values)) {
@@ -277,9 +291,10 @@ void GradientBuckets::launch_next() {
       bucket.wire.copy_(bucket.values);
     }
     bucket.stream = current_stream(bucket.wire);
-    bucket.handle = hvd::allreduce_async(data, data, bucket.elements,
-                                         check_tensor("DistributedOptimizer", bucket.wire), op_,
-                                         scale_, placed(bucket.options, bucket.wire));
+    const hvd::ScaleFactors scale = mine.all ? scale_ : factors_of(options_, mine.contributors);
+    bucket.handle = hvd::allreduce_async(
+        data, data, bucket.elements, check_tensor("DistributedOptimizer", bucket.wire),
+        mine.operation(op_), mine.factors(op_, scale), placed(bucket.options, bucket.wire));
   }
   ++launched_;
 }
@@ -338,6 +353,7 @@ void GradientBuckets::next_round() {
   for (Bucket& bucket : buckets_) bucket.missing = bucket.gradients.size();
   for (Gradient& gradient : gradients_) gradient.passes = 0;
   launched_ = 0;
+  contribution_.reset();
   finished_ = false;
   failure_ = nullptr;
 }

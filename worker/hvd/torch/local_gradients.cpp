@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/hvd/torch/contribution.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -15,14 +16,19 @@ LocalGradients::LocalGradients(std::vector<at::Tensor> parameters,
         invalid_tensor("DistributedOptimizer: a parameter is in local and in sparse");
   if (options.average_aggregated_gradients) divisor_ = options.backward_passes_per_step;
   if (options.scale_local_gradients && options.op == hvd::ReduceOp::average)
-    divisor_ *= ranks_of({{}, options.process_set, {}});
+    averaged_over_ = options.process_set;
 }
 
 void LocalGradients::finish() {
   if (finished_) return;
   const at::NoGradGuard no_grad;
-  for (at::Tensor& parameter : parameters_)
-    if (parameter.grad().defined() && divisor_ != 1) parameter.mutable_grad().div_(divisor_);
+  const Contribution mine = Contribution::now(averaged_over_.value_or(hvd::ProcessSet{}));
+  const double divisor = averaged_over_ ? divisor_ * mine.contributors : divisor_;
+  for (at::Tensor& parameter : parameters_) {
+    if (!parameter.grad().defined()) continue;
+    if (!mine.counts) parameter.mutable_grad().zero_();
+    if (divisor != 1) parameter.mutable_grad().div_(divisor);
+  }
   finished_ = true;
 }
 

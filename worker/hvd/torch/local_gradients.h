@@ -1,6 +1,7 @@
 // Gradients of parameters that every rank trains on its own.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -20,7 +21,8 @@ class LocalGradients {
 
  private:
   std::vector<at::Tensor> parameters_;
-  double divisor_ = 1;
+  double divisor_ = 1;                            // and the contributors of
+  std::optional<hvd::ProcessSet> averaged_over_;  // this set, if any
   bool finished_ = false;
 };
 

@@ -58,6 +58,7 @@ bool LossScaler::step(DistributedOptimizer& optimizer) {
   const bool finite = unscale(optimizer);
   unscaled_ = false;
   if (!finite) {
+    elastic::catch_up();  // the step ends here
     scale_ *= options_.backoff_factor;
     steps_without_overflow_ = 0;
     optimizer.zero_grad();

@@ -26,6 +26,28 @@ void fill_scratch_of_lbfgs(torch::optim::Optimizer& optimizer) {
 // load() of LibTorch 1.13 takes over the state of each parameter and leaves the options alone.
 std::string options_key(std::size_t group) { return "options" + std::to_string(group); }
 
+void write_options(torch::optim::Optimizer& optimizer, torch::serialize::OutputArchive& archive) {
+  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
+    torch::serialize::OutputArchive options;
+    optimizer.param_groups()[i].options().serialize(options);
+    archive.write(options_key(i), options);
+  }
+}
+
+void read_options(torch::optim::Optimizer& optimizer, torch::serialize::InputArchive& archive) {
+  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
+    torch::serialize::InputArchive options;
+    archive.read(options_key(i), options);
+    optimizer.param_groups()[i].options().serialize(options);
+  }
+}
+
+std::string bytes_of(torch::serialize::OutputArchive& archive) {
+  std::ostringstream stream;
+  archive.save_to(stream);
+  return stream.str();
+}
+
 }  // namespace
 
 std::string optimizer_state(torch::optim::Optimizer& optimizer) {
@@ -34,14 +56,8 @@ std::string optimizer_state(torch::optim::Optimizer& optimizer) {
   fill_scratch_of_lbfgs(optimizer);
   optimizer.save(state);
   archive.write("state", state);
-  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
-    torch::serialize::OutputArchive options;
-    optimizer.param_groups()[i].options().serialize(options);
-    archive.write(options_key(i), options);
-  }
-  std::ostringstream stream;
-  archive.save_to(stream);
-  return stream.str();
+  write_options(optimizer, archive);
+  return bytes_of(archive);
 }
 
 void set_optimizer_state(torch::optim::Optimizer& optimizer, const std::string& bytes) {
@@ -53,11 +69,20 @@ void set_optimizer_state(torch::optim::Optimizer& optimizer, const std::string& 
   // load() leaves alone what it has nothing for, momentum that was not there yet say.
   optimizer.state().clear();
   optimizer.load(state);
-  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
-    torch::serialize::InputArchive options;
-    archive.read(options_key(i), options);
-    optimizer.param_groups()[i].options().serialize(options);
-  }
+  read_options(optimizer, archive);
+}
+
+std::string optimizer_options(torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  write_options(optimizer, archive);
+  return bytes_of(archive);
+}
+
+void set_optimizer_options(torch::optim::Optimizer& optimizer, const std::string& bytes) {
+  torch::serialize::InputArchive archive;
+  std::istringstream stream(bytes);
+  archive.load_from(stream);
+  read_options(optimizer, archive);
 }
 
 }  // namespace hvdrun

@@ -57,12 +57,6 @@ hvd::OperationOptions options_of(const char* call, const hvd::ProcessSet& set) {
   return options;
 }
 
-std::int64_t hash_of(const std::vector<std::string>& lines) {
-  Hash hash;
-  for (const std::string& line : lines) hash.add(line);
-  return hash.value();
-}
-
 std::string text_of(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) (text += line) += '\n';
@@ -136,6 +130,12 @@ std::string options_line(const hvd::DistributedOptimizerOptions& options,
 }
 
 }  // namespace
+
+std::int64_t hash_of(const std::vector<std::string>& lines) {
+  Hash hash;
+  for (const std::string& line : lines) hash.add(line);
+  return hash.value();
+}
 
 std::vector<std::string> layout_of(const std::vector<at::Tensor>& parameters,
                                    const ParameterNames& names,

@@ -2,6 +2,7 @@
 // many.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ std::string confirm_same_layout(const std::vector<std::string>& lines, const hvd
 // Ranks that have joined have none.
 void confirm_same_lines(const char* call, const std::vector<std::string>& lines,
                         const hvd::ProcessSet& set);
+
+// Of lines, so that ranks can compare many of them by one number.
+std::int64_t hash_of(const std::vector<std::string>& lines);
 
 // In place of confirm_same_layout() on a rank that cannot make its optimizer; the others, which
 // would wait for it, throw Error(mismatch) that says why.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "worker/hvd/torch/contribution.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -10,9 +11,9 @@ namespace {
 
 constexpr std::int64_t kSparseDimensions = 1;  // whole rows
 
-at::Tensor as_sparse(const at::Tensor& parameter) {
+at::Tensor as_sparse(const at::Tensor& parameter, bool counts) {
   const at::Tensor& gradient = parameter.grad();
-  if (gradient.defined())
+  if (gradient.defined() && counts)
     return gradient.is_sparse() ? gradient : gradient.to_sparse(kSparseDimensions);
   std::vector<std::int64_t> no_rows = parameter.sizes().vec();
   no_rows[0] = 0;
@@ -62,16 +63,19 @@ void SparseGradients::finish() {
 
 void SparseGradients::reduce() {
   const at::NoGradGuard no_grad;
+  const Contribution mine = Contribution::now(options_.process_set);
   std::vector<hvd::TensorHandle> handles;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     handles.push_back(hvd::sparse_allreduce_async(
-        as_sparse(parameters_[i]), options_.op,
+        as_sparse(parameters_[i], mine.counts), mine.operation(options_.op),
         {name_ + ".sparse." + std::to_string(i), options_.process_set, {}}));
   // All of them, even after an error.
   std::exception_ptr first;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     try {
       at::Tensor gradient = hvd::synchronize(handles[i]);
+      if (const double divisor = 1 / mine.factors(options_.op, {}).postscale; divisor != 1)
+        gradient.div_(divisor);
       if (options_.average_aggregated_gradients) gradient.div_(options_.backward_passes_per_step);
       parameters_[i].mutable_grad() = std::move(gradient);
     } catch (...) {

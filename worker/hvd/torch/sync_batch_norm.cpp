@@ -38,12 +38,13 @@ struct Statistics {
   Tensor count;     // elements of a feature on all ranks
 };
 
-// Mean and variance of all from those of each rank (Chan's formula). A sum of squares would lose
-// all digits where the mean is large against the deviation.
-Statistics of_all_ranks(const Tensor& input, const hvd::ProcessSet& set) {
+// Mean and variance of all from those of each rank that counts (Chan's formula). A sum of squares
+// would lose all digits where the mean is large against the deviation.
+Statistics of_all_ranks(const Tensor& input, const hvd::ProcessSet& set, bool counts) {
   const std::int64_t features = input.size(1);
-  const double count =
-      features == 0 ? 0 : static_cast<double>(input.numel()) / static_cast<double>(features);
+  const double count = features == 0 || !counts
+                           ? 0
+                           : static_cast<double>(input.numel()) / static_cast<double>(features);
   Tensor mine = at::zeros({2 * features + 1}, input.options().dtype(exact_type(input)));
   if (count > 0) {
     const Tensor mean = sum_over_batch(input) / count;
@@ -64,13 +65,13 @@ Statistics of_all_ranks(const Tensor& input, const hvd::ProcessSet& set) {
   }
   const Tensor means = all.narrow(1, 0, features);
   const Tensor squares = all.narrow(1, features, features);
-  const Tensor counts = all.narrow(1, 2 * features, 1);
+  const Tensor elements = all.narrow(1, 2 * features, 1);
   Statistics statistics;
-  statistics.count = counts.sum();
+  statistics.count = elements.sum();
   const Tensor divisor = statistics.count.clamp_min(1);  // zeros where nobody has anything
-  statistics.mean = (means * counts).sum(0) / divisor;
+  statistics.mean = (means * elements).sum(0) / divisor;
   const Tensor between = means - statistics.mean;
-  statistics.variance = (squares + between * between * counts).sum(0) / divisor;
+  statistics.variance = (squares + between * between * elements).sum(0) / divisor;
   return statistics;
 }
 
@@ -80,11 +81,12 @@ class Normalize : public torch::autograd::Function<Normalize> {
   static Tensor forward(AutogradContext* context, const Tensor& input,
                         const c10::optional<Tensor>& weight, const c10::optional<Tensor>& bias,
                         const Tensor& mean, const Tensor& inverse_deviation, const Tensor& count,
-                        std::int64_t set) {
+                        std::int64_t set, bool counts) {
     const Tensor normal =
         (input - for_each_feature(mean, input)) * for_each_feature(inverse_deviation, input);
     context->save_for_backward({normal, weight.value_or(Tensor()), inverse_deviation, count});
     context->saved_data["set"] = set;
+    context->saved_data["counts"] = counts;
     context->saved_data["has_bias"] = bias.has_value();
     // The kept tensor must not change when the program changes what it is given.
     Tensor output = weight || bias ? normal : normal.clone();
@@ -103,8 +105,10 @@ class Normalize : public torch::autograd::Function<Normalize> {
 
     const Tensor for_bias = sum_over_batch(gradient);
     const Tensor for_weight = sum_over_batch(gradient * normal);
-    const Tensor sums = hvd::allreduce(at::stack({for_bias, for_weight}), hvd::ReduceOp::sum, {},
-                                       hvd::Compression::none, {{}, set, {}});
+    Tensor mine = at::stack({for_bias, for_weight});
+    if (!context->saved_data["counts"].toBool()) mine.zero_();
+    const Tensor sums =
+        hvd::allreduce(mine, hvd::ReduceOp::sum, {}, hvd::Compression::none, {{}, set, {}});
     const Tensor mean_gradient = for_each_feature(sums[0] / count, gradient);
     const Tensor along = for_each_feature(sums[1] / count, gradient);
     Tensor factor = saved[2];
@@ -112,6 +116,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
     return {(gradient - mean_gradient - normal * along) * for_each_feature(factor, gradient),
             weight.defined() ? for_weight : Tensor(),
             context->saved_data["has_bias"].toBool() ? for_bias : Tensor(),
+            Tensor(),
             Tensor(),
             Tensor(),
             Tensor(),
@@ -160,9 +165,10 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
                           options.eps(), /*cudnn_enabled=*/false);
   const at::ScalarType exact = hvdrun::exact_type(input);
   hvdrun::Statistics statistics;
+  const bool counts = elastic::contributor_rank() >= 0;
   {
     const at::NoGradGuard no_grad;
-    statistics = hvdrun::of_all_ranks(input.detach().to(exact), process_set_);
+    statistics = hvdrun::of_all_ranks(input.detach().to(exact), process_set_, counts);
     if (is_training() && running_mean.defined())
       note_batch(statistics.mean, statistics.variance, statistics.count);
   }
@@ -172,7 +178,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   };
   return hvdrun::Normalize::apply(input.to(exact), as_exact(weight), as_exact(bias),
                                   statistics.mean, (statistics.variance + options.eps()).rsqrt(),
-                                  statistics.count, process_set_.id)
+                                  statistics.count, process_set_.id, counts)
       .to(input.scalar_type());
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cstdint>
+#include <sstream>
 #include <utility>
 
 #include <hvd/torch.h>
@@ -5,6 +8,7 @@
 #include "worker/hvd/torch/local_gradients.h"
 #include "worker/hvd/torch/optimizer_state.h"
 #include "worker/hvd/torch/row_shapes.h"
+#include "worker/hvd/torch/same_layout.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -16,6 +20,31 @@ std::vector<at::Tensor> tensors_of(const torch::nn::Module* module) {
   for (const at::Tensor& parameter : module->parameters()) tensors.push_back(parameter);
   for (const at::Tensor& buffer : module->buffers()) tensors.push_back(buffer);
   return tensors;
+}
+
+// What SyncBatchNorm layers keep of all ranks' inputs.
+std::vector<at::Tensor> shared_buffers(const torch::nn::Module* module) {
+  std::vector<at::Tensor> buffers;
+  if (module == nullptr) return buffers;
+  if (module->as<hvd::SyncBatchNormImpl>() != nullptr) buffers = module->buffers(false);
+  for (const auto& part : module->children()) {
+    const std::vector<at::Tensor> its = shared_buffers(part.get());
+    buffers.insert(buffers.end(), its.begin(), its.end());
+  }
+  return buffers;
+}
+
+// A state's names and forms of tensors, a line each.
+std::vector<std::string> forms_of(const torch::nn::Module& module) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](const std::string& name, const at::Tensor& tensor) {
+    std::ostringstream line;
+    line << name << ' ' << tensor.dtype() << ' ' << tensor.sizes() << ' ' << tensor.strides();
+    lines.push_back(line.str());
+  };
+  for (const auto& one : module.named_parameters()) add(one.key(), one.value());
+  for (const auto& one : module.named_buffers()) add(one.key(), one.value());
+  return lines;
 }
 
 }  // namespace
@@ -102,20 +131,73 @@ void TorchState::restore() {
   set_values(copy_->values);
 }
 
-void TorchState::sync() {
-  std::string layout = std::to_string(samplers_.size()) + " samplers";
+std::string TorchState::layout() const {
+  std::string text = std::to_string(samplers_.size()) + " samplers";
   for (const auto& [name, number] : numbers_)
-    layout += ", " + name + " of " + std::to_string(number.second) + " bytes";
+    text += ", " + name + " of " + std::to_string(number.second) + " bytes";
+  if (model_ == nullptr) return text;
   std::int64_t elements = 0;
   const std::vector<at::Tensor> tensors = hvdrun::tensors_of(model_);
   for (const at::Tensor& tensor : tensors) elements += tensor.numel();
-  layout += ", " + std::to_string(tensors.size()) + " tensors of " + std::to_string(elements) +
-            " elements";
-  require_same_layout("TorchState::sync", layout);
+  std::ostringstream fingerprint;
+  fingerprint << std::hex << static_cast<std::uint64_t>(hvdrun::hash_of(hvdrun::forms_of(*model_)));
+  return text + ", " + std::to_string(tensors.size()) + " tensors of " + std::to_string(elements) +
+         " elements (fingerprint " + fingerprint.str() + ")";
+}
+
+void TorchState::sync() {
+  require_same_layout("TorchState::sync", layout());
   if (model_ != nullptr) broadcast_parameters(*model_, source(), group());
   if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_, source(), group());
   set_values(broadcast_object(values(), source(), {"hvd.elastic.values", group(), {}}));
   save();
+}
+
+std::vector<Handle> TorchState::begin_sync() {
+  const at::NoGradGuard no_grad;
+  require_same_layout("TorchState::sync", layout());
+  const bool sends = rank() == source();
+  if (sends && !copy_is_current()) save();
+  set_values(broadcast_object(values(), source(), {"hvd.elastic.values", group(), {}}));
+  if (!sends) copy_->values = values();
+  if (optimizer_ != nullptr) {
+    const std::string options = broadcast_object(hvdrun::optimizer_options(*optimizer_), source(),
+                                                 {"hvd.elastic.options", group(), {}});
+    if (!sends) hvdrun::set_optimizer_options(*optimizer_, options);
+  }
+  std::vector<Handle> handles;
+  for (at::Tensor& buffer : hvdrun::shared_buffers(model_))
+    broadcast_(buffer, source(), {"hvd.elastic.buffer", group(), {}});
+  auto length = static_cast<std::int64_t>(copy_->optimizer.size());
+  broadcast(&length, 1, source(), {"hvd.elastic.length", group(), {}});
+  copy_->optimizer.resize(static_cast<std::size_t>(length));
+  const auto send = [&](void* data, std::size_t bytes) {
+    if (bytes == 0) return;
+    handles.push_back(
+        broadcast_async(data, bytes, DataType::uint8, source(),
+                        {"hvd.elastic.state." + std::to_string(handles.size()), group(), {}}));
+  };
+  // Copies are dense: of the same layout, they have the same bytes.
+  for (at::Tensor& tensor : copy_->tensors) send(tensor.data_ptr(), tensor.nbytes());
+  send(copy_->optimizer.data(), copy_->optimizer.size());
+  return handles;
+}
+
+void TorchState::end_sync() {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> tensors = hvdrun::tensors_of(model_);
+  const std::vector<at::Tensor> shared = hvdrun::shared_buffers(model_);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_shared = std::any_of(shared.begin(), shared.end(), [&](const at::Tensor& one) {
+      return one.is_same(tensors[i]);
+    });
+    if (!is_shared) tensors[i].copy_(copy_->tensors[i]);
+  }
+  if (optimizer_ == nullptr) return;
+  // Those of this step are there already.
+  const std::string options = hvdrun::optimizer_options(*optimizer_);
+  hvdrun::set_optimizer_state(*optimizer_, copy_->optimizer);
+  hvdrun::set_optimizer_options(*optimizer_, options);
 }
 
 void TorchState::reset() {

@@ -27,6 +27,7 @@ IndexRange EpochSampler::step(std::size_t step, std::size_t global) const {
 
 IndexRange EpochSampler::part(std::size_t step, std::size_t global, int rank, int size) const {
   const IndexRange whole = this->step(step, global);
+  if (rank < 0) return {whole.begin, whole.begin};
   const IndexRange mine = shard(whole.size(), rank, size);
   return {whole.begin + mine.begin, whole.begin + mine.end};
 }
@@ -38,7 +39,7 @@ double EpochSampler::share(std::size_t step, std::size_t global, int rank, int s
 
 IndexRange EpochSampler::batch(std::size_t step, std::size_t global, int rank, int size) const {
   IndexRange mine = part(step, global, rank, size);
-  // An empty part ends before a sample of its step, since the last rank's part has one.
+  // An empty part is followed by a sample of its step, since the last rank's part has one.
   if (mine.size() == 0) ++mine.end;
   return mine;
 }
@@ -52,12 +53,13 @@ std::vector<std::uint64_t> EpochSampler::draws(std::size_t step, std::size_t glo
   return numbers;
 }
 
-Pass EpochSampler::pass(std::size_t global, std::size_t end, int rank, int size,
-                        std::size_t first) const {
+Pass EpochSampler::pass(std::size_t global, std::size_t end, int rank, int size, std::size_t first,
+                        std::optional<StepPlace> at_first) const {
   Pass pass{{}, {}, true, seed_, epoch_};
   const std::size_t behind = std::min(steps(global), end);
   for (std::size_t step = first; step < behind; ++step) {
-    const IndexRange mine = batch(step, global, rank, size);
+    const StepPlace place = step == first && at_first ? *at_first : StepPlace{rank, size};
+    const IndexRange mine = batch(step, global, place.rank, place.size);
     pass.batch_sizes.push_back(mine.size());
     for (std::size_t i = mine.begin; i < mine.end; ++i) pass.samples.push_back(order_[i]);
   }

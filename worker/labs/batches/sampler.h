@@ -11,11 +11,12 @@
 // take part.
 //
 // `global` is the size of the global batch, over `size` ranks. In an elastic job it stays while the
-// ranks change.
+// ranks change. Rank -1 is one that counts nothing: its part is empty.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "worker/labs/data/files/pass.h"
@@ -27,6 +28,12 @@ struct IndexRange {
   std::size_t end = 0;
 
   std::size_t size() const { return end - begin; }
+};
+
+// A rank among those whose work counts in a step.
+struct StepPlace {
+  int rank = 0;
+  int size = 1;
 };
 
 // The steps of an epoch. 0 when there are fewer samples than one step takes.
@@ -48,8 +55,10 @@ class EpochSampler {
   // what is drawn for it there.
   std::vector<std::uint64_t> draws(std::size_t step, std::size_t global, int rank, int size) const;
   // One rank's way from step `first` through the steps before `end`, augmented. In the place of an
-  // empty part stands another rank's sample.
-  Pass pass(std::size_t global, std::size_t end, int rank, int size, std::size_t first = 0) const;
+  // empty part stands another rank's sample. `at_first`: its place in the first of these steps,
+  // where that is another one.
+  Pass pass(std::size_t global, std::size_t end, int rank, int size, std::size_t first = 0,
+            std::optional<StepPlace> at_first = std::nullopt) const;
 
  private:
   // The part, or in the place of an empty one another rank's sample.

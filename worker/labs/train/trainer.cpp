@@ -35,6 +35,9 @@ class Told {
   const hvd::Activity activity_;
 };
 
+// In the first step of a rank that is new in an elastic job this is another one than its rank.
+StepPlace step_place() { return {hvd::elastic::contributor_rank(), hvd::elastic::contributors()}; }
+
 // On the device, where they are not waited for before all are there.
 class Sums {
  public:
@@ -82,7 +85,8 @@ class Reports {
     if (results_.empty()) return;
     const at::Tensor losses = at::stack(losses_).to(at::kCPU, at::kDouble);
     for (std::size_t i = 0; i < results_.size(); ++i) {
-      results_[i].loss *= losses[static_cast<std::int64_t>(i)].item<double>();
+      if (results_[i].loss != 0)
+        results_[i].loss *= losses[static_cast<std::int64_t>(i)].item<double>();
       report(results_[i]);
     }
     results_.clear();
@@ -171,7 +175,7 @@ torch::Tensor Trainer::forward(const torch::Tensor& inputs) {
   return options_.type == at::kDouble ? output : output.to(at::kFloat);
 }
 
-bool Trainer::backward_and_step(const torch::Tensor& loss) {
+bool Trainer::backward_and_step(const torch::Tensor& loss, bool counts) {
   (scaler_ ? scaler_->scale(loss) : loss).backward();
   if (!options_.reduction.sparse.empty()) {
     // Not every optimizer takes them as they have travelled.
@@ -179,7 +183,7 @@ bool Trainer::backward_and_step(const torch::Tensor& loss) {
     for (const at::Tensor& parameter : options_.reduction.sparse)
       parameter.mutable_grad() = parameter.grad().to_dense();
   }
-  if (options_.leave_out_not_finite && !is_finite_everywhere(loss)) return false;
+  if (options_.leave_out_not_finite && !is_finite_everywhere(loss, counts)) return false;
   if (scaler_)
     scaler_->step(optimizer_);
   else
@@ -188,9 +192,9 @@ bool Trainer::backward_and_step(const torch::Tensor& loss) {
 }
 
 // Reduced gradients are the same on all ranks, but with adasum; losses are not.
-bool Trainer::is_finite_everywhere(const torch::Tensor& loss) {
+bool Trainer::is_finite_everywhere(const torch::Tensor& loss, bool counts) {
   const torch::NoGradGuard no_grad;
-  at::Tensor finite = at::isfinite(loss).all();
+  at::Tensor finite = at::isfinite(counts ? loss : at::zeros_like(loss)).all();
   optimizer_.synchronize();
   // Scaled ones overflow now and then: the scaler leaves those out.
   if (!scaler_) {
@@ -235,7 +239,7 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
   const auto take = [&sums] { return std::exchange(sums, {}).over_all_ranks({}); };
   const std::size_t steps = std::min(order.steps(global), end);
   const torch::Tensor weights = weights_of(data);
-  Pass pass = order.pass(global, end, hvd::rank(), hvd::size(), first);
+  Pass pass = order.pass(global, end, hvd::rank(), hvd::size(), first, step_place());
   pass.augment = options_.augment;
   if (options_.replaces_bad) pass.on_bad = OnBadSample::replace;
   data.begin(std::move(pass));
@@ -251,11 +255,14 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     const torch::Tensor output = forward(batch.inputs);
     const torch::Tensor loss = checked_loss(*model_, output, batch.labels, weights, data.classes());
     const std::size_t of_all = order.step(step, global).size();
-    const double share = order.share(step, global, hvd::rank(), hvd::size());
+    const StepPlace place = step_place();
+    const double share = order.share(step, global, place.rank, place.size);
     const torch::Tensor shared = share == 1 ? loss : loss * share;
     const torch::Tensor penalty = model_->penalty();
-    const bool stepped = backward_and_step(penalty.defined() ? shared + penalty : shared);
+    const bool stepped =
+        backward_and_step(penalty.defined() ? shared + penalty : shared, place.rank >= 0);
     if (!stepped) before.put_back();
+    hvd::elastic::catch_up();  // after a step that is left out
     // While the GPU is at this step, whose loss the host may wait for below.
     if (options_.device.is_cuda() && step + 1 < steps) ahead = next(data);
     const bool left_out = options_.leave_out_not_finite && !stepped;
@@ -264,7 +271,9 @@ Score Trainer::train_epoch(Dataset& data, const EpochSampler& order, std::size_t
     const bool commits =
         callbacks.commit_every > 0 && (step + 1) % callbacks.commit_every == 0 && step + 1 < steps;
     if (callbacks.report) {
-      reports.add({step, share, of_all, left_out, trace_ ? trace_->found() : std::string()}, loss);
+      // Whoever averages it divides by all ranks.
+      const double told = share * hvd::size() / place.size;
+      reports.add({step, told, of_all, left_out, trace_ ? trace_->found() : std::string()}, loss);
       if ((step + 1) % options_.report_every == 0 || step + 1 == steps || commits)
         reports.tell(callbacks.report);
     }

@@ -82,9 +82,10 @@ class Trainer {
   at::ScalarType output_type() const {
     return options_.type == at::kDouble ? at::kDouble : at::kFloat;
   }
-  // `loss` with the penalty, weighed. False: the step has been left out.
-  bool backward_and_step(const torch::Tensor& loss);
-  bool is_finite_everywhere(const torch::Tensor& loss);
+  // `loss` with the penalty, weighed; `counts`: this rank's does. False: the step has been left
+  // out.
+  bool backward_and_step(const torch::Tensor& loss, bool counts);
+  bool is_finite_everywhere(const torch::Tensor& loss, bool counts);
   std::vector<at::Tensor> running_buffers() const;
   void average_buffers();
   void begin_test(Dataset& data, int part) const;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iomanip>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,12 +99,15 @@ class TrainingRun {
         .add("seconds", progress_.seconds)
         .add("steps of the epoch", done_)
         .add("score of the epoch", so_far_);
-    hvd::elastic::run(*state_, [this] {
+    const auto train_on = [this] {
       compare_later();
       console_.set_silent(hvd::rank() != 0);
       outputs_.drop_losses();
       train();
-    });
+    };
+    hvd::elastic::RunOptions options;
+    options.overlap = true;
+    hvd::elastic::run(*state_, train_on, options);
   }
 
   void open_data() {
@@ -169,6 +174,7 @@ class TrainingRun {
            !stands_still()) {
       train_epoch(trainer, train, validation);
     }
+    hvd::elastic::catch_up();  // there may have been no step left
     const Score score = trainer.evaluate(test);
     console_.test(score);
     health_.judge("loss of the test " + std::string(info_.data.samples), score);
@@ -341,11 +347,23 @@ class TrainingRun {
     so_far_.seconds += since.count();
     try {
       state_->commit();
+      tell_wait();
     } catch (const hvd::elastic::MembersChange&) {
       outputs_.write_losses();
       throw;
     }
     outputs_.write_losses();
+  }
+
+  // Of the ranks that have come last.
+  void tell_wait() {
+    const double waited = hvd::elastic::state_wait();
+    if (waited == waited_) return;
+    waited_ = waited;
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(3) << waited;
+    console_.note("the new ranks have the state; the others have waited " + text.str() +
+                  " s for it");
   }
 
   static std::uint64_t rank() { return static_cast<std::uint64_t>(hvd::rank()); }
@@ -376,8 +394,10 @@ class TrainingRun {
   void before_step(std::size_t step) {
     // A step may be repeated by other ranks.
     if (options_.elastic && options_.shape.dropout > 0)
-      draw_dropout_by_sample(epoch_.order->draws(step, global_batch(), hvd::rank(), hvd::size()),
-                             device_);
+      draw_dropout_by_sample(
+          epoch_.order->draws(step, global_batch(), hvd::elastic::contributor_rank(),
+                              hvd::elastic::contributors()),
+          device_);
     rates_->begin_step(step);
     epoch_.rates.push_back(rates_->now());
     speed_->before_step(step - first_);
@@ -441,6 +461,7 @@ class TrainingRun {
   std::optional<LearningRates> rates_;
   std::optional<DataSets> data_;
   bool has_begun_ = false;
+  double waited_ = 0;      // that has been told
   std::int64_t done_ = 0;  // steps of the epoch, when it was committed
   std::size_t first_ = 0;  // step of the epoch that this part of it began with
   ScoreSums so_far_;

@@ -58,8 +58,15 @@ class HVD_EXPORT TorchState : public State {
   // Throws Error(mismatch) on every rank where names or sizes of the numbers differ.
   void sync() override;
 
+ protected:
+  // At once come numbers, samplers, the optimizer's options, and what SyncBatchNorm layers keep of
+  // the inputs that they have seen, as those of the first step belong to it.
+  std::vector<Handle> begin_sync() override;
+  void end_sync() override;
+
  private:
   class Copy;
+  std::string layout() const;
   TorchState& add_bytes(const std::string& name, void* value, std::size_t bytes);
   void reset() override;
   std::string values() const;

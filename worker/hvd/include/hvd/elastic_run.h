@@ -78,8 +78,19 @@ class HVD_EXPORT State {
   virtual void sync() = 0;
 
  protected:
+  // As sync(), for RunOptions::overlap: what steers the training becomes everybody's before it
+  // returns. The rest of rank source()'s copy is under way then, which must not change until all
+  // that is returned has ended. Unless overridden it is sync().
+  virtual std::vector<Handle> begin_sync();
+  // Then, on ranks that are new: the rest becomes the state, and gradients stay.
+  virtual void end_sync();
+
   // The rank whose state is the newest; 0 in jobs that are not elastic.
   int source() const { return source_; }
+  // For sync(): this rank's copy is no commit of the job's, so nobody will go back to it.
+  bool is_new() const { return is_new_; }
+  // For sync() on rank source(): the copy is its state, so it need not be made anew.
+  bool copy_is_current() const { return is_current_; }
   // It and the ranks that lack its state: where sync() has its collectives. All ranks mostly, and
   // in jobs that are not elastic.
   const ProcessSet& group() const { return group_; }
@@ -94,12 +105,25 @@ class HVD_EXPORT State {
   friend class Run;
   void on_leave();
   void on_reset();
+  // They may change the state.
+  bool has_callbacks() const { return !callbacks_.empty() || !leave_callbacks_.empty(); }
   virtual void reset() {}
+  void begin_transfer(std::uint64_t commits);
+  void wait_for_transfer();
+  void end_transfer();
+  void drop_transfer() noexcept;
+  void has_arrived();
+  void save_all();
 
   std::uint64_t commits_ = 0;
   bool is_shared_ = false;  // it has been synced
+  bool is_new_ = false;
+  bool is_current_ = false;
   int source_ = 0;
   ProcessSet group_;
+  bool owns_group_ = false;        // until a commit removes it
+  std::vector<Handle> transfer_;   // of begin_sync()
+  std::uint64_t transferred_ = 0;  // the commits of what it sends
   std::vector<std::function<void()>> callbacks_;
   std::vector<std::function<void()>> leave_callbacks_;
 };
@@ -124,10 +148,15 @@ class HVD_EXPORT ElasticSampler {
   // This rank's part of the next `global_batch` samples of all ranks together; the last batch of an
   // epoch may have fewer. The part may be empty: without padding, where there are fewer samples
   // than ranks. Nothing at the end of the epoch, on all ranks alike. To keep the batch of a rank
-  // instead of that of all, ask for its samples times size(). Throws Error(invalid_argument) for 0.
+  // instead of that of all, ask for its samples times contributors(). Throws
+  // Error(invalid_argument) for 0.
+  //
+  // In the first step of ranks that are new, parts are of the contributors. A new rank gets a
+  // stand-in for which weight() is 0: the batch's first sample, or as many as the others with
+  // padding. So deal a batch after the step of the one before.
   std::optional<std::vector<std::size_t>> next(std::size_t global_batch);
   // The weight of the last part in an average over ranks that is to be one over samples: the share
-  // of the batch that it has, times size(). 1 where all parts are as large.
+  // of the batch that it has, times contributors(). 1 where all parts are as large.
   double weight() const { return weight_; }
   // The batch that next() has dealt, of several the oldest one: its samples are in the model, and
   // are not dealt again after a reset(). Without such a batch it does nothing.
@@ -173,7 +202,7 @@ class HVD_EXPORT MemoryState : public State {
   template <class T>
   MemoryState& add(const std::string& name, T& value) {
     static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>);
-    return add(name, &value, sizeof value);
+    return add_part(name, {&value, sizeof value, true});
   }
   MemoryState& add(ElasticSampler& sampler);
 
@@ -182,13 +211,26 @@ class HVD_EXPORT MemoryState : public State {
   // Throws Error(mismatch) on every rank where names or sizes differ.
   void sync() override;
 
+ protected:
+  std::vector<Handle> begin_sync() override;
+  void end_sync() override;
+
  private:
+  struct Part {
+    void* data;
+    std::size_t bytes;
+    bool steers;  // a number, not memory
+  };
+  // Of a copy that is taken over: all, numbers and samplers, or the rest.
+  enum class Share { all, steering, memory };
+
+  MemoryState& add_part(const std::string& name, const Part& part);
   void reset() override;
   std::string layout() const;
   std::size_t size() const;
-  void take(const std::string& bytes);
+  void take(Share share);
 
-  std::map<std::string, std::pair<void*, std::size_t>> parts_;
+  std::map<std::string, Part> parts_;
   std::vector<ElasticSampler*> samplers_;
   std::string copy_;
 };
@@ -200,6 +242,10 @@ struct RunOptions {
   // comes again each time would else be repeated for ever. At least 1. Ranks that an elastic job
   // loses do not count.
   int max_failures = 3;
+  // Ranks that come to a running job get their state while all train: see contributors(). The
+  // program must be made for it. The same on all ranks. Without effect for ranks on GPUs, in jobs
+  // that are not elastic.
+  bool overlap = false;
 };
 
 // Calls `train` until it returns, on all ranks together, between init() and shutdown() and before
@@ -231,6 +277,29 @@ class HVD_EXPORT CommitEvery {
   int batches_;
   int since_ = 0;
 };
+
+// The first step of ranks that are new, with RunOptions::overlap. They are in `train` with the
+// others, and have of the state what steers it: numbers and samplers, a TorchState's options of the
+// optimizer, too. The rest comes meanwhile. So they take part in all collectives, and what they
+// have computed must not count. DistributedOptimizer and SyncBatchNorm see to that, and
+// ElasticSampler deals nothing to them. A program's own collectives must do the same: the sum of
+// what ranks with a contributor_rank() bring, divided by contributors(). Others see what the
+// newcomers bring, as ever.
+//
+// Between its averaged gradients and their use each step calls catch_up(), on all ranks alike;
+// DistributedOptimizer::step() does. The new ranks have the whole state then, so that the step is
+// the same on all. With that the first step is over. A commit() before it gives them the state in
+// one piece, and the others wait.
+//
+// Ranks of `set` whose work counts in this step; all but in a first step. As size() before init().
+HVD_EXPORT int contributors(const ProcessSet& set = {});
+// This rank's number among those of the job; -1: it counts nothing in this step.
+HVD_EXPORT int contributor_rank();
+// Ends a first step; nothing in others. Throws what a collective throws.
+HVD_EXPORT void catch_up();
+// The seconds that ranks had to wait in the last first step, until the slowest new one had its
+// state. All ranks know it after the commit that follows.
+HVD_EXPORT double state_wait() noexcept;
 
 // The next five are what run() is made of, for loops of one's own.
 //

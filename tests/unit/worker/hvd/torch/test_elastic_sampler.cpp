@@ -8,6 +8,7 @@
 
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "tests/unit/worker/hvd/torch/fake_collectives.h"
+#include "worker/hvd/elastic/first_step.h"
 
 namespace hvdrun {
 namespace {
@@ -96,6 +97,27 @@ TEST_CASE("padding makes parts as large", "[elastic]") {
     one.record();
     CHECK(one.processed() == 8);  // each once
   });
+}
+
+TEST_CASE("ranks that are new get no samples in their first step", "[elastic]") {
+  Ranks ranks(4, ElasticSampler(100, false));
+  first_step().begin({1, 3}, [] {});
+  CHECK(hvd::elastic::contributors() == 2);
+  CHECK(ranks.next(10) == std::vector<Samples>{{0, 1, 2, 3, 4}, {0}, {5, 6, 7, 8, 9}, {0}});
+  double weights = 0;
+  ranks.each([&](ElasticSampler& one) { weights += one.weight(); });
+  CHECK(weights == Approx(2));  // the divisor of an average of contributors
+  CHECK(ranks[1].weight() == 0);
+  hvd::elastic::catch_up();
+  ranks.each([](ElasticSampler& one) { one.record(); });
+  CHECK(ranks.next(4) == std::vector<Samples>{{10}, {11}, {12}, {13}});
+
+  Ranks padded(3, ElasticSampler(8, false, 0, Padding::repeat));
+  first_step().begin({0}, [] {});
+  CHECK(padded.next(4) == std::vector<Samples>{{0, 1}, {0, 1}, {2, 3}});
+  CHECK(padded[0].weight() == 0);
+  CHECK(padded[2].weight() == 1);
+  first_step().end();
 }
 
 TEST_CASE("which samples make a batch does not depend on the ranks", "[elastic]") {

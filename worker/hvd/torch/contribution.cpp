@@ -1,0 +1,22 @@
+#include "worker/hvd/torch/contribution.h"
+
+#include <algorithm>
+
+#include "worker/hvd/torch/tensor_types.h"
+
+namespace hvdrun {
+
+Contribution Contribution::now(const hvd::ProcessSet& set) {
+  Contribution contribution;
+  contribution.counts = hvd::elastic::contributor_rank() >= 0;
+  contribution.contributors = hvd::elastic::contributors(set);
+  contribution.all = contribution.contributors == ranks_of({{}, set, {}});
+  return contribution;
+}
+
+hvd::ScaleFactors Contribution::factors(hvd::ReduceOp op, hvd::ScaleFactors scale) const {
+  if (operation(op) != op) scale.postscale /= std::max(contributors, 1);
+  return scale;
+}
+
+}  // namespace hvdrun

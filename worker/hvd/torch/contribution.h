@@ -1,0 +1,23 @@
+// What this rank's work counts in a step: nothing in the first one of a rank that is new in an
+// elastic job (hvd::elastic::contributors()).
+#pragma once
+
+#include <hvd/torch.h>
+
+namespace hvdrun {
+
+struct Contribution {
+  bool counts = true;
+  int contributors = 1;  // of the process set, whose averages are over them
+  bool all = true;       // of its ranks
+
+  static Contribution now(const hvd::ProcessSet& set);
+  // The reduction that is `op` over the contributors, where the others bring zeros.
+  hvd::ReduceOp operation(hvd::ReduceOp op) const {
+    return !all && op == hvd::ReduceOp::average ? hvd::ReduceOp::sum : op;
+  }
+  // With the division of such an average.
+  hvd::ScaleFactors factors(hvd::ReduceOp op, hvd::ScaleFactors scale) const;
+};
+
+}  // namespace hvdrun
