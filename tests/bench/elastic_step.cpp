@@ -44,7 +44,7 @@ long long copy_of(std::vector<char>& state) {
   return now_ns() - begin;
 }
 
-// What all would wait for without a first step of its own. Once, as memory that nobody has used for
+// The wait of all without a first step of its own. Once, as memory that nobody has used for
 // a while is slower the first time.
 void time_broadcast(std::vector<char>& state) {
   hvd::barrier();

@@ -81,8 +81,8 @@ class Run {
     if (++failures_ >= options_.max_failures) throw Error(error);
   }
 
-  // What each rank says of its state: twice the number of its commits, and one more if the state
-  // has ever been everybody's; the greatest such number that it has heard of; whether it can train
+  // A rank's words on its state: twice the number of its commits, and one more if the state has
+  // ever been everybody's; the greatest such number that it has heard of; whether it can train
   // while the state comes.
   struct Words {
     std::int64_t number;

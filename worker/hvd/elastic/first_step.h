@@ -20,7 +20,7 @@ class FirstStep {
   void end();
   bool is_on() const { return !newcomers_.empty(); }
   bool counts(int rank) const;
-  // Of these ranks.
+  // The number of these ranks that count.
   int contributors(const std::vector<int>& ranks) const;
   void catch_up();
 

@@ -1,4 +1,4 @@
-// What this rank's work counts in a step: nothing in the first one of a rank that is new in an
+// The weight of this rank's work in a step: nothing in the first one of a rank that is new in an
 // elastic job (hvd::elastic::contributors()).
 #pragma once
 

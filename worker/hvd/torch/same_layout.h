@@ -28,7 +28,7 @@ std::string confirm_same_layout(const std::vector<std::string>& lines, const hvd
 void confirm_same_lines(const char* call, const std::vector<std::string>& lines,
                         const hvd::ProcessSet& set);
 
-// Of lines, so that ranks can compare many of them by one number.
+// A number for lines, by which ranks can compare many of them.
 std::int64_t hash_of(const std::vector<std::string>& lines);
 
 // In place of confirm_same_layout() on a rank that cannot make its optimizer; the others, which

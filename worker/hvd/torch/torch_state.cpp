@@ -22,7 +22,7 @@ std::vector<at::Tensor> tensors_of(const torch::nn::Module* module) {
   return tensors;
 }
 
-// What SyncBatchNorm layers keep of all ranks' inputs.
+// The buffers of SyncBatchNorm layers, which keep something of all ranks' inputs.
 std::vector<at::Tensor> shared_buffers(const torch::nn::Module* module) {
   std::vector<at::Tensor> buffers;
   if (module == nullptr) return buffers;

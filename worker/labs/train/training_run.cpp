@@ -355,7 +355,7 @@ class TrainingRun {
     outputs_.write_losses();
   }
 
-  // Of the ranks that have come last.
+  // The wait for the state of the ranks that have come last.
   void tell_wait() {
     const double waited = hvd::elastic::state_wait();
     if (waited == waited_) return;

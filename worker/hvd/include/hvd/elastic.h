@@ -59,8 +59,8 @@ class HVD_EXPORT TorchState : public State {
   void sync() override;
 
  protected:
-  // At once come numbers, samplers, the optimizer's options, and what SyncBatchNorm layers keep of
-  // the inputs that they have seen, as those of the first step belong to it.
+  // Numbers, samplers and the optimizer's options come at once. So does what SyncBatchNorm layers
+  // keep of their inputs, as those of the first step belong to it.
   std::vector<Handle> begin_sync() override;
   void end_sync() override;
 

@@ -221,7 +221,7 @@ class HVD_EXPORT MemoryState : public State {
     std::size_t bytes;
     bool steers;  // a number, not memory
   };
-  // Of a copy that is taken over: all, numbers and samplers, or the rest.
+  // The part of a copy that is taken over: all, numbers and samplers, or the rest.
   enum class Share { all, steering, memory };
 
   MemoryState& add_part(const std::string& name, const Part& part);

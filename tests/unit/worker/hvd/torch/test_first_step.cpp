@@ -1,4 +1,4 @@
-// What a rank's work counts in the first step of ranks that are new: we are rank 0 of four.
+// The weight of a rank's work in the first step of ranks that are new: we are rank 0 of four.
 #include <algorithm>
 
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
