@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <signal.h>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/integration/helpers/listed_job.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 #include "tests/soak.h"
@@ -90,7 +92,6 @@ TEST_CASE("a lost rank changes no step's loss", "[train][elastic]") {
   CHECK(broken.exit_code == 0);
   CHECK_THAT(broken.output, Catch::Contains("rank " + victim + " was killed by signal 9"));
   CHECK_THAT(broken.output, Catch::Contains("going on with 2 ranks, from step "));
-  if (kill_at == 20) CHECK_THAT(broken.output, Catch::Contains("the new ranks have the state"));
   REQUIRE(broken.losses.size() == whole.losses.size());
   double worst = 0;
   for (std::size_t step = 0; step < whole.losses.size(); ++step)
@@ -140,6 +141,69 @@ TEST_CASE("checkpoints of an elastic run are those of the job", "[train][elastic
   CHECK(next.exit_code == 0);
   CHECK_THAT(next.output, Catch::Contains("epoch 4/4"));
   CHECK_THAT(next.output, !Catch::Contains("epoch 3/4"));
+}
+
+// A new host knows of more slots than there were at the start.
+TEST_CASE("hosts that come and go change no step's loss", "[train][elastic]") {
+  constexpr std::size_t kSteps = 125;  // of an epoch
+  const TempFolder folder;
+  std::string said;
+  const auto losses_of = [&](const std::string& name, const auto& change) {
+    ListedJob job("a:2\n");
+    job.start({"-np", "2", "--min-np", "1"},
+              {"env", "OMP_NUM_THREADS=1", build_path("train"), "--elastic", "--data-dir", mnist(),
+               "--batch-size", "8", "--epochs", "12", "--seed", "7", "--dtype", "fp64",
+               "--commit-steps", "4", "--loss-log", folder.path() + "/" + name});
+    change(job);
+    job.check_exit(0);
+    said = job.output();
+    return logged_losses(folder.path() + "/" + name);
+  };
+  const auto whole = losses_of("whole", [](ListedJob&) {});
+  REQUIRE(whole.size() == 12 * kSteps);
+  const auto changed = losses_of("changed", [](ListedJob& job) {
+    job.wait_for("epoch 1  step 10/");
+    job.list("a:2\nb:2\n");
+    job.wait_for("going on with 4 ranks, from step ");
+    job.list("a:1\nb:2\n");
+    job.wait_for("going on with 3 ranks, from step ");
+  });
+  INFO(said);
+  CHECK(mentions_in(said, "the new ranks have the state") == 1);
+  REQUIRE(changed.size() == whole.size());
+  std::smatch came;
+  REQUIRE(std::regex_search(said, came,
+                            std::regex("going on with 4 ranks, from step (\\d+) of epoch (\\d+)")));
+  // Sums in another order are rounded otherwise, and that grows.
+  const auto begin = static_cast<std::size_t>(std::stoi(came[2]) - 1) * kSteps +
+                     static_cast<std::size_t>(std::stoi(came[1]));
+  double worst = 0;
+  for (std::size_t step = 0; step < std::min(begin + 100, whole.size()); ++step)
+    worst = std::max(worst, std::abs(changed[step] / whole[step] - 1));
+  CHECK(worst < 1e-6);
+}
+
+TEST_CASE("the course's program trains on while hosts come and go", "[elastic]") {
+  const TempFolder artifacts;
+  ListedJob job("a:2\n");
+  job.start({"-np", "2", "--min-np", "1"},
+            {"env", "OCI__SYNC_DIR=" + artifacts.path(), "OMP_NUM_THREADS=1",
+             build_path("tests/integration/programs/elastic"), mnist(), "60"});
+  job.wait_for("epoch 2: loss ");
+  job.list("a:2\nb:1\n");
+  job.wait_for("rank 2 of 3, from sample ");
+  job.list("a:1\nb:1\n");
+  job.wait_for("the job goes on with 2 ranks");
+  job.check_exit(0);
+  // Each sample once in each epoch, whoever was there.
+  CHECK(mentions_in(job.output(), " over 2000 samples") == 60);
+  CHECK(mentions_in(job.output(), ": loss ") == 60);
+  CHECK(lines_in(artifacts.path() + "/artifacts/logs/loss.csv") == 60);
+  CHECK(std::filesystem::exists(artifacts.path() + "/artifacts/ckpts/checkpoint-60.pt"));
+  const std::regex accuracy("accuracy: ([0-9.]+) % of 100");
+  std::smatch found;
+  REQUIRE(std::regex_search(job.output(), found, accuracy));
+  CHECK(std::stod(found[1]) > 90);
 }
 
 TEST_CASE("what goes without --elastic, or against it, is bad usage", "[train][elastic]") {

@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 #include "common/base/exit_code.h"
 #include "common/base/mutex.h"
+#include "worker/hvd/elastic/first_step.h"
 #include "worker/hvd/gpu/exit_gate.h"
 
 namespace hvdrun {
@@ -21,6 +23,9 @@ std::atomic<WorkerJob*> g_job{nullptr};
 Mutex g_init;
 // This process has been in elastic::run, and is no newcomer any more.
 std::atomic<bool> g_entered{false};
+// Its first job had gone on for a while.
+std::atomic<bool> g_came_late{false};
+bool g_has_joined HVD_GUARDED_BY(g_init) = false;
 
 // The reason why there is no job, while there is none. A constant text.
 std::atomic<const char*> g_no_job{"hvd::init() has not been called in this process"};
@@ -67,12 +72,14 @@ WorkerJob* current_job() noexcept { return g_job.load(std::memory_order_acquire)
 
 WorkerJob& collective_job() {
   WorkerJob& job = library_job();
-  if (!job.is_under_way() || g_entered.load(std::memory_order_relaxed)) return job;
+  if (!came_late() || g_entered.load(std::memory_order_relaxed)) return job;
   throw hvd::Error(hvd::ErrorCode::invalid_argument,
                    "rank " + std::to_string(job.place().rank) +
                        " is new in a running job, and has called a collective before "
                        "hvd::elastic::run(): nobody answers it");
 }
+
+bool came_late() noexcept { return g_came_late.load(std::memory_order_relaxed); }
 
 void enter_library_job() {
   library_job().enter_elastic();
@@ -95,6 +102,7 @@ void start_library_job(const hvd::InitOptions& options) {
       continue;
     }
   }
+  if (!std::exchange(g_has_joined, true)) g_came_late.store(made->is_under_way());
   g_job.store(made.release(), std::memory_order_release);
 }
 

@@ -212,6 +212,7 @@ int ProcessSets::add(std::vector<int> ranks, const std::string& name) {
   for (const auto& [rank, reason] : gone_)
     if (set->engine && set->includes(rank))
       set->engine->communicator().peer_gone(set->place_of(rank), reason);
+  if (aborted_ && set->engine) set->engine->communicator().abort(*aborted_);
   return set->id;
 }
 
@@ -260,6 +261,7 @@ void ProcessSets::give_up(int id, const Error& reason) {
 
 void ProcessSets::abort(const Error& reason) {
   const MutexLock lock(mutex_);
+  aborted_ = reason;
   for (const auto& [id, set] : sets_)
     if (set->engine) set->engine->communicator().abort(reason);
 }

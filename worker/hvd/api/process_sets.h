@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,7 @@ class ProcessSets {
   std::map<int, std::shared_ptr<RankSet>> sets_ HVD_GUARDED_BY(mutex_);
   // Ranks that are gone: sets that are made later must know, too.
   std::map<int, hvd::Error> gone_ HVD_GUARDED_BY(mutex_);
+  std::optional<hvd::Error> aborted_ HVD_GUARDED_BY(mutex_);  // all of them; so must these
 };
 
 }  // namespace hvdrun

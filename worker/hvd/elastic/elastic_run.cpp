@@ -45,8 +45,8 @@ class Run {
       done_ = true;
     } catch (const MembersChange&) {
       failures_ = 0;
+      state_.drop_transfer();
       state_.on_leave();
-      state_.is_current_ = !state_.has_callbacks();
     } catch (const Error& error) {
       if (state_.commits() != commits) failures_ = 0;
       count(error);
@@ -82,8 +82,8 @@ class Run {
   }
 
   // A rank's words on its state: twice the number of its commits, and one more if the state has
-  // ever been everybody's; the greatest such number that it has heard of; whether it can train
-  // while the state comes.
+  // ever been everybody's. Then the last such number that it has heard from all; -1: it is new in a
+  // running job, and has heard nothing. Then whether it can train while the state comes.
   struct Words {
     std::int64_t number;
     std::int64_t heard;
@@ -102,29 +102,33 @@ class Run {
     }
     if (!entered_) enter();
     entered_ = true;
+    if (state_.heard_ < 0 && !hvdrun::is_unheard()) state_.heard_ = 0;
     const Words mine{static_cast<std::int64_t>(state_.commits_ * 2 + (state_.is_shared_ ? 1 : 0)),
-                     heard_, options_.overlap && gpu() < 0 ? 1 : 0};
+                     state_.heard_, options_.overlap && gpu() < 0 ? 1 : 0};
     std::vector<Words> all(static_cast<std::size_t>(size()));
     allgather(&mine.number, &all.front().number, sizeof(Words) / sizeof(std::int64_t),
               {"hvd.elastic.commits", {}, {}});
     const auto less = [](const Words& a, const Words& b) { return a.number < b.number; };
     const auto newest = std::max_element(all.begin(), all.end(), less);
     require_state(all, newest->number);
-    heard_ = newest->number;
-    state_.is_new_ = !is_shared(mine.number);
+    state_.heard_ = newest->number;
+    hvdrun::set_heard();
+    state_.is_new_ = !is_shared(mine.number) && is_shared(newest->number);
     if (std::min_element(all.begin(), all.end(), less)->number == newest->number &&
         is_shared(newest->number))
       return;
     share_from(static_cast<int>(newest - all.begin()), all);
   }
 
-  static bool is_shared(std::int64_t number) { return number % 2 != 0; }
+  static bool is_shared(std::int64_t number) { return number >= 0 && number % 2 != 0; }
 
   // All ranks that had the state may be lost while the others were about to get it. These would
   // begin anew, and nobody would know.
   void require_state(const std::vector<Words>& all, std::int64_t newest) {
     const bool had =
-        std::any_of(all.begin(), all.end(), [](const Words& one) { return is_shared(one.heard); });
+        std::any_of(all.begin(), all.end(),
+                    [](const Words& one) { return is_shared(one.heard); }) ||
+        std::all_of(all.begin(), all.end(), [](const Words& one) { return one.heard < 0; });
     if (!had || is_shared(newest)) return;
     failures_ = options_.max_failures;
     throw Error(ErrorCode::unavailable,
@@ -152,7 +156,8 @@ class Run {
     state_.group_ = group.set;
     if (overlaps) {
       state_.owns_group_ = group.is_new;
-      hvdrun::first_step().begin(newcomers, [this] { state_.end_transfer(); });
+      hvdrun::first_step().begin(
+          newcomers, [this] { state_.end_transfer(); }, &state_);
       return state_.begin_transfer(commits);
     }
     if (process_set_rank(group.set) >= 0) state_.sync();
@@ -181,7 +186,6 @@ class Run {
   const RunOptions& options_;
   const bool elastic_;
   bool entered_ = false;
-  std::int64_t heard_ = 0;
   int failures_ = 0;
   bool done_ = false;
 };

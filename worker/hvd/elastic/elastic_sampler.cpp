@@ -36,7 +36,7 @@ std::optional<std::vector<std::size_t>> ElasticSampler::next(std::size_t global_
   // Positions in the batch. The first ranks have one more.
   const std::size_t even = (batch + ranks - 1) / ranks;
   std::size_t begin = 0;
-  std::size_t count = padding_ == Padding::repeat ? even : 1;  // of a stand-in
+  std::size_t count = even;  // of a stand-in, as some layers take no single sample
   weight_ = 0;
   if (number >= 0) {
     const auto rank = static_cast<std::size_t>(number);

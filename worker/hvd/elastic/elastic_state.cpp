@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -27,30 +28,39 @@ State::~State() = default;
 
 void State::commit() {
   save_all();
-  ++commits_;
   if (!is_elastic()) return;
   // Whoever is through here knows that all others have this commit, too.
   std::uint8_t wanted = meeting_wanted() ? 1 : 0;
   hvdrun::FirstStep& first = hvdrun::first_step();
-  if (first.take_ended()) {
+  if (first.is_of(this) && first.take_ended()) {
     if (std::exchange(owns_group_, false)) remove_process_set(std::exchange(group_, {}));
     double waited = first.seconds_waited();
     allreduce(&waited, &waited, 1, ReduceOp::max, {}, {"hvd.elastic.wait", {}, {}});
     first.set_waited(waited);
   }
   allreduce(&wanted, &wanted, 1, ReduceOp::max, {}, {"hvd.elastic.commit", {}, {}});
-  if (wanted != 0) throw MembersChange();
+  if (wanted == 0) return;
+  is_current_ = !has_callbacks();
+  throw MembersChange();
 }
 
 // A copy that is still being sent must not be overwritten. Ranks that are new and have not caught
 // up have nothing to save: the training has made this commit without them.
 void State::save_all() {
+  const auto begin = std::chrono::steady_clock::now();
   wait_for_transfer();
+  if (!is_new_) {
+    save();
+    ++commits_;
+  }
   hvdrun::FirstStep& first = hvdrun::first_step();
-  if (!first.is_on()) return save();
-  if (!is_new_) save();
+  if (!first.is_on() || !first.is_of(this)) return;
   if (process_set_rank(group_) >= 0) sync();
-  if (is_new_) has_arrived();
+  if (is_new_) {
+    has_arrived();
+    ++commits_;
+  }
+  first.set_waited(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   first.end();
 }
 

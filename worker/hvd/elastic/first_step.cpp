@@ -1,6 +1,7 @@
 #include "worker/hvd/elastic/first_step.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -8,14 +9,22 @@
 
 namespace hvdrun {
 
+namespace {
+std::atomic<bool> g_heard{false};
+}  // namespace
+
+bool is_unheard() noexcept { return came_late() && !g_heard; }
+void set_heard() noexcept { g_heard = true; }
+
 FirstStep& first_step() {
   static FirstStep the_one;
   return the_one;
 }
 
-void FirstStep::begin(std::vector<int> newcomers, std::function<void()> arrive) {
+void FirstStep::begin(std::vector<int> newcomers, std::function<void()> arrive, const void* state) {
   newcomers_ = std::move(newcomers);
   arrive_ = std::move(arrive);
+  state_ = state;
   ended_ = false;
   waited_ = 0;
 }

@@ -14,11 +14,13 @@ namespace hvdrun {
 
 class FirstStep {
  public:
-  // The new ranks, ascending. `arrive` is called by catch_up().
-  void begin(std::vector<int> newcomers, std::function<void()> arrive);
+  // The new ranks, ascending. `arrive` is called by catch_up(); `state` is what they lack.
+  void begin(std::vector<int> newcomers, std::function<void()> arrive, const void* state = nullptr);
   // Without `arrive`: the ranks have left, or have the state by another way.
   void end();
   bool is_on() const { return !newcomers_.empty(); }
+  // A program may have other states beside the one that is under way.
+  bool is_of(const void* state) const { return state_ == state; }
   bool counts(int rank) const;
   // The number of these ranks that count.
   int contributors(const std::vector<int>& ranks) const;
@@ -32,10 +34,17 @@ class FirstStep {
  private:
   std::vector<int> newcomers_;
   std::function<void()> arrive_;
+  const void* state_ = nullptr;
   bool ended_ = false;
   double waited_ = 0;
 };
 
 FirstStep& first_step();
+
+// This process has come to a running job, and has not exchanged words with the others since.
+bool is_unheard() noexcept;
+void set_heard() noexcept;
+// In libhvd: it has come to one.
+bool came_late() noexcept;
 
 }  // namespace hvdrun

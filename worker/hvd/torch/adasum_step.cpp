@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/hvd/torch/local_gradients.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -29,9 +30,14 @@ AdasumStep::AdasumStep(std::vector<at::Tensor> parameters,
                        const hvd::DistributedOptimizerOptions& options)
     : parameters_(std::move(parameters)), options_(checked_for_adasum(options)) {
   for (const at::Tensor& parameter : parameters_) check_tensor("DistributedOptimizer", parameter);
+  next_round();
 }
 
-at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer, bool counts) {
+void AdasumStep::next_round() { contribution_ = Contribution::now(options_.process_set); }
+
+at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer) {
+  // Its moments would remember them.
+  if (!contribution_.counts) zero_gradients(parameters_, false);
   std::vector<at::Tensor> before;
   {
     const at::NoGradGuard no_grad;
@@ -46,7 +52,8 @@ at::Tensor AdasumStep::take(torch::optim::Optimizer& optimizer, bool counts) {
   std::vector<at::Tensor> changes;
   changes.reserve(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    changes.push_back(counts ? parameters_[i] - before[i] : at::zeros_like(before[i]));
+    changes.push_back(contribution_.counts ? parameters_[i] - before[i]
+                                           : at::zeros_like(before[i]));
     at::Tensor(parameters_[i].detach()).copy_(before[i]);
   }
   changes = hvd::grouped_allreduce(changes, hvd::ReduceOp::adasum, {}, options_.compression,

@@ -8,6 +8,8 @@
 
 #include <hvd/torch.h>
 
+#include "worker/hvd/torch/contribution.h"
+
 namespace hvdrun {
 
 class AdasumStep {
@@ -20,13 +22,16 @@ class AdasumStep {
   void set_name(const std::string& name) { name_ = name + ".change"; }
 
   // Called by all ranks of the set. After an error the parameters are those of before the step; the
-  // optimizer's own state is not. `counts`: this rank's step does.
-  at::Tensor take(torch::optim::Optimizer& optimizer, bool counts);
+  // optimizer's own state is not.
+  at::Tensor take(torch::optim::Optimizer& optimizer);
+  // Later than zero_grad(): begins another round.
+  void next_round();
 
  private:
   const std::vector<at::Tensor> parameters_;
   const hvd::DistributedOptimizerOptions options_;
   std::string name_;
+  Contribution contribution_;  // of this round
 };
 
 }  // namespace hvdrun

@@ -1,6 +1,7 @@
 #include "worker/hvd/torch/contribution.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "worker/hvd/torch/tensor_types.h"
 
@@ -12,6 +13,22 @@ Contribution Contribution::now(const hvd::ProcessSet& set) {
   contribution.contributors = hvd::elastic::contributors(set);
   contribution.all = contribution.contributors == ranks_of({{}, set, {}});
   return contribution;
+}
+
+double Contribution::nothing(hvd::ReduceOp op) {
+  switch (op) {
+    case hvd::ReduceOp::min:
+      return std::numeric_limits<double>::infinity();
+    case hvd::ReduceOp::max:
+      return -std::numeric_limits<double>::infinity();
+    case hvd::ReduceOp::product:
+      return 1;
+    case hvd::ReduceOp::average:
+    case hvd::ReduceOp::sum:
+    case hvd::ReduceOp::adasum:
+      break;
+  }
+  return 0;
 }
 
 hvd::ScaleFactors Contribution::factors(hvd::ReduceOp op, hvd::ScaleFactors scale) const {

@@ -9,7 +9,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "worker/hvd/torch/adasum_step.h"
-#include "worker/hvd/torch/contribution.h"
 #include "worker/hvd/torch/gradient_buckets.h"
 #include "worker/hvd/torch/local_gradients.h"
 #include "worker/hvd/torch/parameter_names.h"
@@ -213,9 +212,12 @@ class DistributedOptimizer::Impl {
   torch::Tensor step() {
     synchronize();
     const hvdrun::StepTimeline::Span span(target_->timeline, Activity::step);
-    const bool counts = hvdrun::Contribution::now(options_.process_set).counts;
     hvd::elastic::catch_up();
-    if (adasum_) return adasum_->take(inner_, counts);
+    if (adasum_) {
+      torch::Tensor loss = adasum_->take(inner_);
+      adasum_->next_round();
+      return loss;
+    }
     torch::Tensor loss = inner_.step();
     buckets_->next_round();
     sparse_.next_round();

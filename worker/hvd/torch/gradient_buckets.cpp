@@ -120,7 +120,8 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, ParameterNa
       op_(operation_of(options)),
       scale_(factors_of(options, ranks_of({{}, options.process_set, {}}))),
       alone_(ranks_of({{}, options.process_set, {}}) == 1 &&
-             scale_.prescale * scale_.postscale == 1) {
+             scale_.prescale * scale_.postscale == 1),
+      contribution_(Contribution::now(options.process_set)) {
   const std::vector<int> groups = groups_of(parameters, options);
   for (const at::Tensor& parameter : parameters)
     if (parameter.device() != parameters[0].device())
@@ -260,7 +261,6 @@ void GradientBuckets::note_backward(std::size_t parameter) const {
 }
 
 void GradientBuckets::note_ready(std::size_t parameter) {
-  contribution();
   Gradient& gradient = gradients_[parameter];
   bind(gradient);  // autograd makes a new tensor for an undefined .grad, and with create_graph
   ++gradient.passes;
@@ -270,19 +270,12 @@ void GradientBuckets::note_ready(std::size_t parameter) {
   while (launched_ < buckets_.size() && buckets_[launched_].missing == 0) launch_next();
 }
 
-// Optimizers may step in turn, and the first of them ends a first step: what the others have begun
-// in it counts as it did then.
-const Contribution& GradientBuckets::contribution() {
-  if (!contribution_) contribution_ = Contribution::now(options_.process_set);
-  return *contribution_;
-}
-
 void GradientBuckets::launch_next() {
   Bucket& bucket = buckets_[launched_];
-  const Contribution& mine = contribution();
+  const Contribution& mine = contribution_;
   if (!mine.counts) {
     const at::NoGradGuard no_grad;
-    bucket.values.zero_();
+    bucket.values.fill_(Contribution::nothing(op_));
   }
   if (!alone_) {
     void* const data = bucket.wire.data_ptr();
@@ -353,7 +346,7 @@ void GradientBuckets::next_round() {
   for (Bucket& bucket : buckets_) bucket.missing = bucket.gradients.size();
   for (Gradient& gradient : gradients_) gradient.passes = 0;
   launched_ = 0;
-  contribution_.reset();
+  contribution_ = Contribution::now(options_.process_set);
   finished_ = false;
   failure_ = nullptr;
 }

@@ -92,7 +92,6 @@ class GradientBuckets {
   bool is_ready(const Gradient& gradient) const {
     return gradient.passes == options_.backward_passes_per_step;
   }
-  const Contribution& contribution();
   void launch_next();
   void launch_rest();
   void wait();
@@ -107,7 +106,7 @@ class GradientBuckets {
   const bool alone_;               // nothing is ever reduced: gradients may be anywhere
   std::string name_;               // of the optimizer
   std::size_t launched_ = 0;       // the buckets before this one are launched in this round
-  std::optional<Contribution> contribution_;  // of this round, from its first gradient on
+  Contribution contribution_;      // of this round
   bool finished_ = false;
   std::vector<std::size_t> became_ready_;  // in this round, in that order, until adapted
   bool adapted_ = false;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "worker/hvd/torch/contribution.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -17,12 +16,13 @@ LocalGradients::LocalGradients(std::vector<at::Tensor> parameters,
   if (options.average_aggregated_gradients) divisor_ = options.backward_passes_per_step;
   if (options.scale_local_gradients && options.op == hvd::ReduceOp::average)
     averaged_over_ = options.process_set;
+  next_round();
 }
 
 void LocalGradients::finish() {
   if (finished_) return;
   const at::NoGradGuard no_grad;
-  const Contribution mine = Contribution::now(averaged_over_.value_or(hvd::ProcessSet{}));
+  const Contribution& mine = contribution_;
   const double divisor = averaged_over_ ? divisor_ * mine.contributors : divisor_;
   for (at::Tensor& parameter : parameters_) {
     if (!parameter.grad().defined()) continue;
@@ -30,6 +30,11 @@ void LocalGradients::finish() {
     if (divisor != 1) parameter.mutable_grad().div_(divisor);
   }
   finished_ = true;
+}
+
+void LocalGradients::next_round() {
+  contribution_ = Contribution::now(averaged_over_.value_or(hvd::ProcessSet{}));
+  finished_ = false;
 }
 
 void LocalGradients::zero(bool set_to_none) {

@@ -7,6 +7,8 @@
 #include <ATen/ATen.h>
 #include <hvd/torch.h>
 
+#include "worker/hvd/torch/contribution.h"
+
 namespace hvdrun {
 
 class LocalGradients {
@@ -16,13 +18,14 @@ class LocalGradients {
 
   // To the scale of the gradients that are reduced; once in a round.
   void finish();
-  void next_round() { finished_ = false; }
+  void next_round();
   void zero(bool set_to_none);
 
  private:
   std::vector<at::Tensor> parameters_;
   double divisor_ = 1;                            // and the contributors of
   std::optional<hvd::ProcessSet> averaged_over_;  // this set, if any
+  Contribution contribution_;                     // of this round
   bool finished_ = false;
 };
 

@@ -45,7 +45,8 @@ bool LossScaler::unscale(DistributedOptimizer& optimizer) {
     const at::Tensor one = at::isfinite(gradient.is_sparse() ? gradient._values() : gradient).all();
     all_finite = all_finite.defined() ? all_finite.logical_and(one) : one;
   }
-  float overflow = all_finite.defined() && !all_finite.item<bool>() ? 1 : 0;
+  const bool counts = elastic::contributor_rank() >= 0;
+  float overflow = counts && all_finite.defined() && !all_finite.item<bool>() ? 1 : 0;
   // Averaged gradients are the same everywhere; with adasum, or changed in between, they are not.
   allreduce(&overflow, &overflow, 1, ReduceOp::max, {}, {{}, optimizer.options().process_set, {}});
   for (at::Tensor& gradient : gradients) gradient.div_(scale_);

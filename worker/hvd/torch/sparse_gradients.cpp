@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "worker/hvd/torch/contribution.h"
 #include "worker/hvd/torch/tensor_types.h"
 
 namespace hvdrun {
@@ -34,6 +33,7 @@ SparseGradients::SparseGradients(std::vector<at::Tensor> parameters,
     check_tensor("DistributedOptimizer", parameter);
     if (parameter.dim() == 0) invalid_tensor("DistributedOptimizer: sparse: a tensor without rows");
   }
+  contribution_ = Contribution::now(options_.process_set);
   before_ = look();
 }
 
@@ -63,7 +63,7 @@ void SparseGradients::finish() {
 
 void SparseGradients::reduce() {
   const at::NoGradGuard no_grad;
-  const Contribution mine = Contribution::now(options_.process_set);
+  const Contribution& mine = contribution_;
   std::vector<hvd::TensorHandle> handles;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     handles.push_back(hvd::sparse_allreduce_async(
@@ -88,6 +88,7 @@ void SparseGradients::reduce() {
 void SparseGradients::next_round() {
   finished_ = false;
   failure_ = nullptr;
+  contribution_ = Contribution::now(options_.process_set);
   before_ = look();
 }
 

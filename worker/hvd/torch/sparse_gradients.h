@@ -10,6 +10,8 @@
 
 #include <hvd/torch.h>
 
+#include "worker/hvd/torch/contribution.h"
+
 namespace hvdrun {
 
 class SparseGradients {
@@ -41,6 +43,7 @@ class SparseGradients {
   std::vector<at::Tensor> parameters_;
   const hvd::DistributedOptimizerOptions options_;
   std::string name_;
+  Contribution contribution_;  // of this round
   bool finished_ = false;
   std::exception_ptr failure_;  // of this round
   std::vector<Seen> before_;    // at its beginning

@@ -34,12 +34,15 @@ std::vector<at::Tensor> shared_buffers(const torch::nn::Module* module) {
   return buffers;
 }
 
-// A state's names and forms of tensors, a line each.
-std::vector<std::string> forms_of(const torch::nn::Module& module) {
+// A state's names and forms of tensors, a line each. `strides`: where their bytes are sent as they
+// lie.
+std::vector<std::string> forms_of(const torch::nn::Module& module, bool strides) {
   std::vector<std::string> lines;
-  const auto add = [&lines](const std::string& name, const at::Tensor& tensor) {
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
     std::ostringstream line;
-    line << name << ' ' << tensor.dtype() << ' ' << tensor.sizes() << ' ' << tensor.strides();
+    line << name << ' ' << tensor.dtype() << ' ' << tensor.sizes();
+    for (std::int64_t i = 0; strides && i < tensor.dim(); ++i)
+      if (tensor.size(i) != 1) line << ' ' << tensor.stride(i);
     lines.push_back(line.str());
   };
   for (const auto& one : module.named_parameters()) add(one.key(), one.value());
@@ -121,17 +124,19 @@ void TorchState::restore() {
   if (tensors.size() != copy_->tensors.size())
     hvdrun::invalid_tensor("TorchState: the model has other parameters or buffers than before");
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(copy_->tensors[i]);
-  // Those of the step that failed would be added to, by a loop that zeroes them last.
-  for (const at::Tensor& tensor : tensors) tensor.mutable_grad().reset();
-  if (optimizer_ != nullptr) {
-    for (const auto& group : optimizer_->param_groups())
-      hvdrun::zero_gradients(group.params(), true);
-    hvdrun::set_optimizer_state(*optimizer_, copy_->optimizer);
-  }
+  drop_gradients();
+  if (optimizer_ != nullptr) hvdrun::set_optimizer_state(*optimizer_, copy_->optimizer);
   set_values(copy_->values);
 }
 
-std::string TorchState::layout() const {
+// Those of a step that failed would be added to, by a loop that zeroes them last.
+void TorchState::drop_gradients() {
+  for (const at::Tensor& tensor : hvdrun::tensors_of(model_)) tensor.mutable_grad().reset();
+  if (optimizer_ == nullptr) return;
+  for (const auto& group : optimizer_->param_groups()) hvdrun::zero_gradients(group.params(), true);
+}
+
+std::string TorchState::layout(bool strides) const {
   std::string text = std::to_string(samplers_.size()) + " samplers";
   for (const auto& [name, number] : numbers_)
     text += ", " + name + " of " + std::to_string(number.second) + " bytes";
@@ -140,13 +145,15 @@ std::string TorchState::layout() const {
   const std::vector<at::Tensor> tensors = hvdrun::tensors_of(model_);
   for (const at::Tensor& tensor : tensors) elements += tensor.numel();
   std::ostringstream fingerprint;
-  fingerprint << std::hex << static_cast<std::uint64_t>(hvdrun::hash_of(hvdrun::forms_of(*model_)));
+  fingerprint << std::hex
+              << static_cast<std::uint64_t>(hvdrun::hash_of(hvdrun::forms_of(*model_, strides)));
   return text + ", " + std::to_string(tensors.size()) + " tensors of " + std::to_string(elements) +
          " elements (fingerprint " + fingerprint.str() + ")";
 }
 
 void TorchState::sync() {
-  require_same_layout("TorchState::sync", layout());
+  require_same_layout("TorchState::sync", layout(false));
+  if (is_new()) drop_gradients();
   if (model_ != nullptr) broadcast_parameters(*model_, source(), group());
   if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_, source(), group());
   set_values(broadcast_object(values(), source(), {"hvd.elastic.values", group(), {}}));
@@ -155,7 +162,8 @@ void TorchState::sync() {
 
 std::vector<Handle> TorchState::begin_sync() {
   const at::NoGradGuard no_grad;
-  require_same_layout("TorchState::sync", layout());
+  require_same_layout("TorchState::sync", layout(true));
+  if (is_new()) drop_gradients();
   const bool sends = rank() == source();
   if (sends && !copy_is_current()) save();
   set_values(broadcast_object(values(), source(), {"hvd.elastic.values", group(), {}}));

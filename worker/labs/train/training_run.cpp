@@ -91,7 +91,8 @@ class TrainingRun {
       make_optimizer();
     }
     state_.emplace(model_.get(), optimizer_.get());
-    state_->add("epochs", progress_.epochs)
+    state_->add("ranks at the start", start_ranks_)
+        .add("epochs", progress_.epochs)
         .add("steps", progress_.steps)
         .add("on target", progress_.on_target)
         .add("best loss", progress_.best_loss)
@@ -100,6 +101,7 @@ class TrainingRun {
         .add("steps of the epoch", done_)
         .add("score of the epoch", so_far_);
     const auto train_on = [this] {
+      lr_ = recipe_.lr * lr_factor();
       compare_later();
       console_.set_silent(hvd::rank() != 0);
       outputs_.drop_losses();
@@ -192,7 +194,7 @@ class TrainingRun {
   bool skips_bad() const { return options_.data.bad_data == "skip"; }
   std::size_t batch_size() const { return static_cast<std::size_t>(recipe_.batch_size); }
   // In an elastic job that of the ranks at its start.
-  int ranks() const { return options_.elastic ? start_.size : hvd::size(); }
+  int ranks() const { return options_.elastic ? static_cast<int>(start_ranks_) : hvd::size(); }
   std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(ranks()); }
   bool on_target() const {
     return recipe_.target_accuracy > 0 && progress_.on_target >= recipe_.patience;
@@ -446,6 +448,8 @@ class TrainingRun {
   const Recipe& recipe_;
   const ModelInfo& info_;
   const StartPlace start_;
+  // The job's, told by the others where this process is new: it may have found more of them.
+  std::int64_t start_ranks_ = start_.size;
   TrainConsole console_;
   Progress progress_;
   RunCheckpoints checkpoints_;

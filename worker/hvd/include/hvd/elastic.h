@@ -66,7 +66,8 @@ class HVD_EXPORT TorchState : public State {
 
  private:
   class Copy;
-  std::string layout() const;
+  std::string layout(bool strides) const;
+  void drop_gradients();
   TorchState& add_bytes(const std::string& name, void* value, std::size_t bytes);
   void reset() override;
   std::string values() const;

@@ -69,7 +69,8 @@ class HVD_EXPORT State {
   // collectives.
   void register_leave_callback(std::function<void()> callback);
 
-  // Keeps a copy; the first time in the constructor of a derived class, or before run().
+  // Keeps a copy; the first time in the constructor of a derived class, or before run(). Within
+  // run() it is for commit() to call it: the copy may be under way to ranks that are new.
   virtual void save() = 0;
   // Back to the copy.
   virtual void restore() = 0;
@@ -80,7 +81,8 @@ class HVD_EXPORT State {
  protected:
   // As sync(), for RunOptions::overlap: what steers the training becomes everybody's before it
   // returns. The rest of rank source()'s copy is under way then, which must not change until all
-  // that is returned has ended. Unless overridden it is sync().
+  // that is returned has ended. Unless overridden it is sync(); a class that adds to sync() adds to
+  // this.
   virtual std::vector<Handle> begin_sync();
   // Then, on ranks that are new: the rest becomes the state, and gradients stay.
   virtual void end_sync();
@@ -116,7 +118,8 @@ class HVD_EXPORT State {
   void save_all();
 
   std::uint64_t commits_ = 0;
-  bool is_shared_ = false;  // it has been synced
+  bool is_shared_ = false;   // it has been synced
+  std::int64_t heard_ = -1;  // of the ranks' newest one; see Run
   bool is_new_ = false;
   bool is_current_ = false;
   int source_ = 0;
@@ -152,8 +155,8 @@ class HVD_EXPORT ElasticSampler {
   // Error(invalid_argument) for 0.
   //
   // In the first step of ranks that are new, parts are of the contributors. A new rank gets a
-  // stand-in for which weight() is 0: the batch's first sample, or as many as the others with
-  // padding. So deal a batch after the step of the one before.
+  // stand-in for which weight() is 0: as many as the others, from the batch's first sample on. So
+  // deal a batch after the step of the one before.
   std::optional<std::vector<std::size_t>> next(std::size_t global_batch);
   // The weight of the last part in an average over ranks that is to be one over samples: the share
   // of the batch that it has, times contributors(). 1 where all parts are as large.
@@ -287,7 +290,8 @@ class HVD_EXPORT CommitEvery {
 // newcomers bring, as ever.
 //
 // Between its averaged gradients and their use each step calls catch_up(), on all ranks alike;
-// DistributedOptimizer::step() does. The new ranks have the whole state then, so that the step is
+// DistributedOptimizer::step() does. A loop that reads parameters between synchronize() and step()
+// calls it before. The new ranks have the whole state then, so that the step is
 // the same on all. With that the first step is over. A commit() before it gives them the state in
 // one piece, and the others wait.
 //

@@ -78,6 +78,11 @@ void init(const InitOptions& /*options*/) {
   if (fake_job().size_after > 0) fake_job().size = fake_job().size_after;
 }
 int size() { return fake_job().size; }
+}  // namespace hvd
+namespace hvdrun {
+bool came_late() noexcept { return false; }
+}  // namespace hvdrun
+namespace hvd {
 namespace elastic {
 bool is_elastic() noexcept { return false; }
 bool meeting_wanted() noexcept { return false; }

@@ -103,7 +103,8 @@ TEST_CASE("ranks that are new get no samples in their first step", "[elastic]") 
   Ranks ranks(4, ElasticSampler(100, false));
   first_step().begin({1, 3}, [] {});
   CHECK(hvd::elastic::contributors() == 2);
-  CHECK(ranks.next(10) == std::vector<Samples>{{0, 1, 2, 3, 4}, {0}, {5, 6, 7, 8, 9}, {0}});
+  CHECK(ranks.next(10) ==
+        std::vector<Samples>{{0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}, {5, 6, 7, 8, 9}, {0, 1, 2, 3, 4}});
   double weights = 0;
   ranks.each([&](ElasticSampler& one) { weights += one.weight(); });
   CHECK(weights == Approx(2));  // the divisor of an average of contributors

@@ -38,8 +38,8 @@ TEST_CASE_METHOD(FirstStepFixture, "a new rank brings zeros, and steps on what i
   hvd::DistributedOptimizerOptions options;
   options.op = GENERATE(hvd::ReduceOp::average, hvd::ReduceOp::sum);
   const bool average = options.op == hvd::ReduceOp::average;
-  hvd::DistributedOptimizer optimizer(sgd, options);
   begin({0, 2});
+  hvd::DistributedOptimizer optimizer(sgd, options);
   (weight * 4).sum().backward();
   REQUIRE(fake_job().calls.size() == 1);
   CHECK(fake_job().calls[0].op == hvd::ReduceOp::sum);
@@ -63,8 +63,8 @@ TEST_CASE_METHOD(FirstStepFixture, "a new rank brings zeros, and steps on what i
 TEST_CASE_METHOD(FirstStepFixture, "averages are over those who count", "[elastic]") {
   hvd::DistributedOptimizerOptions options;
   options.gradient_predivide_factor = GENERATE(1.0, 2.0);
-  hvd::DistributedOptimizer optimizer(sgd, options);
   begin({3});
+  hvd::DistributedOptimizer optimizer(sgd, options);
   CHECK(hvd::elastic::contributors() == 3);
   (weight * 4).sum().backward();
   const test::FakeCall& call = fake_job().calls.at(0);
@@ -81,9 +81,9 @@ TEST_CASE_METHOD(FirstStepFixture, "what was begun in a first step counts as it 
   SGD second({other}, 1.0);
   hvd::DistributedOptimizerOptions twice;
   twice.backward_passes_per_step = 2;
+  begin({0});
   hvd::DistributedOptimizer a(sgd);
   hvd::DistributedOptimizer b(second, twice);
-  begin({0});
   ((weight * 4).sum() + (other * 5).sum()).backward();
   a.step();
   CHECK(arrivals == 1);
@@ -91,6 +91,33 @@ TEST_CASE_METHOD(FirstStepFixture, "what was begun in a first step counts as it 
   CHECK(fake_job().calls.back().scale.postscale == Approx(1.0 / 3));
   CHECK(other.grad().sum().item<double>() == 0);
   b.step();
+}
+
+TEST_CASE_METHOD(FirstStepFixture, "a new rank's zeros are what changes nothing", "[elastic]") {
+  hvd::DistributedOptimizerOptions options;
+  options.op = GENERATE(hvd::ReduceOp::max, hvd::ReduceOp::min, hvd::ReduceOp::product);
+  begin({0});
+  hvd::DistributedOptimizer optimizer(sgd, options);
+  (weight * 4).sum().backward();
+  const double brought = weight.grad()[0].item<double>();
+  if (options.op == hvd::ReduceOp::product) CHECK(brought == 1);
+  if (options.op == hvd::ReduceOp::max) CHECK(brought < -1e30);
+  if (options.op == hvd::ReduceOp::min) CHECK(brought > 1e30);
+  first_step().end();
+}
+
+TEST_CASE_METHOD(FirstStepFixture, "with adasum a new rank's step is none", "[elastic]") {
+  SGD moved({weight}, torch::optim::SGDOptions(1.0).momentum(0.9));
+  hvd::DistributedOptimizerOptions options;
+  options.op = hvd::ReduceOp::adasum;
+  begin({0});
+  hvd::DistributedOptimizer optimizer(moved, options);
+  (weight * 4).sum().backward();
+  optimizer.step();
+  CHECK(weight.sum().item<double>() == 30);  // as it came
+  optimizer.zero_grad();
+  optimizer.step();  // nothing is left of its gradient
+  CHECK(weight.sum().item<double>() == 30);
 }
 
 TEST_CASE_METHOD(FirstStepFixture, "sparse and local gradients of a new rank count nothing",
@@ -101,8 +128,8 @@ TEST_CASE_METHOD(FirstStepFixture, "sparse and local gradients of a new rank cou
   hvd::DistributedOptimizerOptions options;
   options.sparse = {rows};
   options.local = {own};
-  hvd::DistributedOptimizer optimizer(three, options);
   begin({0});
+  hvd::DistributedOptimizer optimizer(three, options);
   (weight.sum() + (rows * 3).sum() + (own * 3).sum()).backward();
   optimizer.synchronize();
   CHECK(rows.grad()._nnz() == 0);
