@@ -5,10 +5,12 @@
 //
 // Rank 0 leaves checkpoints and a table of losses below $OCI__SYNC_DIR/artifacts.
 #include <array>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,7 +18,7 @@
 
 namespace {
 
-constexpr double kRate = 0.01;  // of one rank
+constexpr double kRankRate = 0.01;  // of one rank
 constexpr std::size_t kBatch = 64;
 
 // A file of MNIST: two bytes of 0, a type, the number of dimensions, their sizes, then bytes.
@@ -24,10 +26,7 @@ torch::Tensor read_idx(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::array<unsigned char, 4> word{};
   const auto next = [&] { return bool(file.read(reinterpret_cast<char*>(word.data()), 4)); };
-  if (!next()) {
-    std::fprintf(stderr, "%s: no such file of MNIST\n", path.c_str());
-    std::exit(66);
-  }
+  if (!next()) throw std::runtime_error(path + ": no such file of MNIST");
   std::vector<std::int64_t> sizes(word[3]);
   for (std::int64_t& size : sizes) {
     next();
@@ -46,7 +45,7 @@ struct Data {
   torch::Tensor labels;
 };
 
-struct NetImpl : torch::nn::Module {
+struct DigitsImpl : torch::nn::Module {
   torch::Tensor forward(torch::Tensor x) {
     x = torch::relu(torch::max_pool2d(conv1(x), 2));
     x = torch::relu(torch::max_pool2d(conv2(x), 2));
@@ -57,15 +56,15 @@ struct NetImpl : torch::nn::Module {
   torch::nn::Linear hidden = register_module("hidden", torch::nn::Linear(320, 50));
   torch::nn::Linear output = register_module("output", torch::nn::Linear(50, 10));
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(Digits);
 
 std::filesystem::path artifacts() {
-  const char* const folder = std::getenv("OCI__SYNC_DIR");
+  const char* const folder = std::getenv("OCI__SYNC_DIR");  // NOLINT(concurrency-mt-unsafe)
   return std::filesystem::path(folder != nullptr ? folder : ".") / "artifacts";
 }
 
 // Nobody ever sees half a checkpoint.
-void save(const Net& net, torch::optim::SGD& sgd, std::int64_t epoch) {
+void save(const Digits& net, torch::optim::SGD& sgd, std::int64_t epoch) {
   const auto path = artifacts() / "ckpts" / ("checkpoint-" + std::to_string(epoch) + ".pt");
   std::filesystem::create_directories(path.parent_path());
   torch::serialize::OutputArchive archive;
@@ -82,9 +81,7 @@ void log_loss(std::int64_t epoch, double loss) {
   std::ofstream(artifacts() / "logs" / "loss.csv", std::ios::app) << epoch << ',' << loss << '\n';
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+void run(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "data/mnist";
   const std::int64_t epochs = argc > 2 ? std::atoi(argv[2]) : 5;
   // Nobody waits for what comes before hvd::init().
@@ -92,7 +89,7 @@ int main(int argc, char** argv) {
   torch::manual_seed(42);
   const Data train(folder + "/train");
   const Data test(folder + "/t10k");
-  Net net;
+  Digits net;
   // Rank and GPU: libhvd has chosen one of this host's for this rank.
   hvd::init();
   const torch::Device device =
@@ -101,7 +98,7 @@ int main(int argc, char** argv) {
   net->to(device);
   // A rate that grows with the ranks, and with what they do together.
   torch::optim::SGD sgd(net->parameters(),
-                        torch::optim::SGDOptions(kRate * hvd::size()).momentum(0.5));
+                        torch::optim::SGDOptions(kRankRate * hvd::size()).momentum(0.5));
   // All that a rank that comes must know.
   const auto count = static_cast<std::size_t>(train.labels.size(0));
   hvd::elastic::ElasticSampler sampler(count, /*shuffle=*/true, /*seed=*/42);
@@ -111,12 +108,12 @@ int main(int argc, char** argv) {
   state.add("epoch", epoch).add("sums", sums).add(sampler);
   // Other ranks than before: the rate is scaled again.
   state.register_reset_callback([&] {
-    for (auto& group : sgd.param_groups()) group.options().set_lr(kRate * hvd::size());
+    for (auto& group : sgd.param_groups()) group.options().set_lr(kRankRate * hvd::size());
   });
 
   const auto train_on = [&] {
-    std::printf("rank %d of %d, from sample %zu of epoch %lld\n", hvd::rank(), hvd::size(),
-                sampler.processed(), static_cast<long long>(epoch + 1));
+    std::printf("rank %d of %d, from sample %zu of epoch %" PRId64 "\n", hvd::rank(), hvd::size(),
+                sampler.processed(), epoch + 1);
     std::fflush(stdout);
     hvd::DistributedOptimizer optimizer(sgd);
     for (; epoch < epochs; ++epoch) {
@@ -142,7 +139,7 @@ int main(int argc, char** argv) {
         state.commit();
       }
       if (hvd::rank() == 0) {
-        std::printf("epoch %lld: loss %.4f over %.0f samples\n", static_cast<long long>(epoch + 1),
+        std::printf("epoch %" PRId64 ": loss %.4f over %.0f samples\n", epoch + 1,
                     sums[0] / sums[1], sums[1]);
         std::fflush(stdout);
         log_loss(epoch + 1, sums[0] / sums[1]);
@@ -166,7 +163,17 @@ int main(int argc, char** argv) {
   double right = guesses.eq(test.labels.slice(0, begin, end).to(device)).sum().item<double>();
   hvd::allreduce(&right, &right, 1, hvd::ReduceOp::sum);
   if (hvd::rank() == 0)
-    std::printf("accuracy: %.2f %% of %lld\n", 100 * right / static_cast<double>(all),
-                static_cast<long long>(all));
+    std::printf("accuracy: %.2f %% of %" PRId64 "\n", 100 * right / static_cast<double>(all), all);
   hvd::shutdown();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
 }
