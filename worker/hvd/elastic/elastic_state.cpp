@@ -267,6 +267,7 @@ std::vector<Handle> MemoryState::begin_sync() {
     take(Share::steering);
   }
   std::vector<Handle> handles;
+  handles.reserve(pieces.size());
   for (const auto& [begin, bytes] : pieces)
     handles.push_back(
         broadcast_async(copy_.data() + begin, bytes, DataType::uint8, source(),
