@@ -125,7 +125,7 @@ void NcclCommunicator::close(Milliseconds timeout) noexcept {
     timings_.tell();
     const hvd::Error closed(hvd::ErrorCode::not_initialized,
                             "the communicator of " + who() + " has been closed");
-    if (is_alone()) return set_failure(closed);
+    if (is_alone()) return void(set_failure(closed));
     nccl::Result result = nccl::success;
     {
       const NcclHandle::Use use(*handle_, kCallPatience);
@@ -141,10 +141,12 @@ void NcclCommunicator::close(Milliseconds timeout) noexcept {
   }
 }
 
-void NcclCommunicator::set_failure(const hvd::Error& reason) {
+bool NcclCommunicator::set_failure(const hvd::Error& reason) {
   const MutexLock lock(mutex_);
-  if (!failure_) failure_ = reason;
+  const bool is_first = !failure_;
+  if (is_first) failure_ = reason;
   changed_.notify_all();
+  return is_first;
 }
 
 std::optional<hvd::Error> NcclCommunicator::failure() {
@@ -362,7 +364,7 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::alone() const {
 }
 
 void NcclCommunicator::revoke(const hvd::Error& reason, Milliseconds timeout) {
-  if (is_alone()) return set_failure(reason);
+  if (is_alone()) return void(set_failure(reason));
   if (api().comm_revoke == nullptr)
     throw hvd::Error(hvd::ErrorCode::unavailable,
                      "NCCL " + nccl_version_text(parts_.nccl->version) + " has no ncclCommRevoke");

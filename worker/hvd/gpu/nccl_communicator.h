@@ -126,6 +126,8 @@ class NcclCommunicator {
   // deadline, a fault of the GPU. For GpuWatch, which calls it again and again; `now` is its clock.
   // Stops nothing.
   std::optional<hvd::Error> look(TimePoint now);
+  // From now on every call throws this. False: it had failed before, for another reason.
+  bool set_failure(const hvd::Error& reason);
 
   // Tells the operations' spans what is known by now; look() does so, too.
   void tell_times();
@@ -189,7 +191,6 @@ class NcclCommunicator {
   [[noreturn]] void fail(nccl::Result result, nccl::Comm comm, const std::string& what);
   // There is none to use: it has failed, was never connected, or another call does not return.
   [[noreturn]] void no_communicator(const std::string& what);
-  void set_failure(const hvd::Error& reason);
   std::shared_ptr<GpuAbort> begin_abort();
   std::optional<hvd::Error> failure();
   void throw_if_failed();

@@ -113,7 +113,8 @@ bool GpuWatch::look_after(const std::optional<hvd::Error>& reason) {
   const auto now = steady_clock::now();
   for (NcclCommunicator* communicator : communicators_) {
     const auto error = communicator->look(now);
-    if (!error) continue;
+    // A call may have failed meanwhile, and told it: a peer's end, say, is the echo of that then.
+    if (!error || !communicator->set_failure(*error)) continue;
     // One of them may wait for what is queued behind another's kernel: none can go on.
     const auto aborts = NcclCommunicator::begin_aborts(communicators_, *error);
     // The other ranks need not wait for NCCL to be done with it.

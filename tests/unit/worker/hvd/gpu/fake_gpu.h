@@ -37,7 +37,8 @@ struct FakeGpu {
   std::atomic<int> abort_needs{1};
   std::atomic<int> aborts{0};
   std::atomic<int> destroys{0};
-  std::atomic<int> looks{0};  // at a communicator's state
+  std::atomic<int> looks{0};            // at a communicator's state
+  std::atomic<bool> looks_held{false};  // one that has found an error does not return
   std::atomic<int> shrink_flags{-1};
   std::atomic<int> contexts{0};  // retained and not released
   // The result of a context that is waited for. At the start HVD_FAKE_CONTEXT_RESULT of the

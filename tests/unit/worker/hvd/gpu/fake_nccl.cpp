@@ -211,6 +211,8 @@ FAKE nccl::Result ncclCommGetAsyncError(nccl::Comm comm, nccl::Result* state) {
   if (*state == nccl::success && comm->lost_peer) *state = nccl::remote_error;
   if (*state == nccl::success && fake_gpu()->async_rank == comm->rank)
     *state = static_cast<nccl::Result>(fake_gpu()->async_error.load());
+  while (*state != nccl::success && *state != nccl::in_progress && fake_gpu()->looks_held)
+    std::this_thread::yield();
   return nccl::success;
 }
 FAKE nccl::Result ncclCommAbort(nccl::Comm comm) {

@@ -117,6 +117,26 @@ TEST_CASE("a rank that takes no part is told in time, however long NCCL's abort 
   CHECK(fake().misuses == 0);
 }
 
+TEST_CASE("the watch does not tell what a call has told while it looked", "[gpu][trouble]") {
+  FakeRanks ranks(2);
+  REQUIRE(ranks.connect() == nothing_wrong(2));
+  std::atomic<bool> told{false};
+  GpuWatch watch([&](const hvd::Error&) { told = true; }, 1ms);
+  fake().looks_held = true;
+  fake().async_error = nccl::remote_error;
+  fake().async_rank = 0;
+  const int before = fake().looks;
+  watch.add(ranks.at(0));
+  const auto deadline = steady_clock::now() + 8s;
+  while (fake().looks == before && steady_clock::now() < deadline) std::this_thread::yield();
+  CHECK(ranks.at(0).set_failure(kPeerLost));
+  CHECK_FALSE(ranks.at(0).set_failure(kPeerLost));
+  fake().looks_held = false;
+  watch.remove(ranks.at(0));  // after the look
+  CHECK_FALSE(told);
+  fake().async_rank = -1;
+}
+
 TEST_CASE("the watch tells what is wrong before NCCL's aborts have ended", "[gpu][trouble]") {
   FakeRanks ranks(2);
   REQUIRE(ranks.connect() == nothing_wrong(2));
