@@ -86,6 +86,7 @@ struct Options {
   Isolation isolation = Isolation::automatic;
   OutputOptions output;
   std::string events_file;  // --events; empty: none
+  std::string sync_folder;  // --sync-dir; empty: none
   std::string folder;       // --chdir; empty: where hvdrun is
   SshOptions ssh;
   NetworkOptions network;

@@ -57,6 +57,18 @@ bool Viewer::is_early(const Frame& frame) const {
   return (is_output || is_end) && early_.size() < kMost;
 }
 
+void Viewer::sync(std::unique_ptr<SyncedFiles> files) {
+  synced_ = std::move(files);
+  synced_->set_job([this](std::uint32_t host) { return table_->hosts()[host].name; },
+                   [this](const std::string& text) { say(text); });
+}
+
+bool Viewer::keep_file(std::uint32_t host, const Frame& frame) {
+  const auto reply = synced_ ? synced_->take(host, frame) : std::nullopt;
+  if (reply && !reply->empty()) hosts_[host]->send_bytes(*reply);
+  return reply.has_value();
+}
+
 void Viewer::begin_epoch(const std::vector<EpochMember>& members) {
   out_->begin_epoch(members);
   if (err_ != out_) err_->begin_epoch(members);
@@ -69,6 +81,7 @@ bool Viewer::is_connected(std::uint32_t host) const {
 
 void Viewer::forget(std::uint32_t host) {
   hosts_.erase(host);
+  if (synced_) synced_->forget(host);
   input_->forget(host);
   if (!hosts_.empty()) return;
   listener_.reset();
@@ -80,6 +93,7 @@ void Viewer::forget(std::uint32_t host) {
 
 void Viewer::expect_again(std::uint32_t host) {
   if (const Channel old = std::exchange(hosts_[host], nullptr)) old->close();
+  if (synced_) synced_->forget(host);
   input_->forget(host);
 }
 
@@ -166,6 +180,8 @@ void Viewer::on_frame(std::uint32_t host, const Frame& frame) {
     if (on_timeline_batch) on_timeline_batch(timeline_batch);
   } else if (is(timeline_control)) {
     if (on_timeline_control) on_timeline_control(timeline_control);
+  } else if (keep_file(host, frame)) {
+    return;
   } else if (may_grow_ && is_early(frame)) {
     early_.emplace_back(host, frame);
   } else {

@@ -18,6 +18,7 @@
 #include "cli/output/output_files.h"
 #include "cli/output/output_view.h"
 #include "cli/output/rank_input.h"
+#include "cli/output/synced_files.h"
 #include "common/base/unique_fd.h"
 #include "common/net/tls_listener.h"
 #include "common/wire/frame_channel.h"
@@ -66,6 +67,9 @@ class Viewer {
   // From now on slots have other ranks; a slot that is not among these keeps the one it had.
   void begin_epoch(const std::vector<EpochMember>& members);
 
+  // Files of ranks on other hosts are kept there.
+  void sync(std::unique_ptr<SyncedFiles> files);
+
   // Called with everything that a rank wrote, before it is shown.
   std::function<void(const Output&)> on_output;
 
@@ -93,6 +97,7 @@ class Viewer {
   bool is_early(const Frame& frame) const;
   OutputView& view_of(OutputStream stream) { return stream == OutputStream::out ? *out_ : *err_; }
   void keep(const Output& message);
+  bool keep_file(std::uint32_t host, const Frame& frame);
   template <class M>
   void send(std::uint32_t rank, const M& message);
   void on_taken(std::uint32_t rank, std::uint32_t bytes);
@@ -104,6 +109,7 @@ class Viewer {
   std::shared_ptr<RankTable> table_;
   std::unique_ptr<OutputFiles> files_;
   std::uint32_t files_failed_ = 0;
+  std::unique_ptr<SyncedFiles> synced_;  // with --sync-dir
   std::uint64_t heard_ = 0;
   bool in_hurry_ = false;
   bool may_grow_ = false;

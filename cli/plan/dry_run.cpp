@@ -46,6 +46,8 @@ Environment additions(const LaunchPlan& plan, const Environment& own, const Rank
   if (several) worker.host_address = kAtStart;
   worker.interface = several ? std::string(kAtStart) : "lo";
   worker.compat = spec.env_compat;
+  if (!plan.sync.folder.empty())
+    worker.sync_folder = plan.remote[place.host] ? std::string(kAtStart) : plan.sync.folder;
   const RankTable& seen = spec.seen_by_horovod();
   worker.horovod = {static_cast<std::uint16_t>(spec.env_compat.horovod ? 1 : 0),
                     seen.host_name(place.rank), seen[place.rank]};

@@ -15,6 +15,7 @@
 #include "cli/plan/host_plan.h"
 #include "cli/plan/opening_plan.h"
 #include "cli/plan/ranks_per_host.h"
+#include "cli/plan/sync_plan.h"
 #include "cli/plan/working_folder.h"
 #include "cli/text/text_file.h"
 #include "common/base/launch_record.h"
@@ -271,6 +272,7 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   spec.stall_shutdown = stall.shutdown;
   spec.events = !options.events_file.empty();
   plan_elastic(options, plan, spec);
+  plan.sync = plan_sync(options, here, plan);
   plan.find_this_machine = [options, here](const std::vector<HostEntry>& hosts) {
     return options.every_host_local ? std::vector<bool>(hosts.size(), false)
                                     : find_this_machine(hosts, options, here);

@@ -15,6 +15,13 @@
 
 namespace hvdrun {
 
+// --sync-dir, or OCI__SYNC_DIR of hvdrun's own environment.
+struct SyncPlan {
+  std::string folder;    // absolute, on this machine; empty: none
+  std::string where;     // how it was given
+  bool is_used = false;  // it is to be there: by the user's word, or as other hosts' files come
+};
+
 struct LaunchPlan {
   JobSpec spec;
   HostSource source;               // of hosts that come and go; none: they are those of spec
@@ -34,6 +41,7 @@ struct LaunchPlan {
   Isolation isolation = Isolation::automatic;
   std::string events_file;
   TimelineOptions timeline;
+  SyncPlan sync;
   std::vector<std::string> warnings;
   std::vector<std::string> notes;  // for --verbose
 };

@@ -138,6 +138,7 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
       log_(log) {
   log_.pass_to([this](const std::string& text) { viewer_.say(text); });
   reporter_.job_started(plan_.spec.np(), plan_.spec.argv);
+  if (opened_.synced) viewer_.sync(std::move(opened_.synced));
   viewer_.on_output = [this](const Output& output) { reporter_.on_output(output); };
   opened_.timeline->set_job(plan_.spec.ranks,
                             [this](const std::string& text) { viewer_.say(text); });

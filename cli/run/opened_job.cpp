@@ -98,6 +98,8 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::u
   bootstrap.first_port = plan.network.ports.first;
   bootstrap.last_port = plan.network.ports.last;
   bootstrap.encrypt_data = plan.network.encrypt_data;
+  bootstrap.sync_folder = plan.sync.folder;
+  bootstrap.sync_apart = plan.sync.is_used && plan.remote[host];
   bootstrap.relay = plan.remote[host];
   bootstrap.dial_ms = static_cast<std::uint32_t>(
       std::clamp(plan.spec.start_timeout / kDialShare, kShortestDial, limits::kHandshakeTimeout)
@@ -118,6 +120,8 @@ OpenedJob open_job(const LaunchPlan& plan) {
   if (!plan.output.folder.empty())
     opened.files = std::make_unique<OutputFiles>(plan.output.folder, plan.spec.np());
   opened.timeline = std::make_unique<TimelineSink>(plan.timeline);
+  if (plan.sync.is_used)
+    opened.synced = std::make_unique<SyncedFiles>(plan.sync.folder, plan.sync.where);
   opened.secret = random_bytes(kSecretBytes);
   bool any_remote = false;
   for (const std::uint32_t index : plan.spec.ranks.hosts_used()) {

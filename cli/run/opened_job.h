@@ -12,6 +12,7 @@
 #include "cli/openers/host_relay.h"
 #include "cli/openers/remote_start.h"
 #include "cli/output/output_files.h"
+#include "cli/output/synced_files.h"
 #include "cli/plan/launch_plan.h"
 #include "cli/run/event_log.h"
 #include "cli/run/local_transport.h"
@@ -21,6 +22,7 @@ namespace hvdrun {
 
 struct OpenedJob {
   std::unique_ptr<OutputFiles> files;      // with --output-filename
+  std::unique_ptr<SyncedFiles> synced;     // with --sync-dir
   std::unique_ptr<TimelineSink> timeline;  // with --timeline-filename
   struct Host {
     std::uint32_t index = 0;

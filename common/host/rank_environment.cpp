@@ -70,6 +70,10 @@ RankValue nccl_interface(const Place& place) {
   return "=" + place.interface;
 }
 
+RankValue synced_folder(const Place& place) {
+  return place.sync_folder.empty() ? RankValue() : place.sync_folder;
+}
+
 RankValue threads_of_rank(const Place& place) {
   return std::to_string(std::max(1U, place.usable_cores / std::max(1U, place.local_size)));
 }
@@ -153,6 +157,7 @@ constexpr auto make_rank_variables() {
 
       {"OMP_NUM_THREADS", openmp, users, threads_of_rank, at_start},
 
+      {"OCI__SYNC_DIR", other, ours_or_absent, synced_folder},
       {"LOCAL_SIZE", other, dropped},
       {"CROSS_RANK", other, dropped},
       {"CROSS_SIZE", other, dropped},

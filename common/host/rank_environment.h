@@ -51,6 +51,7 @@ struct WorkerPlace : RankPlace {
   HorovodPlace horovod;
   std::string host_address;  // that the other hosts use; empty: there are none
   std::string interface;     // the network interface that has it; empty: not known
+  std::string sync_folder;   // whose files hvdrun brings to its own machine; empty: none
 };
 
 struct RankVariable {

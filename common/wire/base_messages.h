@@ -98,6 +98,12 @@ enum class MessageType : std::uint16_t {
   input = 83,
   input_credit = 84,
   input_closed = 85,
+  file_folder = 86,
+  file_begin = 87,
+  file_data = 88,
+  file_end = 89,
+  file_credit = 90,
+  file_kept = 91,
   // agent <-> driver, through the ssh channel
   relay_open = 96,
   relay_data = 97,
@@ -227,6 +233,8 @@ struct Bootstrap {
   bool relay = false;  // the driver takes both connections through the guard's stdin and stdout
   std::uint32_t dial_ms = 0;  // how long the addresses are tried
   bool encrypt_data = false;
+  std::string sync_folder;  // --sync-dir, on the driver's machine; empty: none
+  bool sync_apart = false;  // this host has one of its own, whose files are brought there
   template <class V>
   void visit(V& v) {
     v(job_id);
@@ -245,6 +253,8 @@ struct Bootstrap {
     v(relay);
     v(dial_ms);
     v(encrypt_data);
+    v(sync_folder);
+    v(sync_apart);
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include "common/wire/base_messages.h"
 #include "common/wire/elastic_messages.h"
+#include "common/wire/file_messages.h"
 #include "common/wire/horovod_messages.h"
 #include "common/wire/job_messages.h"
 #include "common/wire/output_messages.h"

@@ -57,7 +57,8 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 OutputClosed, RelayOpen, RelayData, RelayCredit, RelayEnd, TimelineBatch,
                 TimelineControl, ClockQuery, ClockReply, BeginEpoch, HorovodNotice, HostLeaving,
                 StartSlot, EndSlot, MeetingWanted, AtDoor, ElasticEntered, PeerDied, SlotDying,
-                EpochBegun, HostsListed, SlotsAdded, LeaveHost, HostsOrder, HostsReply>(*frame);
+                EpochBegun, HostsListed, SlotsAdded, LeaveHost, HostsOrder, HostsReply, FileFolder,
+                FileBegin, FileData, FileEnd, FileCredit, FileKept>(*frame);
       check_events(*frame);
     }
   }

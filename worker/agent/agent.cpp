@@ -77,6 +77,7 @@ Agent::Agent(asio::io_context& io, Bootstrap bootstrap, UniqueFd guard)
                            [this](std::error_code) {
                              output_.reset();
                              pump_.set_viewer(nullptr);
+                             if (files_) files_->set_viewer(nullptr);
                              input_.set_viewer(nullptr);
                            });
     open(Role::agent, [this](const Channel& control) { serve(control); });
@@ -226,6 +227,7 @@ void Agent::on_output_channel(const Frame& frame) {
   Input input;
   if (frame.type == MessageType::credit && !decode(frame.payload, credit)) pump_.credit(credit);
   if (frame.type == MessageType::input && !decode(frame.payload, input)) input_.input(input);
+  if (files_) files_->take(frame);
 }
 
 // All children that have ended: workers, and whatever was left to us as sub-reaper.

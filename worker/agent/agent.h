@@ -19,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -33,6 +34,7 @@
 #include "common/wire/messages.h"
 #include "worker/agent/horovod/hosts_notifier.h"
 #include "worker/agent/horovod/mirror_server.h"
+#include "worker/agent/output/file_sync.h"
 #include "worker/agent/output/input_pump.h"
 #include "worker/agent/output/output_pump.h"
 #include "worker/agent/output/timeline_outbox.h"
@@ -88,6 +90,7 @@ class Agent {
   // For processes that write core files, and for dead ones that live on.
   void look_at_ranks();
   bool looks_at_ranks() const { return again_ && !ending_ && !workers_.empty(); }
+  void sync_files(const Launch& message);
   bool serve_horovod(const Launch& message);
   void tell_horovod(const StartSlot& message);
   void notify_horovod(HorovodNotice message);
@@ -137,6 +140,8 @@ class Agent {
   HeldPipes held_pipes_;
   InputPump input_;
   TimelineOutbox timeline_;
+  std::unique_ptr<FileSync> files_;  // with --sync-dir, where hvdrun is on another machine
+  std::error_code no_files_;         // why its folder could not be made
   std::unique_ptr<WorkerServer> workers_server_;
   std::unique_ptr<MirrorServer> horovod_;  // where each agent has a store's port
   std::unique_ptr<HostsNotifier> notifier_;

@@ -48,6 +48,7 @@ void Agent::finish_if_quiet() {
     held_pipes_.add(rank, stream, pipe);
   });
   if (!pump_.all_closed()) return;
+  if (files_ && !files_->is_done()) return files_->finish([this] { finish_if_quiet(); });
   for (const std::string& line : std::exchange(held_pipes_, {}).describe(kLookForHolders))
     say_on_stderr("hvd-agent on " + bootstrap_.host_name + ": " + line + "\n");
   const auto leave = [this] {

@@ -90,6 +90,7 @@ void Agent::launch(const Launch& message, std::uint32_t epoch) {
   workers_server_ = std::make_unique<WorkerServer>(io_, std::move(options));
   if (message.env_horovod && message.horovod_port == 0 && !serve_horovod(message)) return;
   if (!message.slots.empty()) pump_.set_ranks(message.slots.size());
+  if (bootstrap_.sync_apart) sync_files(message);
   if (!message.comes_back)
     for (const RankPlace& slot : message.slots) start_worker(message, slot, name);
   oom_kills_ = oom_kill_count();
@@ -104,6 +105,22 @@ std::string Agent::interface_for_others(const Launch& message) {
   if (here != "lo" || message.host_count > 1) return here;
   const std::string way = interface_of(address_towards(kElsewhere));
   return way.empty() ? here : way;
+}
+
+void Agent::sync_files(const Launch& message) {
+  const char* const parent = find_variable(message.env, "TMPDIR");
+  try {
+    files_ = std::make_unique<FileSync>(
+        io_,
+        make_sync_folder(parent == nullptr ? "" : parent, bootstrap_.job_id, bootstrap_.host_index),
+        [this](const std::string& line) {
+          up(Log{LogLevel::warn, bootstrap_.host_name + ": " + line});
+        });
+  } catch (const std::system_error& e) {
+    no_files_ = e.code();
+    return;
+  }
+  if (output_) files_->set_viewer(output_);
 }
 
 bool Agent::gets_input(std::uint32_t rank) const {
@@ -129,6 +146,7 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
   place.compat.mpi_ids = message.env_mpi_ids;
   place.horovod = horovod_place(message, slot);
   place.host_address = message.host_address;
+  place.sync_folder = files_ ? files_->folder() : bootstrap_.sync_folder;
   place.interface = message.host_address.empty() ? "lo" : interface_for_others(message);
 
   SpawnOptions options;
@@ -148,6 +166,9 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
   if (const std::error_code no_pipe = ec ? std::error_code() : pipes.open(has_input)) {
     ec = no_pipe;
     why = "a pipe for its output or input: " + fault_text(ec);
+  } else if (no_files_) {
+    ec = no_files_;
+    why = "its folder for --sync-dir, in $TMPDIR or /tmp: " + fault_text(ec);
   } else {
     options.fds = {
         {pipes.in_read.get(), 0}, {pipes.out_write.get(), 1}, {pipes.err_write.get(), 2}};

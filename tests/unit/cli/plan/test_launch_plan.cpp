@@ -41,6 +41,33 @@ TEST_CASE("ranks and hosts", "[plan]") {
   CHECK(plan({"-np", "9", "-H", "localhost:5", "--oversubscribe"}).spec.np() == 9);
 }
 
+TEST_CASE("files of other hosts go to the folder of the option, else of the variable", "[plan]") {
+  const auto sync = [](const std::vector<std::string>& words, const std::string& own = "") {
+    std::vector<std::string> args = words;
+    args.emplace_back("true");
+    Surroundings with = here();
+    if (!own.empty()) with.env.push_back("OCI__SYNC_DIR=" + own);
+    return make_plan(parse_options(args), with).sync;
+  };
+  CHECK(sync({"-np", "2"}).folder.empty());
+  CHECK_FALSE(sync({"-np", "2"}).is_used);
+  const SyncPlan given = sync({"--sync-dir", "out", "-np", "2"}, "/own");
+  CHECK(given.folder == "/tmp/out");
+  CHECK(given.where == "--sync-dir");
+  CHECK(given.is_used);
+  // Ranks of this machine have the variable to themselves.
+  const SyncPlan alone = sync({"-np", "2"}, "/own");
+  CHECK(alone.folder == "/own");
+  CHECK_FALSE(alone.is_used);
+  const SyncPlan several = sync({"-np", "2", "-H", "localhost:1,b:1"}, "/own");
+  CHECK(several.folder == "/own");
+  CHECK(several.where == "OCI__SYNC_DIR");
+  CHECK(several.is_used);
+  CHECK(sync({"-np", "2", "-x", "OCI__SYNC_DIR=/mine"}, "/own").folder == "/mine");
+  // Others may come.
+  CHECK(sync({"-np", "1", "--min-np", "1", "--max-np", "2", "-H", "localhost:2"}, "/own").is_used);
+}
+
 TEST_CASE("--min-np makes a job elastic", "[plan]") {
   CHECK(plan({"-np", "3"}).spec.min_np == 0);
   const JobSpec spec = plan({"-np", "3", "--min-num-proc", "2"}).spec;

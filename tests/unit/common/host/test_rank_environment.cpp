@@ -34,6 +34,7 @@ WorkerPlace sample_place() {
                    true};
   place.host_address = "10.0.0.2";
   place.interface = "eth1";
+  place.sync_folder = "/tmp/files";
   return place;
 }
 
@@ -115,6 +116,7 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"NCCL_SOCKET_IFNAME", "=eth1"},
       {"GLOO_SOCKET_IFNAME", "eth1"},
       {"HVD_HOST_ADDRESS", "10.0.0.2"},
+      {"OCI__SYNC_DIR", "/tmp/files"},
       {"OMP_NUM_THREADS", "2"},
   };
   CHECK(env == expected);

@@ -100,6 +100,12 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<Input>(code, "input");
   add<InputCredit>(code, "input_credit");
   add<InputClosed>(code, "input_closed");
+  add<FileFolder>(code, "file_folder");
+  add<FileBegin>(code, "file_begin");
+  add<FileData>(code, "file_data");
+  add<FileEnd>(code, "file_end");
+  add<FileCredit>(code, "file_credit");
+  add<FileKept>(code, "file_kept");
   add<RelayOpen>(code, "relay_open");
   add<RelayData>(code, "relay_data");
   add<RelayCredit>(code, "relay_credit");
