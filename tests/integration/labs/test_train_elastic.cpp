@@ -47,6 +47,13 @@ std::size_t lines_in(const std::string& path) {
       std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n'));
 }
 
+std::string last_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line;
+  return last;
+}
+
 // Trains on three ranks. With a `victim` that slot's first process is killed when so many losses
 // are in the file.
 Run elastic(const Words& args, const std::string& victim = "", std::size_t kill_at = 0) {
@@ -181,6 +188,58 @@ TEST_CASE("hosts that come and go change no step's loss", "[train][elastic]") {
   for (std::size_t step = 0; step < std::min(begin + 100, whole.size()); ++step)
     worst = std::max(worst, std::abs(changed[step] / whole[step] - 1));
   CHECK(worst < 1e-6);
+}
+
+TEST_CASE("where the batch of a rank stays, the steps and the rate follow the ranks",
+          "[train][elastic]") {
+  constexpr std::size_t kEpochs = 12;
+  const TempFolder folder;
+  ListedJob job("a:2\n");
+  job.start({"-np", "2", "--min-np", "1"}, {"env",
+                                            "OMP_NUM_THREADS=1",
+                                            build_path("train"),
+                                            "--elastic",
+                                            "--keep-local-batch",
+                                            "--data-dir",
+                                            mnist(),
+                                            "--batch-size",
+                                            "8",
+                                            "--epochs",
+                                            std::to_string(kEpochs),
+                                            "--seed",
+                                            "7",
+                                            "--lr",
+                                            "0.01",
+                                            "--commit-steps",
+                                            "4",
+                                            "--loss-log",
+                                            folder.path() + "/losses",
+                                            "--metrics-file",
+                                            folder.path() + "/metrics.json"});
+  job.wait_for("epoch 1  step 10/125");
+  job.list("a:2\nb:2\n");
+  job.wait_for("going on with 4 ranks, from step ");
+  job.wait_for("/63");
+  job.check_exit(0);
+  INFO(job.output());
+  std::smatch came;
+  const std::string said = job.output();
+  REQUIRE(
+      std::regex_search(said, came,
+                        std::regex("going on with 4 ranks, from step (\\d+) of epoch (\\d+), at "
+                                   "4 times the rate of one \\(0.04\\)")));
+  const auto first = static_cast<std::size_t>(std::stoi(came[1]));
+  const auto epoch = static_cast<std::size_t>(std::stoi(came[2]));
+  // So many steps of 16 samples came before, and of 32 after.
+  const std::size_t steps = logged_losses(folder.path() + "/losses").size();
+  bool fits = false;
+  for (std::size_t before = 0; before < 125; before += 4)
+    fits = fits || (first == 63 - std::min<std::size_t>(63, (2000 - before * 16 + 31) / 32) &&
+                    steps == 125 * (epoch - 1) + before + 63 - first + 63 * (kEpochs - epoch));
+  CAPTURE(first, epoch, steps);
+  CHECK(fits);
+  CHECK(last_line(folder.path() + "/metrics.json").find("\"lr\": 0.04}") != std::string::npos);
+  CHECK_THAT(said, Catch::Contains("test accuracy "));
 }
 
 TEST_CASE("the course's program trains on while hosts come and go", "[elastic]") {

@@ -13,16 +13,31 @@ std::size_t steps_of(std::size_t samples, std::size_t global) {
 }
 
 // Fisher and Yates with our own generator: std::shuffle may differ from one library to the next.
-EpochSampler::EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch)
-    : order_(samples), seed_(seed), epoch_(epoch) {
+EpochSampler::EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch,
+                           std::size_t taken)
+    : order_(samples), taken_(taken), seed_(seed), epoch_(epoch) {
   std::iota(order_.begin(), order_.end(), 0U);
   SplitMix random(seed, epoch);
   for (std::size_t i = samples; i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
 }
 
+std::size_t EpochSampler::rest(std::size_t global) const {
+  if (taken_ == 0) return steps_of(order_.size(), global);
+  return (order_.size() - taken_ + global - 1) / global;
+}
+
+std::size_t EpochSampler::first(std::size_t global) const {
+  const std::size_t whole = steps_of(order_.size(), global);
+  return whole - std::min(whole, rest(global));
+}
+
+std::size_t EpochSampler::steps(std::size_t global) const { return first(global) + rest(global); }
+
 IndexRange EpochSampler::step(std::size_t step, std::size_t global) const {
-  const std::size_t all = steps(global);
-  return {order_.size() * step / all, order_.size() * (step + 1) / all};
+  const std::size_t left = order_.size() - taken_;
+  const std::size_t all = rest(global);
+  const std::size_t nth = step - first(global);
+  return {taken_ + left * nth / all, taken_ + left * (nth + 1) / all};
 }
 
 IndexRange EpochSampler::part(std::size_t step, std::size_t global, int rank, int size) const {

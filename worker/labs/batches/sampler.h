@@ -11,7 +11,9 @@
 // take part.
 //
 // `global` is the size of the global batch, over `size` ranks. In an elastic job it stays while the
-// ranks change. Rank -1 is one that counts nothing: its part is empty.
+// ranks change, or it changes with them within an epoch. Then what is left is dealt anew. Its
+// steps get the last numbers that the epoch would have with batches of that size.
+// Rank -1 is one that counts nothing: its part is empty.
 #pragma once
 
 #include <cstddef>
@@ -41,9 +43,12 @@ std::size_t steps_of(std::size_t samples, std::size_t global);
 
 class EpochSampler {
  public:
-  EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch);
+  // `taken`: samples that have had their turn already, in batches of whatever sizes.
+  EpochSampler(std::size_t samples, std::uint64_t seed, std::uint64_t epoch, std::size_t taken = 0);
 
-  std::size_t steps(std::size_t global) const { return steps_of(order_.size(), global); }
+  std::size_t steps(std::size_t global) const;
+  // The step that the samples begin with which are left.
+  std::size_t first(std::size_t global) const;
   // The samples of all ranks at one step, as positions in the order.
   IndexRange step(std::size_t step, std::size_t global) const;
   // One rank's part of them.
@@ -64,7 +69,11 @@ class EpochSampler {
   // The part, or in the place of an empty one another rank's sample.
   IndexRange batch(std::size_t step, std::size_t global, int rank, int size) const;
 
+  // The steps that the rest takes.
+  std::size_t rest(std::size_t global) const;
+
   std::vector<std::uint32_t> order_;
+  std::size_t taken_;
   std::uint64_t seed_;
   std::uint64_t epoch_;
 };

@@ -263,6 +263,11 @@ const std::vector<TrainOptionRow>& option_rows() {
           "go on when ranks are lost, under hvdrun --min-np; the global batch stays that of all "
           "ranks",
           [](To& to) { to.elastic = true; }, [](const To& from) { return from.elastic; }),
+      flag(
+          "keep-local-batch",
+          "with --elastic: the batch of a rank stays instead, and the rate follows the ranks",
+          [](To& to) { to.keep_local_batch = true; },
+          [](const To& from) { return from.keep_local_batch; }),
       whole(
           "commit-steps", [](To & to) -> auto& { return to.commit_steps; }, 1, kMany,
           "with --elastic: steps between two commits, which a loss goes back to (10)"),

@@ -87,8 +87,9 @@ void check(const TrainOptions& options, const std::set<std::string>& given) {
               std::to_string(options.data.vocabulary + 2) + " at least, for row 0 and the others");
   require(given.count("no-cuda") == 0 || given.count("device") == 0,
           "--no-cuda is --device cpu; give one of them");
-  require(given.count("commit-steps") == 0 || options.elastic,
-          "--commit-steps is of --elastic, which is not given");
+  for (const char* option : {"commit-steps", "keep-local-batch"})
+    require(given.count(option) == 0 || options.elastic,
+            std::string("--") + option + " is of --elastic, which is not given");
   require(
       !options.elastic || !options.use_adasum,
       "--elastic keeps the global batch of all ranks, and the step of --use-adasum follows from "

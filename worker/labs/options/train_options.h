@@ -20,6 +20,7 @@ struct TrainOptions {
   std::string data_format = "NCHW";
   std::int64_t max_steps = 0;      // 0: no limit
   bool elastic = false;            // goes on when ranks are lost
+  bool keep_local_batch = false;   // then; else the batch of all ranks
   std::int64_t commit_steps = 10;  // between two commits of it
   std::string device = "auto";
   bool synthetic = false;  // no files are read

@@ -18,6 +18,8 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kSyntheticSteps = 100;  // of an epoch
+// The ranks of it where their number may change: one that comes later must have the same data.
+constexpr std::size_t kElasticRanks = 8;
 
 // With how many threads a rank decodes; it computes with the rest of its cores.
 std::int64_t share_cores(const TrainOptions& options, at::Device device) {
@@ -49,9 +51,8 @@ DataSets make_synthetic(const TrainOptions& options, const ModelInfo& info,
                         std::size_t global_batch) {
   torch::manual_seed(options.recipe.seed);
   const std::shared_ptr<LabModel> model = info.make(options.shape);
-  // Ranks that are left have larger parts.
-  const std::size_t batch =
-      options.elastic ? global_batch : static_cast<std::size_t>(options.recipe.batch_size);
+  const auto batch = static_cast<std::size_t>(options.recipe.batch_size);
+  if (options.elastic) global_batch = kElasticRanks * batch;
   const std::int64_t side = info.data.photographs ? options.data.image_size : 0;
   DataSets data;
   data.train =

@@ -1,6 +1,5 @@
 #include "worker/labs/train/synthetic_batches.h"
 
-#include <stdexcept>
 #include <utility>
 
 #include "worker/labs/models/failed_layer.h"
@@ -22,10 +21,10 @@ std::int64_t classes_of(LabModel& model) {
 
 }  // namespace
 
-SyntheticBatches::SyntheticBatches(LabModel& model, std::size_t samples, std::size_t largest_batch,
+SyntheticBatches::SyntheticBatches(LabModel& model, std::size_t samples, std::size_t batch,
                                    std::int64_t side)
     : samples_(samples), classes_(classes_of(model)) {
-  const auto count = static_cast<std::int64_t>(largest_batch);
+  const auto count = static_cast<std::int64_t>(batch);
   torch::Tensor example = model.example(count);
   if (side > 0) example = torch::empty({count, example.size(1), side, side});
   all_.inputs = example.is_floating_point() ? torch::randn_like(example)
@@ -41,7 +40,10 @@ void SyntheticBatches::begin(Pass pass) {
 std::optional<Batch> SyntheticBatches::next() {
   if (batch_ == pass_.batch_sizes.size()) return std::nullopt;
   const auto count = static_cast<std::int64_t>(pass_.batch_sizes[batch_++]);
-  if (count > all_.labels.size(0)) throw std::runtime_error("a batch larger than was announced");
+  if (count > all_.labels.size(0)) {
+    const torch::Tensor again = torch::arange(count).remainder(all_.labels.size(0));
+    return Batch{all_.inputs.index_select(0, again), all_.labels.index_select(0, again)};
+  }
   return Batch{all_.inputs.slice(0, 0, count), all_.labels.slice(0, 0, count)};
 }
 

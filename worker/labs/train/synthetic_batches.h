@@ -10,11 +10,10 @@ namespace hvdrun {
 
 class SyntheticBatches : public Dataset {
  public:
-  // `samples` of them, given out in batches of at most `largest_batch` (longer ones are an error).
-  // What `model` takes and gives decides about shapes and classes; images have `side` rows and
-  // columns where it is not 0.
-  SyntheticBatches(LabModel& model, std::size_t samples, std::size_t largest_batch,
-                   std::int64_t side = 0);
+  // `samples` of them, of which `batch` differ: a longer batch has them again. What `model` takes
+  // and gives decides about shapes and classes; images have `side` rows and columns where it is not
+  // 0.
+  SyntheticBatches(LabModel& model, std::size_t samples, std::size_t batch, std::int64_t side = 0);
 
   std::size_t size() const override { return samples_; }
   std::int64_t classes() const override { return classes_; }

@@ -99,9 +99,13 @@ class TrainingRun {
         .add("without gain", progress_.without_gain)
         .add("seconds", progress_.seconds)
         .add("steps of the epoch", done_)
+        .add("samples of the epoch", taken_)
         .add("score of the epoch", so_far_);
     const auto train_on = [this] {
+      ranks_ = options_.keep_local_batch ? hvd::size() : static_cast<int>(start_ranks_);
       lr_ = recipe_.lr * lr_factor();
+      // The rate that a commit has brought back is of as many ranks as there were then.
+      if (options_.keep_local_batch) set_options(*optimizer_, recipe_, lr_);
       compare_later();
       console_.set_silent(hvd::rank() != 0);
       outputs_.drop_losses();
@@ -156,6 +160,8 @@ class TrainingRun {
     Dataset& test = *data_->test;
     Dataset& validation = data_->validation ? *data_->validation : test;
     const auto steps = static_cast<int>(steps_of(train.size(), global_batch()));
+    if (options_.keep_local_batch && taken_ > 0)
+      done_ = static_cast<std::int64_t>(order_of_epoch(train).first(global_batch()));
     rates_.emplace(recipe_, *optimizer_, lr_, steps);
     if (done_ > 0)
       rates_->go_on_at(progress_.epochs, done_);
@@ -165,7 +171,8 @@ class TrainingRun {
     outputs_.open(again);
     if (again) {
       console_.note("going on with " + std::to_string(hvd::size()) + " ranks, from step " +
-                    std::to_string(done_) + " of epoch " + std::to_string(progress_.epochs + 1));
+                    std::to_string(done_) + " of epoch " + std::to_string(progress_.epochs + 1) +
+                    (options_.keep_local_batch ? new_rate() : ""));
     } else {
       print_header(train.size(), test.size());
       speed_->begin_run();
@@ -191,11 +198,21 @@ class TrainingRun {
     health_.end_run();
   }
 
+  std::string new_rate() const {
+    std::ostringstream text;
+    text << ", at " << ranks() << " times the rate of one (" << lr_ << ")";
+    return text.str();
+  }
+
   bool skips_bad() const { return options_.data.bad_data == "skip"; }
   std::size_t batch_size() const { return static_cast<std::size_t>(recipe_.batch_size); }
-  // In an elastic job that of the ranks at its start.
-  int ranks() const { return options_.elastic ? static_cast<int>(start_ranks_) : hvd::size(); }
+  // In an elastic job those at its start, unless the batch of a rank stays.
+  int ranks() const { return options_.elastic ? ranks_ : hvd::size(); }
   std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(ranks()); }
+  EpochSampler order_of_epoch(const Dataset& train) const {
+    return {train.size(), progress_.seed, static_cast<std::uint64_t>(progress_.epochs),
+            options_.keep_local_batch ? static_cast<std::size_t>(taken_) : 0};
+  }
   bool on_target() const {
     return recipe_.target_accuracy > 0 && progress_.on_target >= recipe_.patience;
   }
@@ -284,7 +301,7 @@ class TrainingRun {
 
   void train_epoch(Trainer& trainer, Dataset& train, Dataset& validation) {
     const auto epoch = static_cast<std::uint64_t>(progress_.epochs);
-    const EpochSampler order(train.size(), progress_.seed, epoch);
+    const EpochSampler order = order_of_epoch(train);
     // A stream of its own per epoch and rank, so a resumed run drops what an unbroken one does.
     if (!options_.elastic)
       torch::manual_seed(SplitMix(progress_.seed, epoch << 32 | rank()).next());
@@ -342,6 +359,10 @@ class TrainingRun {
   // After so many steps of the epoch. Does not return where ranks are let in.
   void commit(std::int64_t done) {
     done_ = done;
+    taken_ = done == 0
+                 ? 0
+                 : static_cast<std::int64_t>(
+                       epoch_.order->step(static_cast<std::size_t>(done) - 1, global_batch()).end);
     if (!state_) return;
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::duration<double> since = now - std::exchange(started_, now);
@@ -450,6 +471,7 @@ class TrainingRun {
   const StartPlace start_;
   // The job's, told by the others where this process is new: it may have found more of them.
   std::int64_t start_ranks_ = start_.size;
+  int ranks_ = start_.size;  // that the global batch is of
   TrainConsole console_;
   Progress progress_;
   RunCheckpoints checkpoints_;
@@ -465,9 +487,10 @@ class TrainingRun {
   std::optional<LearningRates> rates_;
   std::optional<DataSets> data_;
   bool has_begun_ = false;
-  double waited_ = 0;      // that has been told
-  std::int64_t done_ = 0;  // steps of the epoch, when it was committed
-  std::size_t first_ = 0;  // step of the epoch that this part of it began with
+  double waited_ = 0;       // that has been told
+  std::int64_t done_ = 0;   // steps of the epoch, when it was committed
+  std::int64_t taken_ = 0;  // its samples, likewise
+  std::size_t first_ = 0;   // step of the epoch that this part of it began with
   ScoreSums so_far_;
   std::chrono::steady_clock::time_point started_;  // this part of it
   std::optional<hvd::elastic::TorchState> state_;  // of an elastic job

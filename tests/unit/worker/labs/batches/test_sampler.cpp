@@ -5,6 +5,7 @@
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "worker/labs/batches/sampler.h"
 #include "worker/labs/checkpoint/checked_file.h"
+#include "worker/labs/data/files/split_mix.h"
 
 namespace hvdrun {
 namespace {
@@ -192,6 +193,35 @@ TEST_CASE("a checksum finds every cut and every flipped bit", "[checksum]") {
     CHECK(error.find('\n') == std::string::npos);
   }
   CHECK_FALSE(verify_checksum(bytes + "x", error));
+}
+
+// Batches of whatever sizes, changed after any step: no sample twice, none left out.
+TEST_CASE("each sample has its turn once, however the global batch changes", "[sampler]") {
+  SplitMix random(11, 0);
+  for (int run = 0; run < 200; ++run) {
+    const std::size_t samples = 1 + random.below(400);
+    std::vector<std::uint32_t> seen;
+    for (std::size_t taken = 0; taken < samples;) {
+      const std::size_t global = 1 + random.below(samples);
+      const EpochSampler sampler(samples, 3, 1, taken);
+      const std::size_t first = sampler.first(global);
+      const std::size_t left = sampler.steps(global) - first;
+      CHECK(left == (samples - taken + global - 1) / global);
+      // The numbers are those that the epoch would end with.
+      CHECK(sampler.steps(global) == std::max(left, steps_of(samples, global)));
+      const std::size_t until = first + 1 + random.below(left);
+      for (std::size_t step = first; step < until; ++step) {
+        CHECK(sampler.step(step, global).size() <= global);
+        const auto batch = sampler.pass(global, step + 1, 0, 1, step).samples;
+        seen.insert(seen.end(), batch.begin(), batch.end());
+      }
+      taken = sampler.step(until - 1, global).end;
+      CHECK(taken == seen.size());
+    }
+    std::sort(seen.begin(), seen.end());
+    CHECK(seen.size() == samples);
+    CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end());
+  }
 }
 
 }  // namespace
