@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
@@ -20,8 +21,22 @@ namespace {
 // A full disk fails every file: so many are named, and so many that two hosts write.
 constexpr std::uint32_t kNamed = 4;
 constexpr mode_t kEverybody = 0777;
+constexpr std::size_t kMaxRemark = 600;  // bytes
+constexpr std::uint64_t kNanoseconds = 1'000'000'000;
 
 std::error_code last_error() { return {errno, std::system_category()}; }
+
+std::uint64_t nanoseconds(const timespec& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * kNanoseconds +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+// As file systems take it for their times.
+std::uint64_t nanoseconds_of_clock() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &time);
+  return nanoseconds(time);
+}
 
 std::string further(std::uint32_t nth) {
   return nth < kNamed ? "" : " (further ones are not named)";
@@ -49,16 +64,27 @@ std::error_code open_parent(int root, const std::string& path, UniqueFd& parent,
 
 }  // namespace
 
-SyncedFiles::SyncedFiles(std::string folder, const std::string& where)
-    : folder_(std::move(folder)) {
-  std::error_code ec;
-  std::filesystem::create_directories(folder_, ec);
-  if (!ec) root_.reset(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!ec && !root_) ec = last_error();
+SyncedFiles::SyncedFiles(std::string folder, const std::string& where, const std::string& job_id)
+    : folder_(std::move(folder)),
+      part_prefix_(std::string(kUnderWayPrefix) + job_id + "-"),
+      began_ns_(nanoseconds_of_clock()) {
+  std::error_code ec = open_root();
   if (!ec && ::access(folder_.c_str(), W_OK | X_OK) != 0) ec = last_error();
   if (ec)
     throw UsageError(where + ": " + printable(folder_) + ": " + fault_text(ec) +
                      "; name a folder that can be written to");
+}
+
+SyncedFiles::~SyncedFiles() {
+  for (const auto& [host, of] : hosts_) ::unlinkat(root_.get(), part_name(host).c_str(), 0);
+}
+
+std::error_code SyncedFiles::open_root() {
+  std::error_code ec;
+  std::filesystem::create_directories(folder_, ec);
+  if (!ec) root_.reset(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!ec && !root_) ec = last_error();
+  return ec;
 }
 
 void SyncedFiles::set_job(NameOf name_of, Say say) {
@@ -74,6 +100,7 @@ std::optional<std::string> SyncedFiles::take(std::uint32_t host, const Frame& fr
   FileBegin first;
   FileData data;
   FileEnd last;
+  FileRemark remark;
   if (is(folder)) {
     if (!folder.done) {
       hosts_[host].folder = folder.path;
@@ -85,6 +112,10 @@ std::optional<std::string> SyncedFiles::take(std::uint32_t host, const Frame& fr
   const auto known = hosts_.find(host);
   if (known == hosts_.end()) return std::nullopt;
   Host& of = known->second;
+  if (is(remark)) {
+    say_(name_of_(host) + ": " + printable(remark.text, kMaxRemark));
+    return "";
+  }
   if (is(first)) {
     if (of.file || !is_plain_path(first.path)) return std::nullopt;
     begin(host, of, std::move(first));
@@ -105,19 +136,26 @@ std::optional<std::string> SyncedFiles::take(std::uint32_t host, const Frame& fr
 }
 
 std::string SyncedFiles::part_name(std::uint32_t host) const {
-  return std::string(kUnderWayPrefix) + std::to_string(::getpid()) + "-" + std::to_string(host);
+  return part_prefix_ + std::to_string(host);
 }
 
 void SyncedFiles::begin(std::uint32_t host, Host& of, FileBegin message) {
   of.file = std::move(message);
   of.size = 0;
-  of.trouble.clear();
+  of.trouble = open_part(host, of);
+  // A rank of this machine may have removed the folder, and made another.
+  if (of.trouble != std::errc::no_such_file_or_directory) return;
+  of.trouble = open_root();
+  if (!of.trouble) of.trouble = open_part(host, of);
+}
+
+std::error_code SyncedFiles::open_part(std::uint32_t host, Host& of) {
   const std::string part = part_name(host);
   ::unlinkat(root_.get(), part.c_str(), 0);
   constexpr mode_t kOwn = 0600;
   of.part.reset(::openat(root_.get(), part.c_str(),
                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwn));
-  if (!of.part) of.trouble = last_error();
+  return of.part ? std::error_code() : last_error();
 }
 
 void SyncedFiles::append(Host& of, std::string_view bytes) {
@@ -132,9 +170,11 @@ void SyncedFiles::append(Host& of, std::string_view bytes) {
   }
 }
 
+// The agent removes its own copy then, so the bytes must be on the disk, and the disk's faults
+// known.
 bool SyncedFiles::keep(std::uint32_t host, Host& of) {
+  if (!of.trouble && ::fsync(of.part.get()) != 0) of.trouble = last_error();
   if (!of.trouble) {
-    constexpr std::uint64_t kNanoseconds = 1'000'000'000;
     const timespec time{static_cast<time_t>(of.file->time_ns / kNanoseconds),
                         static_cast<long>(of.file->time_ns % kNanoseconds)};
     const timespec times[] = {time, time};
@@ -142,10 +182,7 @@ bool SyncedFiles::keep(std::uint32_t host, Host& of) {
     ::fchmod(of.part.get(), of.file->mode & kEverybody);
     of.trouble = put_in_place(host, *of.file);
   }
-  if (!of.trouble) {
-    note_writer(host, of.file->path);
-    return true;
-  }
+  if (!of.trouble) return true;
   if (++troubles_ <= kNamed)
     say_(folder_ + "/" + printable(of.file->path) + ": " + fault_text(of.trouble) +
          "; it stays on " + name_of_(host) + ", in " + printable(of.folder) + further(troubles_));
@@ -156,20 +193,38 @@ std::error_code SyncedFiles::put_in_place(std::uint32_t host, const FileBegin& f
   UniqueFd parent;
   std::string name;
   if (const auto ec = open_parent(root_.get(), file.path, parent, name)) return ec;
-  const bool is_there =
-      ::renameat(root_.get(), part_name(host).c_str(), parent.get(), name.c_str()) == 0;
-  return is_there ? std::error_code() : last_error();
+  if (is_superseded(host, file, parent.get(), name)) return {};
+  if (::renameat(root_.get(), part_name(host).c_str(), parent.get(), name.c_str()) != 0)
+    return last_error();
+  if (versions_.size() < limits::kMaxSyncedFiles)
+    versions_[file.path] = {host, file.size, file.time_ns};
+  return {};
 }
 
-// Such as a checkpoint of rank 0, which is on another host now. Where it is no such thing the user
-// should know.
-void SyncedFiles::note_writer(std::uint32_t host, const std::string& path) {
-  if (writers_.size() == limits::kMaxSyncedFiles) return;
-  const auto [at, is_new] = writers_.try_emplace(path, host);
-  const std::uint32_t before = std::exchange(at->second, host);
-  if (is_new || before == host || ++clashes_ > kNamed) return;
-  say_(printable(path) + " below --sync-dir came from " + name_of_(before) + ", and now from " +
-       name_of_(host) + ": the later one stays" + further(clashes_));
+// Two hosts write the same name where rank 0 moves, for one. A host that was lost and is back
+// brings again what it had, be there a later one or not.
+bool SyncedFiles::is_superseded(std::uint32_t host, const FileBegin& file, int parent,
+                                const std::string& name) {
+  const auto known = versions_.find(file.path);
+  std::string before = "this machine";
+  std::uint64_t time_ns = 0;
+  if (known != versions_.end()) {
+    const Version& version = known->second;
+    if (version.host == host) return version.size == file.size && version.time_ns == file.time_ns;
+    before = name_of_(version.host);
+    time_ns = version.time_ns;
+  } else {
+    // One that was there before the job is of an earlier run.
+    struct stat info {};
+    if (::fstatat(parent, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode) || nanoseconds(info.st_ctim) < began_ns_)
+      return false;
+    time_ns = nanoseconds(info.st_mtim);
+  }
+  if (++clashes_ <= kNamed)
+    say_(printable(file.path) + " below --sync-dir was written by " + before + " and by " +
+         name_of_(host) + ": the later one stays" + further(clashes_));
+  return file.time_ns < time_ns;
 }
 
 void SyncedFiles::end(std::uint32_t host, const Host& of, std::uint32_t left) {
@@ -183,7 +238,7 @@ void SyncedFiles::forget(std::uint32_t host) {
   const auto known = hosts_.find(host);
   if (known == hosts_.end()) return;
   ::unlinkat(root_.get(), part_name(host).c_str(), 0);
-  say_("what " + name_of_(host) + " has not brought of its files below --sync-dir is there, in " +
+  say_("files below --sync-dir that have not come from " + name_of_(host) + " are there, in " +
        printable(known->second.folder));
   hosts_.erase(known);
 }

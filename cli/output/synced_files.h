@@ -24,7 +24,10 @@ class SyncedFiles {
   using NameOf = std::function<std::string(std::uint32_t host)>;
 
   // Makes the folder. Throws UsageError, which begins with `where`.
-  SyncedFiles(std::string folder, const std::string& where);
+  SyncedFiles(std::string folder, const std::string& where, const std::string& job_id);
+  ~SyncedFiles();
+  SyncedFiles(const SyncedFiles&) = delete;
+  SyncedFiles& operator=(const SyncedFiles&) = delete;
 
   // For lines to the user, and the hosts' names in them. Before the first frame.
   void set_job(NameOf name_of, Say say);
@@ -32,8 +35,6 @@ class SyncedFiles {
   std::optional<std::string> take(std::uint32_t host, const Frame& frame);
   // The connection of the host has ended.
   void forget(std::uint32_t host);
-  // Bytes that are not there yet, of the files that are under way.
-  bool is_idle() const { return hosts_.empty(); }
 
  private:
   struct Host {
@@ -44,11 +45,22 @@ class SyncedFiles {
     std::error_code trouble;  // with it; the rest of it is dropped
   };
 
+  // The one that was brought last under a name.
+  struct Version {
+    std::uint32_t host = 0;
+    std::uint64_t size = 0;
+    std::uint64_t time_ns = 0;
+  };
+
+  std::error_code open_root();
   void begin(std::uint32_t host, Host& of, FileBegin message);
+  std::error_code open_part(std::uint32_t host, Host& of);
   void append(Host& of, std::string_view bytes);
   bool keep(std::uint32_t host, Host& of);
   std::error_code put_in_place(std::uint32_t host, const FileBegin& file);
-  void note_writer(std::uint32_t host, const std::string& path);
+  // True: there is a later one under this name, which stays, or this one, from before.
+  bool is_superseded(std::uint32_t host, const FileBegin& file, int parent,
+                     const std::string& name);
   void end(std::uint32_t host, const Host& of, std::uint32_t left);
   std::string part_name(std::uint32_t host) const;
 
@@ -57,7 +69,9 @@ class SyncedFiles {
   NameOf name_of_;
   Say say_;
   std::map<std::uint32_t, Host> hosts_;
-  std::map<std::string, std::uint32_t> writers_;  // by path: the host that has written it
+  std::string part_prefix_;
+  std::uint64_t began_ns_;                   // since 1970
+  std::map<std::string, Version> versions_;  // by path
   std::uint32_t troubles_ = 0;
   std::uint32_t clashes_ = 0;
 };

@@ -121,7 +121,8 @@ OpenedJob open_job(const LaunchPlan& plan) {
     opened.files = std::make_unique<OutputFiles>(plan.output.folder, plan.spec.np());
   opened.timeline = std::make_unique<TimelineSink>(plan.timeline);
   if (plan.sync.is_used)
-    opened.synced = std::make_unique<SyncedFiles>(plan.sync.folder, plan.sync.where);
+    opened.synced =
+        std::make_unique<SyncedFiles>(plan.sync.folder, plan.sync.where, plan.spec.job_id);
   opened.secret = random_bytes(kSecretBytes);
   bool any_remote = false;
   for (const std::uint32_t index : plan.spec.ranks.hosts_used()) {

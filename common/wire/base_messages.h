@@ -104,6 +104,7 @@ enum class MessageType : std::uint16_t {
   file_end = 89,
   file_credit = 90,
   file_kept = 91,
+  file_remark = 92,
   // agent <-> driver, through the ssh channel
   relay_open = 96,
   relay_data = 97,

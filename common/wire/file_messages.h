@@ -77,4 +77,14 @@ struct FileKept {
   }
 };
 
+// A line for the user: what of the folder is not brought, say.
+struct FileRemark {
+  static constexpr auto kType = MessageType::file_remark;
+  std::string text;
+  template <class V>
+  void visit(V& v) {
+    v(text);
+  }
+};
+
 }  // namespace hvdrun

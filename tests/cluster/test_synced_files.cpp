@@ -102,9 +102,8 @@ TEST_CASE("files that have come outlast the host that had them", "[cluster]") {
   CHECK(end.exit_code != 0);
   CHECK(text_of(files.out() + "/first1") == "whole\n");
   CHECK_FALSE(std::filesystem::exists(files.out() + "/second1"));
-  CHECK(
-      contains(end.said, "what node2 has not brought of its files below --sync-dir is there, in " +
-                             files.cluster.folder() + "/hvdrun-sync-"));
+  CHECK(contains(end.said, "files below --sync-dir that have not come from node2 are there, in " +
+                               files.cluster.folder() + "/hvdrun-sync-"));
   CHECK(folders_left(files.cluster) == 1);
 }
 

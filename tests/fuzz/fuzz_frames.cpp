@@ -58,7 +58,7 @@ std::string read(std::string_view bytes, std::size_t piece) {
                 TimelineControl, ClockQuery, ClockReply, BeginEpoch, HorovodNotice, HostLeaving,
                 StartSlot, EndSlot, MeetingWanted, AtDoor, ElasticEntered, PeerDied, SlotDying,
                 EpochBegun, HostsListed, SlotsAdded, LeaveHost, HostsOrder, HostsReply, FileFolder,
-                FileBegin, FileData, FileEnd, FileCredit, FileKept>(*frame);
+                FileBegin, FileData, FileEnd, FileCredit, FileKept, FileRemark>(*frame);
       check_events(*frame);
     }
   }

@@ -31,7 +31,7 @@ void Agent::end_job() {
   timeline_.finish();
   move_timeline();
   // A viewer that cannot be reached any more is not waited for.
-  if (output_) output_->keep_trying_for(patience_of(lease_length()));
+  if (output_ && !files_) output_->keep_trying_for(patience_of(lease_length()));
   finish_if_quiet();
 }
 
@@ -48,7 +48,9 @@ void Agent::finish_if_quiet() {
     held_pipes_.add(rank, stream, pipe);
   });
   if (!pump_.all_closed()) return;
+  // Files may be on their way for as long as somebody writes them there.
   if (files_ && !files_->is_done()) return files_->finish([this] { finish_if_quiet(); });
+  if (output_) output_->keep_trying_for(patience_of(lease_length()));
   for (const std::string& line : std::exchange(held_pipes_, {}).describe(kLookForHolders))
     say_on_stderr("hvd-agent on " + bootstrap_.host_name + ": " + line + "\n");
   const auto leave = [this] {

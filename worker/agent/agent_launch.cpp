@@ -108,14 +108,16 @@ std::string Agent::interface_for_others(const Launch& message) {
 }
 
 void Agent::sync_files(const Launch& message) {
-  const char* const parent = find_variable(message.env, "TMPDIR");
+  // The one that the ranks have may be of hvdrun's machine alone.
+  std::vector<std::string> parents;
+  for (const Environment* const env : {&message.host_env, &message.env})
+    if (const char* const folder = find_variable(*env, "TMPDIR");
+        folder != nullptr && *folder == '/')
+      parents.emplace_back(folder);
+  parents.emplace_back("/tmp");
   try {
     files_ = std::make_unique<FileSync>(
-        io_,
-        make_sync_folder(parent == nullptr ? "" : parent, bootstrap_.job_id, bootstrap_.host_index),
-        [this](const std::string& line) {
-          up(Log{LogLevel::warn, bootstrap_.host_name + ": " + line});
-        });
+        io_, make_sync_folder(parents, bootstrap_.job_id, bootstrap_.host_index));
   } catch (const std::system_error& e) {
     no_files_ = e.code();
     return;

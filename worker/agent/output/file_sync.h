@@ -12,32 +12,37 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/base/limits.h"
+#include "common/base/unique_fd.h"
 #include "common/wire/frame_channel.h"
 #include "common/wire/messages.h"
 #include "worker/agent/output/folder_scan.h"
 
 namespace hvdrun {
 
-// A folder of the user alone, in `parent`. One that an earlier agent of this host and job has left
-// is taken over, with what is in it. Throws std::system_error.
-std::string make_sync_folder(const std::string& parent, const std::string& job_id,
-                             std::uint32_t host);
+// A folder for the user alone. One that an earlier agent of this host and job has left is taken
+// over, with what is in it; not while that agent is there.
+struct SyncFolder {
+  std::string path;
+  UniqueFd lock;  // held for as long as it is used
+};
+// In the first of these folders where it can be made. Throws std::system_error.
+SyncFolder make_sync_folder(const std::vector<std::string>& parents, const std::string& job_id,
+                            std::uint32_t host);
 
 class FileSync {
  public:
-  using Say = std::function<void(const std::string& line)>;
-
-  FileSync(boost::asio::io_context& io, std::string folder, Say say);
+  FileSync(boost::asio::io_context& io, SyncFolder folder);
   ~FileSync();
   FileSync(const FileSync&) = delete;
   FileSync& operator=(const FileSync&) = delete;
 
-  const std::string& folder() const { return folder_; }
+  const std::string& folder() const { return folder_.path; }
   // None: it is gone, and nothing is brought any more.
   void set_viewer(std::shared_ptr<FrameChannel> viewer);
   // False: the frame was none of these.
@@ -51,19 +56,22 @@ class FileSync {
 
   void arm(Clock::duration within);
   void on_timer();
-  void look();
+  void begin_look();
+  void go_on_looking();
+  void tell_remarks();
   void move();
+  void begin_last_look();
   bool begin_next();
   void send_data();
   void end_file();
   void leave();
-  void remove_if_brought();
 
   boost::asio::steady_timer timer_;
-  std::string folder_;
-  Say say_;
+  SyncFolder folder_;
   std::shared_ptr<FrameChannel> viewer_;
   FolderScan scan_;
+  bool is_looking_ = false;
+  Clock::duration looked_for_{};  // of the look under way, the time that it has taken
   Clock::time_point next_look_;
   std::optional<ReadyFile> file_;  // under way
   std::uint64_t at_ = 0;           // bytes of it that are sent

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include <dirent.h>
 
 #include "common/base/limits.h"
 #include "common/base/unique_fd.h"
@@ -35,10 +37,12 @@ struct ReadyFile {
   UniqueFd file;
   FileStamp stamp;
   std::uint32_t mode = 0;  // permission bits
+  bool is_open = false;    // for writing, by somebody else
 };
 
 class FolderScan {
  public:
+  using Clock = std::chrono::steady_clock;
   // A file that somebody has open is as good as finished when nothing was written to it for so
   // long.
   static constexpr std::chrono::seconds kQuiet{5};
@@ -46,42 +50,59 @@ class FolderScan {
   explicit FolderScan(std::string folder, std::size_t most = limits::kMaxSyncedFiles)
       : folder_(std::move(folder)), most_(most) {}
 
-  // Looks at everything once. Ready is what is as it was at the look before and has not been
-  // brought; with `last` it need not have been there before, nor be closed.
-  void look(std::chrono::steady_clock::time_point now, bool last = false);
+  // A look at everything: begin it, then call look_on() until it returns true, which each time
+  // works until `until`. Ready is what is as it was at the look before and has not been brought.
+  // With `last` it need not have been there before, nor be closed; what was brought while it was
+  // open is ready once more, as writes to mapped memory change no time.
+  void begin_look(Clock::time_point now, bool last = false);
+  bool look_on(Clock::time_point until);
   // One that is ready, by name, until there is none. Of those that cannot be opened it says why.
-  std::optional<ReadyFile> next(std::chrono::steady_clock::time_point now);
+  std::optional<ReadyFile> next(Clock::time_point now);
   // The end of one that next() has given: it is there, or cannot be kept there as it is.
   void brought(const ReadyFile& file);
   void failed(const ReadyFile& file);
   // Files that have not been brought as they were at the last look, and what of the folder has not
   // been looked at. Links, pipes and the like have nothing in them that could be.
   std::uint32_t left() const;
+  // Removes the folder with all that has been brought. What has come or changed since stays.
+  void remove();
   // New since the last call, lines for the user: what is no plain file, say. One of each kind.
   std::vector<std::string> take_remarks();
 
  private:
   struct Known {
     FileStamp stamp;
-    std::chrono::steady_clock::time_point since;  // it is like this
+    Clock::time_point since;  // it is like this
     std::optional<FileStamp> handled;
     bool has_failed = false;
+    bool was_open = false;  // when it was brought
     bool is_there = false;
   };
+  struct CloseFolder {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
+  // One that is being read.
+  struct Reading {
+    std::unique_ptr<DIR, CloseFolder> entries;
+    std::string prefix;  // of the names in it
+  };
 
-  void walk(int folder, const std::string& prefix, std::size_t depth,
-            std::chrono::steady_clock::time_point now, bool last);
-  void see(const std::string& path, const FileStamp& stamp,
-           std::chrono::steady_clock::time_point now, bool last);
+  void enter(int parent, const std::string& name, const std::string& prefix);
+  void see(const Reading& in, const std::string& name);
+  void see_file(const std::string& path, const FileStamp& stamp);
+  bool remove_below(int folder, const std::string& prefix);
   void remark(const std::string& kind, const std::string& path);
   // Something with bytes in it.
   void skip(const std::string& kind, const std::string& path);
 
   std::string folder_;
   std::size_t most_;  // files and folders that are looked at
+  // The look under way, or the last one, has these.
+  Clock::time_point now_;
+  bool last_ = false;
   std::size_t seen_ = 0;
   std::uint32_t skipped_ = 0;
-  bool last_ = false;
+  std::vector<Reading> reading_;  // the innermost last
   std::map<std::string, Known> files_;
   std::deque<std::string> ready_;
   std::set<std::string> told_;

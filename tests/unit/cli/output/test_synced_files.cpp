@@ -24,9 +24,10 @@ struct SyncedFixture {
     return files.take(host, Frame{M::kType, 0, encode(message)});
   }
   // True: it was kept.
-  bool bring(std::uint32_t host, const std::string& path, const std::string& bytes) {
+  bool bring(std::uint32_t host, const std::string& path, const std::string& bytes,
+             std::uint64_t time_ns = 1'000'000'000'000'000'007) {
     REQUIRE(take(host, FileFolder{"/tmp/there"}) == "");
-    REQUIRE(take(host, FileBegin{path, bytes.size(), 0640, 1'000'000'000'000'000'007}) == "");
+    REQUIRE(take(host, FileBegin{path, bytes.size(), 0640, time_ns}) == "");
     if (!bytes.empty())
       REQUIRE(take(host, FileData{bytes}) ==
               encode_frame(FileCredit{static_cast<std::uint32_t>(bytes.size())}));
@@ -48,7 +49,7 @@ struct SyncedFixture {
   }
 
   test::TemporaryFolder folder;
-  SyncedFiles files{folder / "sync", "--sync-dir"};
+  SyncedFiles files{folder / "sync", "--sync-dir", "0123456789abcdef"};
   std::string said;
 };
 
@@ -80,8 +81,8 @@ TEST_CASE_METHOD(SyncedFixture, "a file is there whole or not at all", "[files]"
   SECTION("its host goes") {
     files.forget(1);
     CHECK(contents("ckpts/1.pt") == "first");
-    CHECK_THAT(said, Contains("what node1 has not brought of its files below --sync-dir is there, "
-                              "in /tmp/there"));
+    CHECK_THAT(said, Contains("files below --sync-dir that have not come from node1 are there, in "
+                              "/tmp/there"));
   }
   CHECK(count() == 1);
   CHECK(bring(2, "empty", ""));
@@ -99,7 +100,48 @@ TEST_CASE_METHOD(SyncedFixture, "several hosts bring files at the same time", "[
   CHECK(contents("same") == "two!");
   CHECK(take(1, FileEnd{true}) == encode_frame(FileKept{true}));
   CHECK(contents("same") == "one!");
-  CHECK(said == "same below --sync-dir came from node2, and now from node1: the later one stays\n");
+  CHECK(said == "same below --sync-dir was written by node2 and by node1: the later one stays\n");
+}
+
+TEST_CASE_METHOD(SyncedFixture, "a host that is back does not undo what came since", "[files]") {
+  CHECK(bring(1, "best.pt", "old", 10));
+  CHECK(bring(2, "best.pt", "newer", 20));
+  // It has nothing to remember what it had brought by.
+  CHECK(bring(1, "best.pt", "old", 10));
+  CHECK(contents("best.pt") == "newer");
+  CHECK(bring(2, "best.pt", "newer", 20));
+  CHECK(bring(1, "best.pt", "newest", 30));
+  CHECK(contents("best.pt") == "newest");
+  // One host may put an older one in the place of a newer one.
+  CHECK(bring(1, "best.pt", "old", 10));
+  CHECK(contents("best.pt") == "old");
+  CHECK(count() == 1);
+}
+
+TEST_CASE_METHOD(SyncedFixture, "a file of a rank on this machine is not replaced unsaid",
+                 "[files]") {
+  folder.write("sync/log", "ours");
+  CHECK(bring(1, "log", "theirs", 10));
+  CHECK(contents("log") == "ours");
+  CHECK(said ==
+        "log below --sync-dir was written by this machine and by node1: the later one "
+        "stays\n");
+  CHECK(bring(1, "log", "theirs", 4'000'000'000'000'000'000));
+  CHECK(contents("log") == "theirs");
+}
+
+TEST_CASE_METHOD(SyncedFixture, "a folder that a rank has made anew is the folder", "[files]") {
+  CHECK(bring(1, "a", "1"));
+  std::filesystem::remove_all(folder / "sync");
+  CHECK(bring(1, "b", "2"));
+  CHECK(contents("b") == "2");
+}
+
+TEST_CASE_METHOD(SyncedFixture, "a remark of an agent is one line", "[files]") {
+  CHECK_FALSE(take(1, FileRemark{"x"}));
+  REQUIRE(take(1, FileFolder{"/tmp/there"}) == "");
+  CHECK(take(1, FileRemark{"a link\n\x1b[2J"}) == "");
+  CHECK(said == "node1: a link\\n\\x1b[2J\n");
 }
 
 TEST_CASE_METHOD(SyncedFixture, "what an agent must not say is not understood", "[files]") {
@@ -168,9 +210,9 @@ TEST_CASE_METHOD(SyncedFixture, "what cannot be kept is named, a few times", "[f
 TEST_CASE("a folder that cannot be is named before anything starts", "[files]") {
   const test::TemporaryFolder folder;
   folder.write("file", "");
-  CHECK_THROWS_AS(SyncedFiles(folder / "file/sync", "--sync-dir"), UsageError);
+  CHECK_THROWS_AS(SyncedFiles(folder / "file/sync", "--sync-dir", "1"), UsageError);
   try {
-    const SyncedFiles files(folder / "file", "OCI__SYNC_DIR");
+    const SyncedFiles files(folder / "file", "OCI__SYNC_DIR", "1");
     FAIL("no error");
   } catch (const UsageError& e) {
     CHECK_THAT(e.what(), Contains("OCI__SYNC_DIR: ") && Contains("Not a directory") &&

@@ -106,6 +106,7 @@ TEST_CASE("the document has the number of every message, and no other", "[protoc
   add<FileEnd>(code, "file_end");
   add<FileCredit>(code, "file_credit");
   add<FileKept>(code, "file_kept");
+  add<FileRemark>(code, "file_remark");
   add<RelayOpen>(code, "relay_open");
   add<RelayData>(code, "relay_data");
   add<RelayCredit>(code, "relay_credit");

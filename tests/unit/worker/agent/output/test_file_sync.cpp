@@ -23,12 +23,19 @@ struct FileSyncFixture {
     agent_side->start([this](const Frame& frame) { CHECK(sync->take(frame)); },
                       [](std::error_code) {});
     viewer_side->start([this](const Frame& frame) { on_frame(frame); }, [](std::error_code) {});
-    place = make_sync_folder(folder.path(), kJob, 3);
-    sync.emplace(io, place, [this](const std::string& line) { said += line + "\n"; });
+    begin();
+  }
+  // An agent; another one, where there was one.
+  void begin() {
+    sync.reset();
+    SyncFolder made = make_sync_folder({folder.path()}, kJob, 3);
+    place = made.path;
+    sync.emplace(io, std::move(made));
     sync->set_viewer(agent_side);
   }
   void on_frame(const Frame& frame) {
     FileFolder where;
+    FileRemark remark;
     FileBegin first;
     FileData data;
     FileEnd last;
@@ -48,6 +55,8 @@ struct FileSyncFixture {
       if (!last.whole) return void(++torn);
       if (keeps) kept[under_way.path] = bytes;
       viewer_side->send(FileKept{keeps});
+    } else if (frame.type == FileRemark::kType && !decode(frame.payload, remark)) {
+      said += remark.text + "\n";
     } else {
       FAIL("not a frame of files");
     }
@@ -138,10 +147,9 @@ TEST_CASE_METHOD(FileSyncFixture, "what is not kept stays, and so does its folde
   CHECK(std::filesystem::exists(place + "/a"));
   // The next agent of this host finds it.
   keeps = true;
-  sync.reset();
-  CHECK(make_sync_folder(folder.path(), kJob, 3) == place);
-  sync.emplace(io, place, [](const std::string&) {});
-  sync->set_viewer(agent_side);
+  const std::string before = place;
+  begin();
+  CHECK(place == before);
   REQUIRE(finish());
   CHECK(kept["a"] == "1");
   CHECK_FALSE(std::filesystem::exists(place));
@@ -162,17 +170,39 @@ TEST_CASE_METHOD(FileSyncFixture, "an agent that gives up leaves only what was n
   }
 }
 
-TEST_CASE("the folder of a host is its user's alone", "[files]") {
+TEST_CASE_METHOD(FileSyncFixture, "what is not brought is remarked, in the end too", "[files]") {
+  std::filesystem::create_symlink("a", place + "/latest");
+  REQUIRE(finish());
+  io.run_for(50ms);
+  CHECK(said == "a link below --sync-dir (latest, the first): it is not brought\n");
+  CHECK_FALSE(std::filesystem::exists(place));
+}
+
+TEST_CASE("the folder of a host is its user's alone, and one agent's", "[files]") {
   const test::TemporaryFolder folder;
-  const std::string place = make_sync_folder(folder.path(), kJob, 0);
-  struct stat info {};
-  REQUIRE(::stat(place.c_str(), &info) == 0);
-  CHECK((info.st_mode & 07777) == 0700);
-  ::chmod(place.c_str(), 0770);
-  CHECK_THROWS_AS(make_sync_folder(folder.path(), kJob, 0), std::system_error);
-  std::filesystem::create_directory_symlink("/tmp", place.substr(0, place.size() - 1) + "1");
-  CHECK_THROWS_AS(make_sync_folder(folder.path(), kJob, 1), std::system_error);
-  CHECK_THROWS_AS(make_sync_folder(folder / "none", kJob, 0), std::system_error);
+  const auto make = [&folder](std::uint32_t host, const std::string& first = "/nowhere") {
+    return make_sync_folder({first, folder.path()}, kJob, host);
+  };
+  std::optional<SyncFolder> one = make(0);
+  CHECK(one->path == folder / ("hvdrun-sync-" + std::string(kJob) + "-0"));
+  const auto mode = [](const std::string& path) {
+    struct stat info {};
+    REQUIRE(::stat(path.c_str(), &info) == 0);
+    return info.st_mode & 07777;
+  };
+  CHECK(mode(one->path) == 0700);
+  const SyncFolder other = make(0);
+  CHECK(other.path == one->path + ".2");
+  // A rank may have changed it, or made it anew.
+  ::chmod(one->path.c_str(), 0777);
+  const std::string path = one->path;
+  one.reset();
+  CHECK(make(0).path == path);
+  CHECK(mode(path) == 0700);
+  std::filesystem::create_directory_symlink("/tmp",
+                                            folder / ("hvdrun-sync-" + std::string(kJob) + "-1"));
+  CHECK_THROWS_AS(make(1), std::system_error);
+  CHECK_THROWS_AS(make_sync_folder({folder / "none"}, kJob, 0), std::system_error);
 }
 
 }  // namespace
