@@ -1,24 +1,18 @@
 // Files that ranks write on hosts over ssh, and that come to hvdrun's own.
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <sys/stat.h>
 
 #include "tests/catch.h"
 #include "tests/cluster/host_job.h"
+#include "tests/integration/helpers/text.h"
 
 namespace hvdrun::test {
 
 using namespace std::chrono_literals;
 
 namespace {
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 bool comes(const std::filesystem::path& path, std::chrono::seconds limit = 20s) {
   const auto begin = HostJob::Clock::now();
@@ -69,8 +63,8 @@ TEST_CASE("files of other hosts come while the job runs and at its end", "[clust
       "/stop ]; do sleep 0.1; done;"
       " head -c 3000000 /dev/zero >$d/large$HVD_RANK; exit 3");
   CHECK(comes(files.out() + "/ckpts/1.pt"));
-  CHECK(text_of(files.out() + "/ckpts/0.pt") == "of 0\n");
-  CHECK(text_of(files.out() + "/ckpts/1.pt") == "of 1\n");
+  CHECK(contents(files.out() + "/ckpts/0.pt") == "of 0\n");
+  CHECK(contents(files.out() + "/ckpts/1.pt") == "of 1\n");
   std::ofstream(files.cluster.folder() + "/stop") << "now";
   const HostJobEnd end = files.end(job);
   INFO(end.said);
@@ -100,7 +94,7 @@ TEST_CASE("files that have come outlast the host that had them", "[cluster]") {
   const HostJobEnd end = files.end(job, "node1");
   INFO(end.said);
   CHECK(end.exit_code != 0);
-  CHECK(text_of(files.out() + "/first1") == "whole\n");
+  CHECK(contents(files.out() + "/first1") == "whole\n");
   CHECK_FALSE(std::filesystem::exists(files.out() + "/second1"));
   CHECK(contains(end.said, "files below --sync-dir that have not come from node2 are there, in " +
                                files.cluster.folder() + "/hvdrun-sync-"));
@@ -120,7 +114,7 @@ TEST_CASE("a file whose name cannot be had here stays where it is", "[cluster]")
   const HostJobEnd end = files.end(job);
   INFO(end.said);
   CHECK(end.exit_code == 0);
-  CHECK(text_of(files.out() + "/first1") == "whole\n");
+  CHECK(contents(files.out() + "/first1") == "whole\n");
   CHECK(contains(end.said, files.out() + "/taken1: Is a directory; it stays on node2, in "));
   CHECK(contains(end.said, "1 file below --sync-dir stayed on node2, in "));
   CHECK(folders_left(files.cluster) == 1);

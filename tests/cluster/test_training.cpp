@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/cluster/host_job.h"
+#include "tests/integration/helpers/text.h"
 #include "tests/integration/helpers/train_output.h"
 
 namespace hvdrun::test {
@@ -39,12 +40,6 @@ Words joined(Words first, const Words& second) {
 // A thread for each rank: with more of them sums may be added up in another order.
 Words over(const std::string& ranks, const std::string& hosts) {
   return {"--env-compat", "torch", "-np", ranks, "-H", hosts, "-x", "OMP_NUM_THREADS=1"};
-}
-
-std::size_t times(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 }  // namespace
@@ -89,7 +84,7 @@ TEST_CASE("ranks on three hosts train to the same bits as on one", "[cluster][tr
     CAPTURE(spread.hosts, across.out, across.err);
     REQUIRE(across.exit_code == 0);
     // Rank 0 speaks for all.
-    CHECK(times(across.out, "epoch 1/1 ") == 1);
+    CHECK(times_in(across.out, "epoch 1/1 ") == 1);
     CHECK(contains(across.out, "[0]<stdout>:epoch 1/1 "));
     // On a host, too: its environment is another than this one's (OPENBLAS_CORETYPE, say).
     const std::string alone = std::string("localhost:") + spread.ranks;
@@ -120,7 +115,7 @@ TEST_CASE("a loop of one's own trains on three hosts as on one", "[cluster][trai
   INFO(here.out << here.err);
   REQUIRE(here.exit_code == 0);
   // It prints no times: loss and accuracy of each epoch, by rank 0.
-  CHECK(times(across.out, "epoch 1") == 1);
+  CHECK(times_in(across.out, "epoch 1") == 1);
   CHECK(across.out == here.out);
 }
 

@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/cluster/cluster.h"
+#include "tests/integration/helpers/text.h"
 
 namespace hvdrun::test {
 namespace {
@@ -13,12 +14,6 @@ using namespace std::chrono_literals;
 
 bool is_said(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-std::size_t times_in(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 // node2 as "late", whose sshd is at a port where none listens yet, and as "newcomer", a name that

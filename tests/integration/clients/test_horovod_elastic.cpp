@@ -9,6 +9,7 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/listed_job.h"
+#include "tests/integration/helpers/text.h"
 
 namespace hvdrun::test {
 namespace {
@@ -57,11 +58,11 @@ TEST_CASE("a Horovod program takes hosts in and leaves others, and nobody waits 
   job.wait_for("step 5 of 2");
   job.list("a:2\nb:2\n");
   job.wait_for("host b has come");
-  const std::size_t before = mentions_in(job.output(), " of 2: ");
+  const std::size_t before = times_in(job.output(), " of 2: ");
   job.wait_for("begins at step", 2);
   job.wait_for("epoch 2: the job goes on with 4 ranks");
   // While the newcomers loaded their program the others have trained.
-  CHECK(mentions_in(job.output(), " of 2: ") > before + 10);
+  CHECK(times_in(job.output(), " of 2: ") > before + 10);
   CHECK_THAT(job.output(), Contains("notice 1 mixed"));
   // A slot less on one host, another host, and none of the old rank 0's in the end.
   job.list("b:2\na:1\n");
@@ -147,11 +148,11 @@ TEST_CASE("newcomers of a Horovod program that fail or hang cost the others noth
   // d is started for an epoch that b is to be in as well; it is started again without.
   job.list("a:1\nc:1\nb:1\nd:1\n");
   job.wait_for("exited with code 4; no rank is started on b");
-  const std::size_t before = mentions_in(job.output(), " of 1: ");
+  const std::size_t before = times_in(job.output(), " of 1: ");
   job.wait_for(" on d", 1, seconds(90));  // c is waited for as long as for one that is just slow
-  CHECK(mentions_in(job.output(), " of 1: ") > before);
+  CHECK(times_in(job.output(), " of 1: ") > before);
   job.list("a:1\nd:1\n");
-  job.wait_for("step", mentions_in(job.output(), "step") + 5);
+  job.wait_for("step", times_in(job.output(), "step") + 5);
   check_weights(job, 2);
 }
 

@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/text.h"
 
 namespace hvdrun::test {
 namespace {
@@ -16,12 +17,6 @@ RunResult probe(const std::vector<std::string>& options, const std::vector<std::
   args.push_back(build_path("tests/integration/programs/engine_probe"));
   args.insert(args.end(), mode.begin(), mode.end());
   return hvdrun(args);
-}
-
-std::size_t lines_with(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 // The words of check_timeline.py on a file whose rows have no phases that overlap.
@@ -43,7 +38,7 @@ TEST_CASE("ranks with orders of their own negotiate nothing once they know each 
   const RunResult result = probe(hosts, {"order", "100"});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
-  CHECK(lines_with(result.out, "negotiations 0, operations 2500") == 3);
+  CHECK(times_in(result.out, "negotiations 0, operations 2500") == 3);
 }
 
 TEST_CASE("on one host the same steps again send nothing at all", "[engine]") {
@@ -60,7 +55,7 @@ TEST_CASE("on one host the same steps again send nothing at all", "[engine]") {
                   build_path("tests/integration/programs/engine_probe") + " order 100"});
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
-  CHECK(lines_with(result.out, "negotiations 0, operations 2500") == 3);
+  CHECK(times_in(result.out, "negotiations 0, operations 2500") == 3);
   for (const std::string rank : {"0", "1", "2"}) {
     std::ifstream file(folder.path() + "/" + rank);
     std::string line;
@@ -89,7 +84,7 @@ TEST_CASE("ranks with other numbers of batches join, process sets work", "[engin
   const RunResult result = probe(hosts, {mode});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
-  CHECK(lines_with(result.out, mode) == 3);
+  CHECK(times_in(result.out, mode) == 3);
 }
 
 TEST_CASE("tensors that not all ranks submit are named, and end the job", "[engine][stall]") {
@@ -177,8 +172,8 @@ TEST_CASE("a rank without memory for an operation fails it on all ranks", "[engi
   CAPTURE(how);
   const RunResult result = probe(hosts, {"memory", how});
   INFO(result.out << result.err);
-  CHECK(lines_with(result.out, "after a moment: ") == 3);
-  CHECK(lines_with(result.out, "it has failed within one rank: std::bad_alloc") == 3);
+  CHECK(times_in(result.out, "after a moment: ") == 3);
+  CHECK(times_in(result.out, "it has failed within one rank: std::bad_alloc") == 3);
 }
 
 TEST_CASE("a job that has nothing to do does nothing", "[engine]") {
@@ -210,9 +205,9 @@ TEST_CASE("a rank that comes when the others' time is over is told so", "[engine
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
   const std::size_t ranks = kind == "set" ? 2 : 3;
-  CHECK(lines_with(result.out, "too late: ") == ranks);
-  CHECK(lines_with(result.out, "waited 2 s for rank 2") == ranks);
-  CHECK(lines_with(result.out, "no error") == 3 - ranks);
+  CHECK(times_in(result.out, "too late: ") == ranks);
+  CHECK(times_in(result.out, "waited 2 s for rank 2") == ranks);
+  CHECK(times_in(result.out, "no error") == 3 - ranks);
 }
 
 TEST_CASE("a rank that gives up in the midst of a message is heard on other hosts", "[engine]") {
@@ -221,9 +216,9 @@ TEST_CASE("a rank that gives up in the midst of a message is heard on other host
   const RunResult result = probe({"-H", "a:1,b:1,c:1"}, {"midway", kind});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
-  CHECK(lines_with(result.out, "after a moment: 'big': ") == 3);
-  CHECK(lines_with(result.out, "waited 2 s for rank 1") == 3);
-  CHECK(lines_with(result.out, "rank 0 gave up: ") == 2);
+  CHECK(times_in(result.out, "after a moment: 'big': ") == 3);
+  CHECK(times_in(result.out, "waited 2 s for rank 1") == 3);
+  CHECK(times_in(result.out, "rank 0 gave up: ") == 2);
 }
 
 }  // namespace

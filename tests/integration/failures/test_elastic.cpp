@@ -2,16 +2,15 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <regex>
 #include <set>
 #include <signal.h>
-#include <sstream>
 #include <thread>
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/text.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {
@@ -36,18 +35,6 @@ void check_steps(const std::string& out, int steps) {
     CHECK(std::stoi((*it)[2]) < std::stoi((*it)[3]));
   }
   CHECK(seen.size() == static_cast<std::size_t>(steps));
-}
-
-std::size_t times_in(const std::string& text, const std::string& what) {
-  std::size_t count = 0;
-  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
-  return count;
-}
-
-std::string contents(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 TEST_CASE("a rank that fails is started again, and the others go on meanwhile", "[elastic]") {
@@ -399,12 +386,11 @@ TEST_CASE("tags and events have the ranks of the moment", "[elastic]") {
   CHECK_THAT(job.out, Contains("[0]<stdout>:step 8 rank 0 of 3"));
   CHECK_THAT(job.out, Contains("[1]<stdout>:step 8 rank 1 of 3"));
   CHECK_THAT(job.out, Contains("[2]<stdout>:step 8 rank 2 of 3"));
-  std::ostringstream text;
-  text << std::ifstream(events).rdbuf();
+  const std::string told = contents(events);
   // The new process may have come before the others had met.
-  CHECK_THAT(text.str(), Contains(R"("event":"epoch","epoch":2,"size":2,"slots":[1,2])") ||
-                             Contains(R"("event":"epoch","epoch":2,"size":3,"slots":[1,2,0])"));
-  CHECK_THAT(text.str(), Contains(R"("size":3,"slots":[1,2,0])"));
+  CHECK_THAT(told, Contains(R"("event":"epoch","epoch":2,"size":2,"slots":[1,2])") ||
+                       Contains(R"("event":"epoch","epoch":2,"size":3,"slots":[1,2,0])"));
+  CHECK_THAT(told, Contains(R"("size":3,"slots":[1,2,0])"));
   std::filesystem::remove_all(folder);
 }
 

@@ -1,7 +1,6 @@
 // Hosts that come and go while an elastic job runs. With --transport local each host is an agent of
 // this machine; over ssh: tests/cluster/test_listed_hosts.cpp.
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <random>
@@ -16,6 +15,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/listed_job.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/text.h"
 #include "tests/soak.h"
 
 namespace hvdrun::test {
@@ -44,7 +44,7 @@ TEST_CASE("a host that is told to go leaves at a commit, and no step is lost", "
   job.wait_for("on b has left: 1 go on without it", 2);
   job.wait_for("of 1: ", 5);
   CHECK_FALSE(Contains("was killed").match(job.output()));
-  CHECK(mentions_in(job.output(), "is told to go") == 1);
+  CHECK(times_in(job.output(), "is told to go") == 1);
   job.check_end();
 }
 
@@ -66,12 +66,12 @@ TEST_CASE("hosts come to a job, and leave it, and no step is lost", "[elastic][h
   job.list("a:1\nc:2\n");
   job.wait_for("the job goes on with 3 ranks", 3);
   job.check_end();
-  CHECK(mentions_in(job.output(), "done: ") == 3);
+  CHECK(times_in(job.output(), "done: ") == 3);
   // Each began with the state of the others.
-  CHECK(mentions_in(job.output(), "meeting at step 0: ") <= 2);
+  CHECK(times_in(job.output(), "meeting at step 0: ") <= 2);
   CHECK_THAT(job.output(), !Contains("is lost") && !Contains("started again"));
   CHECK_THAT(job.output(), !Contains("another state"));
-  CHECK((mentions_in(job.output(), "counts nothing in step ") > 0) == !overlap.empty());
+  CHECK((times_in(job.output(), "counts nothing in step ") > 0) == !overlap.empty());
 }
 
 TEST_CASE("a hostfile is read again where --max-np lets hosts come", "[elastic][hosts]") {
@@ -170,7 +170,7 @@ TEST_CASE("a script that does what it should not ends no job", "[elastic][hosts]
   // A process that it leaves behind ends with it, each time.
   job.list("echo a:2; sleep 300 & exit 0");
   std::this_thread::sleep_for(3s);
-  CHECK(mentions_in(job.output(), "lists no host") == 1);
+  CHECK(times_in(job.output(), "lists no host") == 1);
   job.check_end();
   CHECK_THAT(job.output(), !Contains("epoch 2"));
 }

@@ -6,6 +6,7 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/text.h"
 
 namespace hvdrun::test {
 namespace {
@@ -22,12 +23,6 @@ RunResult stalled_job(const std::string& what, const std::vector<std::string>& o
     args.insert(args.end(), {program, what});
   }
   return hvdrun(args);
-}
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
-  return count;
 }
 
 TEST_CASE("a stall names tensor, missing rank and host, and what that does", "[stall]") {
@@ -57,7 +52,7 @@ TEST_CASE("a stall names tensor, missing rank and host, and what that does", "[s
     WARN("left out: this kernel shows no stack");
   }
   // At 1, 2 and 3 s, however many ranks say so.
-  CHECK(count_of(result.err, "'grad.7' waits since") <= 3);
+  CHECK(times_in(result.err, "'grad.7' waits since") <= 3);
   CHECK(std::regex_search(result.err,
                           std::regex("hvdrun: the job was ended after \\S+ s because tensor "
                                      "'grad.7' had waited \\d+ s for rank 2 on b\n")));
@@ -90,8 +85,8 @@ TEST_CASE("a job in which the rank comes after all goes on", "[stall]") {
   const RunResult result = stalled_job("4000", {"--stall-check-warning-time-seconds", "1"});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
-  CHECK(count_of(result.err, "'grad.7' waits since") >= 1);
-  CHECK(count_of(result.err, "'grad.7' waits since") <= 4);
+  CHECK(times_in(result.err, "'grad.7' waits since") >= 1);
+  CHECK(times_in(result.err, "'grad.7' waits since") <= 4);
 }
 
 TEST_CASE("without the check nobody is warned", "[stall]") {

@@ -16,14 +16,9 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/text.h"
 
 namespace hvdrun::test {
-
-inline std::size_t mentions_in(const std::string& text, const std::string& what) {
-  std::size_t count = 0;
-  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
-  return count;
-}
 
 // A file of hosts, and a job that reads it.
 class ListedJob {
@@ -110,7 +105,7 @@ class ListedJob {
   }
   std::size_t epochs() {
     job_->wait(std::chrono::milliseconds(10));
-    return mentions_in(job_->output(), "the job goes on with ");
+    return times_in(job_->output(), "the job goes on with ");
   }
   std::vector<ProcessInfo> ranks() const {
     std::vector<ProcessInfo> found;

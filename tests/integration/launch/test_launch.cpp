@@ -2,15 +2,10 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/text.h"
 
 namespace hvdrun::test {
 namespace {
-
-std::size_t times_in(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 TEST_CASE("/bin/true runs on any number of ranks", "[launch]") {
   const auto np = GENERATE("1", "2", "4", "16", "64");

@@ -14,6 +14,7 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/integration/helpers/text.h"
 
 namespace hvdrun::test {
 namespace {
@@ -26,11 +27,6 @@ bool wait_until(Done done) {
   for (const auto deadline = Clock::now() + 20s; !done(); usleep(1000))
     if (Clock::now() > deadline) return false;
   return true;
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 bool wait_for_text(const std::string& path, const std::string& text) {
