@@ -84,7 +84,7 @@ void log_loss(std::int64_t epoch, double loss) {
 void run(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "data/mnist";
   const std::int64_t epochs = argc > 2 ? std::atoi(argv[2]) : 5;
-  // Nobody waits for what comes before hvd::init().
+  // Nobody waits for what a new process does before elastic::run().
   torch::set_num_threads(1);
   torch::manual_seed(42);
   const Data train(folder + "/train");

@@ -70,6 +70,8 @@ RankValue nccl_interface(const Place& place) {
   return "=" + place.interface;
 }
 
+RankValue late_mark(const Place& place) { return place.is_late ? RankValue("1") : RankValue(); }
+
 RankValue synced_folder(const Place& place) {
   return place.sync_folder.empty() ? RankValue() : place.sync_folder;
 }
@@ -86,6 +88,7 @@ constexpr auto make_rank_variables() {
       {"HVD_JOB_ID", hvd, ours, text_at<&Place::job_id>, at_start},
       {"HVD_EPOCH", hvd, ours, number_at<&Place::epoch>},
       {"HVD_START", hvd, ours, number_at<&Place::start>},
+      {"HVD_LATE", hvd, ours_or_absent, late_mark},
       {"HVD_AGENT", hvd, ours, text_at<&Place::agent>, at_start},
       {"HVD_HOSTNAME", hvd, ours, text_at<&Place::host_name>},
       {"HVD_RANK", hvd, ours, number_at<&Place::rank>},

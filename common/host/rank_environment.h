@@ -42,6 +42,7 @@ struct WorkerPlace : RankPlace {
   std::string host_name;    // as in -H
   std::uint32_t epoch = 0;  // at the start of the process
   std::uint32_t start = 0;  // of its slot's processes, the number of this one
+  bool is_late = false;     // the job runs already
   std::uint32_t node_rank = 0;
   std::uint32_t node_count = 0;
   std::uint32_t usable_cores = 0;  // of the host

@@ -138,6 +138,7 @@ void Agent::start_worker(const Launch& message, const RankPlace& slot, const std
   place.host_name = bootstrap_.host_name;
   place.epoch = epoch_;
   place.start = start;
+  place.is_late = later;
   static_cast<RankPlace&>(place) = slot;
   place.node_rank = message.node_rank;
   place.node_count = message.host_count;

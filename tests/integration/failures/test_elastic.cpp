@@ -111,7 +111,7 @@ TEST_CASE("a collective of a new process before elastic::run is named", "[elasti
       hvdrun({"-np", "3", "--min-np", "2", probe(), "60", "60", "early", "1", "3"});
   CAPTURE(job.out, job.err);
   CHECK(job.exit_code == 0);
-  CHECK_THAT(job.err, Contains("rank 2 is new in a running job, and has called a collective before "
+  CHECK_THAT(job.err, Contains("rank 1 is new in a running job, and has called a collective before "
                                "hvd::elastic::run(): nobody answers it"));
   CHECK_THAT(job.err, Contains("it is not started again, as that was 3 times within 10 minutes"));
   check_steps(job.out, 60);
@@ -121,19 +121,32 @@ TEST_CASE("a collective of a new process before elastic::run is named", "[elasti
 // which takes seconds a step where a sanitizer watches.
 std::string large_state() { return is_sanitized() ? "4000000" : "50000000"; }
 
+// Its work between hvd::init() and elastic::run() is done beside theirs.
+TEST_CASE("nobody waits for a new process before elastic::run", "[elastic]") {
+  const RunResult job =
+      hvdrun({"-np", "3", "--min-np", "2", probe(), "80", "50", "slow", "1", "3"});
+  CAPTURE(job.out, job.err);
+  CHECK(job.exit_code == 0);
+  // In its two seconds the others go on.
+  CHECK(times_in(job.out, " of 2: ") > 2 * 20);
+  CHECK(times_in(job.out, "new: rank 1 of 3 on GPU -1\n") == 1);
+  check_steps(job.out, 80);
+  CHECK(times_in(job.out, "done: ") == 3);
+}
+
 TEST_CASE("a new process counts nothing until it has the state", "[elastic]") {
   // So small that it is there at once, and too large for that.
   const std::string bytes = GENERATE(as<std::string>(), "1", large_state());
   const std::string hosts = GENERATE("h:4", "a:2,b:2");
   const RunResult job = hvdrun({"-np", "4", "--min-np", "3", "--transport", "local", "-H", hosts,
-                                probe(), "12", "50", "kill", "2", "3"},
+                                probe(), "60", "50", "kill", "2", "3"},
                                {.env = {{"PROBE_OVERLAP", bytes}}});
   CAPTURE(bytes, hosts, job.out, job.err);
   CHECK(job.exit_code == 0);
   CHECK(times_in(job.out, "counts nothing in step ") == 1);
   CHECK_THAT(job.out, !Contains("another state"));
-  check_steps(job.out, 12);
-  CHECK(times_in(job.out, "of 4 has 12") == 4);
+  check_steps(job.out, 60);
+  CHECK(times_in(job.out, "of 4 has 60") == 4);
 }
 
 TEST_CASE("a state that is lost with those who had it does not begin anew", "[elastic]") {

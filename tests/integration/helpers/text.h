@@ -16,7 +16,7 @@ inline std::size_t times_in(const std::string& text, const std::string& part) {
   return count;
 }
 
-// Of a file; nothing where there is none.
+// A file's; nothing where there is none.
 inline std::string contents(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -11,6 +11,7 @@
 // elastic_probe until FILE MS: the same without faults, until there is such a file.
 //
 //   early   SIGKILL; the slot's later processes call a collective before elastic::run
+//   slow    SIGKILL; they sleep for two seconds before it
 //   desert  SIGKILL; later all whose work counts do the same in the first step of one that is new
 //
 // With PROBE_OVERLAP=BYTES in the environment new ranks get the state, which has so many bytes
@@ -42,7 +43,7 @@ int number_of(const char* name) {
 
 void fail(const std::string& fault) {
   if (fault == "kill" || fault == "always" || fault == "other" || fault == "early" ||
-      fault == "desert")
+      fault == "slow" || fault == "desert")
     ::kill(::getpid(), SIGKILL);
   if (fault == "stop") ::kill(::getpid(), SIGSTOP);
   if (fault == "exit0") std::_Exit(0);
@@ -80,6 +81,11 @@ int main(int argc, char** argv) {
   std::vector<char> ballast(static_cast<std::size_t>(more), 0);
   if (more > 0) state.add("ballast", ballast.data(), ballast.size());
   if (!is_first && words.size() > 2 && words[2] == "early") hvd::barrier();
+  if (!is_first && words.size() > 2 && words[2] == "slow") {
+    std::printf("new: rank %d of %d on GPU %d\n", hvd::rank(), hvd::size(), hvd::gpu());
+    std::fflush(stdout);
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  }
   hvd::elastic::RunOptions options;
   options.overlap = more > 0;
   int stranger = 0;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <pthread.h>
 #include <string>
 #include <unistd.h>
@@ -26,7 +27,11 @@ std::atomic<bool> g_entered{false};
 // Its first job had gone on for a while.
 std::atomic<bool> g_came_late{false};
 bool g_has_joined HVD_GUARDED_BY(g_init) = false;
+// The process is late: init() has taken what its environment says, and the others are asked when it
+// comes to elastic::run. Until then it costs them nothing.
+std::optional<hvd::InitOptions> g_waits HVD_GUARDED_BY(g_init);
 
+constexpr const char* kInitFailed = "hvd::init() has failed in this process, or is not done yet";
 // The reason why there is no job, while there is none. A constant text.
 std::atomic<const char*> g_no_job{"hvd::init() has not been called in this process"};
 
@@ -48,6 +53,22 @@ void end_job(WorkerJob* job) noexcept {
                  std::memory_order_release);
   g_job.store(nullptr, std::memory_order_release);
   delete job;
+}
+
+void join_job(const hvd::InitOptions& options) HVD_REQUIRES(g_init) {
+  g_no_job.store(kInitFailed, std::memory_order_release);
+  const bool is_first = !std::exchange(g_has_joined, true);
+  std::unique_ptr<WorkerJob> made;
+  // The launcher counts who is lost, and ends the job when it is too often.
+  while (!made) {
+    try {
+      made = std::make_unique<WorkerJob>(process_environment, options);
+    } catch (const MeetingBrokenOff&) {
+      continue;
+    }
+  }
+  if (is_first && made->is_under_way()) g_came_late.store(true);
+  g_job.store(made.release(), std::memory_order_release);
 }
 
 void end_if_unusable(WorkerJob& job, const hvd::Error* reason) noexcept {
@@ -82,6 +103,15 @@ WorkerJob& collective_job() {
 bool came_late() noexcept { return g_came_late.load(std::memory_order_relaxed); }
 
 void enter_library_job() {
+  {
+    const MutexLock lock(g_init);
+    if (const auto options = std::exchange(g_waits, std::nullopt)) {
+      // To open it anew would hold up the others.
+      const auto gpu = library_job().hold_gpu();
+      end_job(current_job());
+      join_job(*options);
+    }
+  }
   library_job().enter_elastic();
   g_entered.store(true, std::memory_order_relaxed);
 }
@@ -91,23 +121,19 @@ void start_library_job(const hvd::InitOptions& options) {
   if (current_job() != nullptr) return;
   static const int registered = ::pthread_atfork(nullptr, nullptr, forget_in_child);
   if (registered != 0) throw hvd::Error(hvd::ErrorCode::internal, "pthread_atfork failed");
-  g_no_job.store("hvd::init() has failed in this process, or is not done yet",
-                 std::memory_order_release);
-  std::unique_ptr<WorkerJob> made;
-  // The launcher counts who is lost, and ends the job when it is too often.
-  while (!made) {
-    try {
-      made = std::make_unique<WorkerJob>(process_environment, options);
-    } catch (const MeetingBrokenOff&) {
-      continue;
-    }
-  }
-  if (!std::exchange(g_has_joined, true)) g_came_late.store(made->is_under_way());
-  g_job.store(made.release(), std::memory_order_release);
+  g_no_job.store(kInitFailed, std::memory_order_release);
+  const auto environment =
+      g_has_joined ? std::nullopt : read_worker_environment(process_environment);
+  if (!environment || !environment->is_late) return join_job(options);
+  auto waiting = std::make_unique<WorkerJob>(process_environment, *environment);
+  g_waits = options;
+  g_came_late.store(true);
+  g_job.store(waiting.release(), std::memory_order_release);
 }
 
 void end_library_job() noexcept {
   const MutexLock lock(g_init);
+  g_waits.reset();
   end_job(current_job());
 }
 

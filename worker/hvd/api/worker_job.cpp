@@ -21,10 +21,12 @@ namespace {
 
 using hvd::ErrorCode;
 
-JobPlace place_of(const WorkerTopology& topology) {
-  return {static_cast<int>(topology.rank),       static_cast<int>(topology.size),
-          static_cast<int>(topology.local_rank), static_cast<int>(topology.local_size),
-          static_cast<int>(topology.cross_rank), static_cast<int>(topology.cross_size)};
+// As the agent tells it, or the environment.
+template <class Told>
+JobPlace place_of(const Told& told) {
+  return {static_cast<int>(told.rank),       static_cast<int>(told.size),
+          static_cast<int>(told.local_rank), static_cast<int>(told.local_size),
+          static_cast<int>(told.cross_rank), static_cast<int>(told.cross_size)};
 }
 
 // The time that the agent may take to hand out a segment while the job runs.
@@ -66,6 +68,11 @@ bool takes_place_of_lost(const EnvironmentLookup& lookup) {
 }
 
 }  // namespace
+
+WorkerJob::WorkerJob(const EnvironmentLookup& lookup, const WorkerEnvironment& environment)
+    : place_(place_of(environment)), waits_(true) {
+  stay_alone(lookup, place_.local_rank, place_.local_size);
+}
 
 WorkerJob::WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options)
     : init_timeout_(read_timeout(lookup, "HVD_INIT_TIMEOUT", options.init_timeout)),
@@ -153,6 +160,10 @@ void WorkerJob::record_timeline(const EnvironmentLookup& lookup, std::uint32_t g
 }
 
 void WorkerJob::start_timeline(const std::string& path, bool mark_cycles) {
+  if (waits_)
+    throw hvd::Error(ErrorCode::unavailable,
+                     "start_timeline: this process is new in a running job; call it in "
+                     "hvd::elastic::run()");
   if (!timeline_)
     throw hvd::Error(ErrorCode::unavailable,
                      "start_timeline: hvdrun writes the file, and did not start this process");
@@ -182,8 +193,10 @@ void WorkerJob::take_gpu(GpuChoice choice, const EnvironmentLookup& lookup) {
   });
 }
 
-void WorkerJob::stay_alone(const EnvironmentLookup& lookup) {
-  GpuChoice choice = choose_gpu(lookup, 0, 1);
+void WorkerJob::stay_alone(const EnvironmentLookup& lookup, int local_rank, int local_size) {
+  GpuChoice choice = takes_place_of_lost(lookup)
+                         ? choose_gpu_of_lost(lookup, local_rank, local_size)
+                         : choose_gpu(lookup, local_rank, local_size);
   if (choice.error)
     throw hvd::Error(choice.error->code(), std::string("hvd::init(): ") + choice.error->what());
   take_gpu(std::move(choice), lookup);

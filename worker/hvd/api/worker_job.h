@@ -44,6 +44,9 @@ class WorkerJob {
  public:
   // Joins the launcher's job, or makes a job of one rank. Throws MeetingBrokenOff, and Error.
   WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options);
+  // The place of a process that is new in a running job and has not asked to be let in: it is the
+  // one that its environment tells, and nobody is there yet. Throws Error.
+  WorkerJob(const EnvironmentLookup& lookup, const WorkerEnvironment& environment);
   // Finishes what was submitted and says goodbye.
   ~WorkerJob();
   WorkerJob(const WorkerJob&) = delete;
@@ -55,7 +58,7 @@ class WorkerJob {
   ProcessSets& sets() { return *sets_; }
   bool is_homogeneous() const;
   // A lost rank does not end the job; see <hvd/elastic_run.h>.
-  bool is_elastic() const { return agent_ != nullptr && agent_->topology().elastic; }
+  bool is_elastic() const { return waits_ || (agent_ != nullptr && agent_->topology().elastic); }
   void enter_elastic();
   // It is not the job's first epoch: others have trained before.
   bool is_under_way() const;
@@ -65,6 +68,10 @@ class WorkerJob {
   // As leave_with_gpu(), in an elastic job; then the launcher knows it. With a reason the GPU's
   // operations fail for it first.
   std::optional<std::string> leave_gpu(const hvd::Error* reason);
+  // The GPU stays open for as long as somebody holds this.
+  std::shared_ptr<const void> hold_gpu() {
+    return gpu_ ? std::make_shared<GpuParts>(gpu_->parts_alone()) : nullptr;
+  }
   // None for a rank that is alone on its host.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
   // See <hvd/hvd.h>.
@@ -79,7 +86,8 @@ class WorkerJob {
   void enter(const WorkerEnvironment& environment, AgentConnection::Deadline deadline,
              const EnvironmentLookup& lookup);
   void lose(const PeerLost& lost);
-  void stay_alone(const EnvironmentLookup& lookup);
+  // With the GPU of this local rank.
+  void stay_alone(const EnvironmentLookup& lookup, int local_rank = 0, int local_size = 1);
   void take_gpu(GpuChoice choice, const EnvironmentLookup& lookup);
   // `set`: the id of the process set.
   EngineOptions engine_options(const CoreShare& share, int set);
@@ -93,14 +101,15 @@ class WorkerJob {
   JobPlace place_;
   bool may_start_timeline_ = false;
   bool returns_ = false;
+  bool waits_ = false;  // to ask whether it is let in
   // Null without a launcher; outlives the connection, which takes its events.
   std::unique_ptr<Timeline> timeline_;
   std::unique_ptr<AgentConnection> agent_;  // none without a launcher
   std::shared_ptr<SharedMemory> memory_;
   std::unique_ptr<DeathWatch> death_watch_;  // in an elastic job; speaks to the connection
-  std::chrono::milliseconds init_timeout_;
-  std::chrono::milliseconds collective_timeout_;
-  std::uint64_t fusion_bytes_;
+  std::chrono::milliseconds init_timeout_{};
+  std::chrono::milliseconds collective_timeout_{};
+  std::uint64_t fusion_bytes_ = 0;
   std::vector<std::size_t> host_counts_;  // ranks of each host
   std::shared_ptr<RankGpu> gpu_;          // null: the CPU; outlives the engines
   std::string no_gpu_;                    // then: why

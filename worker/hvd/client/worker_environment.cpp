@@ -68,6 +68,7 @@ std::optional<WorkerEnvironment> read_worker_environment(const EnvironmentLookup
   if (env.job_id.size() != 32 || !std::all_of(env.job_id.begin(), env.job_id.end(), is_hex))
     broken("HVD_JOB_ID='" + env.job_id + "' is not 32 hexadecimal digits");
   env.epoch = required_number(lookup, "HVD_EPOCH");
+  env.is_late = lookup("HVD_LATE").has_value();
   env.rank = required_number(lookup, "HVD_RANK");
   env.size = required_number(lookup, "HVD_SIZE");
   env.local_rank = required_number(lookup, "HVD_LOCAL_RANK");

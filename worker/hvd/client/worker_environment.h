@@ -20,6 +20,7 @@ struct WorkerEnvironment : RankPlace {
   std::string agent;   // a Unix socket: a path, or '@' and an abstract name
   std::string job_id;  // 32 hexadecimal digits
   std::uint32_t epoch = 0;
+  bool is_late = false;  // the job ran already when this process was started
 };
 
 // Nothing when no launcher set anything. Throws Error(unavailable), naming the variable, when only

@@ -34,6 +34,7 @@ WorkerPlace sample_place() {
                    true};
   place.host_address = "10.0.0.2";
   place.interface = "eth1";
+  place.is_late = true;
   place.sync_folder = "/tmp/files";
   return place;
 }
@@ -116,6 +117,7 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"NCCL_SOCKET_IFNAME", "=eth1"},
       {"GLOO_SOCKET_IFNAME", "eth1"},
       {"HVD_HOST_ADDRESS", "10.0.0.2"},
+      {"HVD_LATE", "1"},
       {"OCI__SYNC_DIR", "/tmp/files"},
       {"OMP_NUM_THREADS", "2"},
   };
@@ -201,7 +203,7 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
         without_stale({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
                        "OMPI_COMM_WORLD_RANK=9"}),
         place);
-    CHECK(count_with(env, {"HVD_"}) == 13);
+    CHECK(count_with(env, {"HVD_"}) == 14);
     CHECK(count_with(env, horovod) == (place.compat.horovod ? 13 : 0));
     CHECK(count_with(env, torch) == (place.compat.torch ? 16 : 0));
     CHECK(count_with(env, {"NCCL_"}) == (place.compat.horovod || place.compat.torch ? 1 : 0));

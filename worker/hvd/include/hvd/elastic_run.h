@@ -262,8 +262,10 @@ struct RunOptions {
 // one that returns has left the job for them. Everything else that `train` throws, run() throws
 // too.
 //
-// A process that is started again begins its program anew, and is in `train` before it has any
-// collective with the others.
+// A process that comes to a running job begins its program anew, and is in `train` before it has
+// any collective with the others. Its init() has asked nobody: it joins them here, with the options
+// of that init(), and throws what init() throws. So they do not wait for what it does before.
+// rank() and size() are those of its environment until then, and may be others in `train`.
 HVD_EXPORT void run(State& state, const std::function<void()>& train,
                     const RunOptions& options = {});
 
@@ -310,7 +312,8 @@ HVD_EXPORT double state_wait() noexcept;
 // The job is elastic (hvdrun --min-np). False before init(), and without a launcher.
 HVD_EXPORT bool is_elastic() noexcept;
 // Tells the launcher that this program goes on when others are lost, and waits until it knows;
-// until all have said so a loss ends the job. Nothing in jobs that are not elastic.
+// until all have said so a loss ends the job. A process that is new joins the others here. Nothing
+// in jobs that are not elastic.
 HVD_EXPORT void enter();
 // Somebody waits to be let in. Ranks hear of it at different times, so they must agree on it.
 HVD_EXPORT bool meeting_wanted() noexcept;
