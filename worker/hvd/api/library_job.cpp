@@ -125,7 +125,7 @@ void start_library_job(const hvd::InitOptions& options) {
   const auto environment =
       g_has_joined ? std::nullopt : read_worker_environment(process_environment);
   if (!environment || !environment->is_late) return join_job(options);
-  auto waiting = std::make_unique<WorkerJob>(process_environment, *environment);
+  auto waiting = WorkerJob::waiting(process_environment, *environment);
   g_waits = options;
   g_came_late.store(true);
   g_job.store(waiting.release(), std::memory_order_release);

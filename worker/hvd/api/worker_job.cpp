@@ -69,9 +69,11 @@ bool takes_place_of_lost(const EnvironmentLookup& lookup) {
 
 }  // namespace
 
-WorkerJob::WorkerJob(const EnvironmentLookup& lookup, const WorkerEnvironment& environment)
-    : place_(place_of(environment)), waits_(true) {
-  stay_alone(lookup, place_.local_rank, place_.local_size);
+std::unique_ptr<WorkerJob> WorkerJob::waiting(const EnvironmentLookup& lookup,
+                                              const WorkerEnvironment& environment) {
+  std::unique_ptr<WorkerJob> job(new WorkerJob(place_of(environment)));
+  job->stay_alone(lookup, job->place_.local_rank, job->place_.local_size);
+  return job;
 }
 
 WorkerJob::WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options)

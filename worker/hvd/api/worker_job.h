@@ -46,7 +46,8 @@ class WorkerJob {
   WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options);
   // The place of a process that is new in a running job and has not asked to be let in: it is the
   // one that its environment tells, and nobody is there yet. Throws Error.
-  WorkerJob(const EnvironmentLookup& lookup, const WorkerEnvironment& environment);
+  static std::unique_ptr<WorkerJob> waiting(const EnvironmentLookup& lookup,
+                                            const WorkerEnvironment& environment);
   // Finishes what was submitted and says goodbye.
   ~WorkerJob();
   WorkerJob(const WorkerJob&) = delete;
@@ -83,6 +84,8 @@ class WorkerJob {
   void abandon_in_child() noexcept;
 
  private:
+  explicit WorkerJob(const JobPlace& place) : place_(place), waits_(true) {}
+
   void enter(const WorkerEnvironment& environment, AgentConnection::Deadline deadline,
              const EnvironmentLookup& lookup);
   void lose(const PeerLost& lost);
