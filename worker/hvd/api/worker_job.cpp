@@ -393,6 +393,7 @@ bool WorkerJob::is_homogeneous() const {
 }
 
 WorkerJob::~WorkerJob() {
+  if (!sets_) return;  // one that was to wait has no GPU
   sets_->shutdown();
   death_watch_.reset();  // before the goodbye: what ends behind it is no death
   if (!agent_) return;
