@@ -47,7 +47,8 @@ SyncFolder make_sync_folder(const std::vector<std::string>& parents, const std::
                             std::uint32_t host) {
   std::error_code ec;
   for (const std::string& parent : parents) {
-    const std::string path = parent + "/hvdrun-sync-" + job_id + "-" + std::to_string(host);
+    std::string path = parent;
+    path.append("/hvdrun-sync-").append(job_id).append("-").append(std::to_string(host));
     for (int nth = 1; nth <= kFolders; ++nth) {
       SyncFolder folder{nth == 1 ? path : path + "." + std::to_string(nth), {}};
       ec = open_sync_folder(folder.path, folder.lock);

@@ -82,6 +82,7 @@ void FolderScan::enter(int parent, const std::string& name, const std::string& p
 bool FolderScan::look_on(Clock::time_point until) {
   for (int turn = 1; !reading_.empty(); ++turn) {
     errno = 0;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is this object's alone
     const dirent* const entry = ::readdir(reading_.back().entries.get());
     if (entry != nullptr) {
       // The one that is read may be another one afterwards.
@@ -192,6 +193,7 @@ bool FolderScan::remove_below(int folder, const std::string& prefix) {
   const std::unique_ptr<DIR, CloseFolder> entries(own < 0 ? nullptr : ::fdopendir(own));
   if (!entries) return false;
   bool all = true;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe)
   while (const dirent* const entry = ::readdir(entries.get())) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <signal.h>
 #include <sstream>
 #include <sys/resource.h>
 #include <sys/stat.h>

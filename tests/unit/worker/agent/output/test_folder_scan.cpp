@@ -69,7 +69,7 @@ TEST_CASE_METHOD(ScanFixture, "a file is ready once it rests, and again once it 
 TEST_CASE_METHOD(ScanFixture, "a file that is open for writing is not ready before it is quiet",
                  "[files]") {
   folder.write("a", "begun");
-  const UniqueFd writer(::open((folder / "a").c_str(), O_WRONLY | O_APPEND));
+  const UniqueFd writer(::open((folder / "a").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
   REQUIRE(writer);
   look();
   CHECK(look().empty());
@@ -88,7 +88,7 @@ TEST_CASE_METHOD(ScanFixture, "a file that is open for writing is not ready befo
 TEST_CASE_METHOD(ScanFixture, "a file that was brought while it was open comes again at the end",
                  "[files]") {
   folder.write("a", "begun");
-  UniqueFd writer(::open((folder / "a").c_str(), O_WRONLY | O_APPEND));
+  UniqueFd writer(::open((folder / "a").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
   for (int second = 0; second < 5; ++second) look();
   look();
   CHECK(look().empty());
