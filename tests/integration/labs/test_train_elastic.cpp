@@ -243,6 +243,20 @@ TEST_CASE("where the batch of a rank stays, the steps and the rate follow the ra
   CHECK_THAT(said, Catch::Contains("test accuracy "));
 }
 
+TEST_CASE("a batch of all ranks that outgrows the data is all of them", "[train][elastic]") {
+  ListedJob job("a:2\n");
+  job.start({"-np", "2", "--min-np", "1"},
+            {"env", "OMP_NUM_THREADS=1", build_path("train"), "--elastic", "--keep-local-batch",
+             "--model", "mnist-linear", "--data-dir", mnist(), "--batch-size", "600", "--epochs",
+             "1000000", "--commit-steps", "1", "--warmup-epochs", "2"});
+  job.wait_for("epoch 3/1000000");
+  job.list("a:2\nb:2\n");
+  const std::string said = job.wait_for("going on with 4 ranks, from step ");
+  job.wait_for("/1000000  loss ", times_in(said, "/1000000  loss ") + 20);
+  ::kill(job.pid(), SIGINT);
+  job.check_exit(130);
+}
+
 TEST_CASE("the course's program trains on while hosts come and go", "[elastic]") {
   const TempFolder artifacts;
   ListedJob job("a:2\n");

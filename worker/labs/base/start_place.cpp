@@ -18,7 +18,8 @@ int number_of(const char* name, int otherwise) {
 }  // namespace
 
 StartPlace start_place() {
-  return {number_of("HVD_RANK", 0), number_of("HVD_SIZE", 1), number_of("HVD_LOCAL_SIZE", 1)};
+  return {number_of("HVD_RANK", 0), number_of("HVD_SIZE", 1), number_of("HVD_LOCAL_SIZE", 1),
+          std::getenv("HVD_LATE") != nullptr};  // NOLINT(concurrency-mt-unsafe)
 }
 
 }  // namespace hvdrun

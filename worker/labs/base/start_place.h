@@ -9,6 +9,7 @@ struct StartPlace {
   int rank = 0;
   int size = 1;
   int local_size = 1;
+  bool is_late = false;  // it comes to a running job, whose batch its numbers do not tell
 };
 
 StartPlace start_place();

@@ -77,7 +77,7 @@ DataSets open_run_data(const TrainOptions& options, const ModelInfo& model, at::
   require_same_data(*data.test, "test");
   if (data.validation) require_same_data(*data.validation, "validation");
   if (options.data.bad_data == "stop") refuse_bad_data(data);
-  agree(data.train->size() < global_batch
+  agree(data.train->size() < global_batch && !start_place().is_late
             ? std::to_string(data.train->size()) + " training " + model.data.samples +
                   " are fewer than one step takes (" + std::to_string(global_batch) +
                   "); lower --batch-size"

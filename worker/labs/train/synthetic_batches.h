@@ -10,9 +10,8 @@ namespace hvdrun {
 
 class SyntheticBatches : public Dataset {
  public:
-  // `samples` of them, of which `batch` differ: a longer batch has them again. What `model` takes
-  // and gives decides about shapes and classes; images have `side` rows and columns where it is not
-  // 0.
+  // `samples` of them, of which `batch` differ: a longer batch has them again. Shapes and classes
+  // are those of `model`; a `side` other than 0 gives images so many rows and columns.
   SyntheticBatches(LabModel& model, std::size_t samples, std::size_t batch, std::int64_t side = 0);
 
   std::size_t size() const override { return samples_; }

@@ -208,7 +208,11 @@ class TrainingRun {
   std::size_t batch_size() const { return static_cast<std::size_t>(recipe_.batch_size); }
   // In an elastic job those at its start, unless the batch of a rank stays.
   int ranks() const { return options_.elastic ? ranks_ : hvd::size(); }
-  std::size_t global_batch() const { return batch_size() * static_cast<std::size_t>(ranks()); }
+  // Ranks that come may be more than the data are enough for.
+  std::size_t global_batch() const {
+    const std::size_t all = batch_size() * static_cast<std::size_t>(ranks());
+    return data_ && options_.keep_local_batch ? std::min(all, data_->train->size()) : all;
+  }
   EpochSampler order_of_epoch(const Dataset& train) const {
     return {train.size(), progress_.seed, static_cast<std::uint64_t>(progress_.epochs),
             options_.keep_local_batch ? static_cast<std::size_t>(taken_) : 0};
