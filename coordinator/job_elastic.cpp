@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/exit_code.h"
+#include "common/base/limits.h"
 #include "common/process/signal_words.h"
 #include "coordinator/job.h"
 
@@ -38,11 +39,12 @@ std::string words_of(const RankExited& end, const std::string& trouble) {
 
 Errc Job::on_elastic_entered(std::uint32_t host, const Frame& frame, TimePoint now) {
   ElasticEntered message;
-  if (decode(frame.payload, message) || !membership_.owns(host, message.slot))
+  if (decode(frame.payload, message) || !membership_.owns(host, message.slot) ||
+      message.layout.size() > limits::kMaxStateLayout)
     return Errc::malformed;
   if (!elastic_) return Errc::ok;
   const bool could_not = !goes_on();
-  elastic_->entered(message.slot);
+  elastic_->entered(message.slot, message.layout);
   if (could_not && goes_on()) {
     list_hosts(now);
     leave_hosts(now);
@@ -52,13 +54,14 @@ Errc Job::on_elastic_entered(std::uint32_t host, const Frame& frame, TimePoint n
 
 Errc Job::on_at_door(std::uint32_t host, const Frame& frame, TimePoint now) {
   AtDoor message;
-  if (decode(frame.payload, message) || !membership_.owns(host, message.slot))
+  if (decode(frame.payload, message) || !membership_.owns(host, message.slot) ||
+      message.layout.size() > limits::kMaxStateLayout)
     return Errc::malformed;
   if (!elastic_) return Errc::unexpected_message;
   // A member's, before its agent had heard of this epoch: it has been let in since.
   if (frame.epoch != membership_.epoch() && elastic_->state_of(message.slot) == SlotState::member)
     return Errc::ok;
-  elastic_->at_door(message.slot, message.waits, now);
+  elastic_->at_door(message.slot, message.waits, now, message.layout);
   carry_out(now);
   return Errc::ok;
 }

@@ -44,6 +44,7 @@ inline constexpr std::size_t kMaxTrouble = 1U << 10;       // bytes of a rank's 
 inline constexpr std::size_t kMaxPendingTensors = 16;      // named in one stall report
 inline constexpr std::size_t kMaxPendingRanks = 1U << 14;  // of their process sets, in all
 inline constexpr std::size_t kMaxTensorName = 256;         // bytes, in such a report
+inline constexpr std::size_t kMaxStateLayout = 1U << 10;   // bytes of a state's description
 inline constexpr std::size_t kMaxKernelStack = 4U << 10;   // bytes of one process's
 inline constexpr std::size_t kMaxProcessText = 256;        // bytes of a word about a process
 inline constexpr std::size_t kMaxPictures = 4U << 20;      // bytes an agent says of all its ranks

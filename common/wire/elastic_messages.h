@@ -81,20 +81,24 @@ struct AtDoor {
   static constexpr auto kType = MessageType::at_door;
   std::uint32_t slot = 0;
   bool waits = true;
+  std::string layout = {};  // as in WorkerJoin
   template <class V>
   void visit(V& v) {
     v(slot);
     v(waits);
+    v(layout);
   }
 };
 
 // Worker -> agent -> coordinator: its program goes on when others are lost (elastic::run).
 struct ElasticEntered {
   static constexpr auto kType = MessageType::elastic_entered;
-  std::uint32_t slot = 0;  // put in by the agent
+  std::uint32_t slot = 0;   // put in by the agent
+  std::string layout = {};  // as in WorkerJoin
   template <class V>
   void visit(V& v) {
     v(slot);
+    v(layout);
   }
 };
 

@@ -138,10 +138,14 @@ struct WorkerJoin {
   static constexpr auto kType = MessageType::worker_join;
   std::uint32_t rank = 0;
   std::uint32_t pid = 0;
+  // A late process tells what its elastic state is of, in words. For another one than
+  // its members have a job would meet for nothing. Empty: not known.
+  std::string layout = {};
   template <class V>
   void visit(V& v) {
     v(rank);
     v(pid);
+    v(layout);
   }
 };
 

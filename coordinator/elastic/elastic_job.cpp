@@ -31,8 +31,11 @@ std::string ElasticJob::name_of(std::uint32_t slot) const {
   return "rank " + std::to_string(found - order_.begin());
 }
 
-void ElasticJob::entered(std::uint32_t slot) {
+void ElasticJob::entered(std::uint32_t slot, const std::string& layout) {
   entered_[slot] = true;
+  if (!layout.empty() && layouts_.size() < kMostLayouts &&
+      std::find(layouts_.begin(), layouts_.end(), layout) == layouts_.end())
+    layouts_.push_back(layout);
   deadline_.reset();
   if (goes_on_) return;
   goes_on_ = std::all_of(order_.begin(), order_.end(),
@@ -125,7 +128,12 @@ void ElasticJob::leaves(std::uint32_t slot, TimePoint now) {
   proceed(now);
 }
 
-void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
+bool ElasticJob::knows(const std::string& layout) const {
+  return layout.empty() || layouts_.empty() || layouts_.size() == kMostLayouts ||
+         std::find(layouts_.begin(), layouts_.end(), layout) != layouts_.end();
+}
+
+void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now, const std::string& layout) {
   SlotRecord& record = slots_[slot];
   const bool gathers = phase_ == Phase::gathering || phase_ == Phase::waiting;
   switch (record.state) {
@@ -142,6 +150,12 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now) {
     case SlotState::leaving:  // it comes back all the same
     case SlotState::starting:
       if (!waits) return;
+      // Its end is a loss like others, so another build that stays is left out.
+      if (record.state == SlotState::starting && !knows(layout)) {
+        say(name_of(slot) + " is ended, as it runs another program: its state is " + layout +
+            ", that of the ranks " + layouts_.back());
+        return decide({.what = What::retire_slot, .slot = slot});
+      }
       record.came_back = record.state == SlotState::leaving;
       if (record.came_back) choose_again_ = choose_again_ || std::exchange(missed_, false);
       record.state = SlotState::at_door;

@@ -60,6 +60,8 @@ class ElasticJob {
   // For a process that starts, until others of its epoch are started again without it
   // (follow_horovod).
   static constexpr std::chrono::seconds kSlowStart{30};
+  // With more of them in one job nobody is refused for another one.
+  static constexpr std::size_t kMostLayouts = 16;
   // Between two lines on who is waited for.
   static constexpr std::chrono::seconds kNews{10};
 
@@ -102,8 +104,9 @@ class ElasticJob {
   // Its members that are to leave are not waited for: they end now, and are lost.
   void end_host(std::uint32_t host);
 
-  // A member's program says that it goes on when others are lost.
-  void entered(std::uint32_t slot);
+  // A member's program says that it goes on when others are lost, with a state of this layout.
+  // Empty: not known.
+  void entered(std::uint32_t slot, const std::string& layout = {});
   // All members have said so: from here on a loss is no end. Newcomers are not asked.
   bool goes_on() const { return goes_on_; }
 
@@ -116,8 +119,9 @@ class ElasticJob {
   void done(std::uint32_t slot, TimePoint now);
   // Goodbye: it needs nobody any more.
   void leaves(std::uint32_t slot, TimePoint now);
-  // It waits at its door for the next epoch, or gave that up.
-  void at_door(std::uint32_t slot, bool waits, TimePoint now);
+  // It waits at its door for the next epoch, or gave that up. A new process with a layout that no
+  // member has told of is ended, and nobody meets for it.
+  void at_door(std::uint32_t slot, bool waits, TimePoint now, const std::string& layout = {});
   // These slots are lost, unless done, for `why`: "host b was lost". `may_return`: they are away
   // then, and are started again once the host is back, unless they have failed too often.
   void host_lost(const std::vector<std::uint32_t>& slots, const std::string& why, bool may_return,
@@ -207,6 +211,7 @@ class ElasticJob {
   std::string name_of(std::uint32_t slot) const;
   void decide(Decision decision) { decisions_.push_back(std::move(decision)); }
   void say(std::string text) { decide({.what = What::say, .text = std::move(text)}); }
+  bool knows(const std::string& layout) const;
   std::string missing_text() const;
   std::string what_follows(std::uint32_t slot, TimePoint now) const;
 
@@ -231,6 +236,7 @@ class ElasticJob {
   std::vector<SlotRecord> slots_;
   std::vector<std::uint32_t> order_;  // members by rank
   std::vector<bool> entered_;
+  std::vector<std::string> layouts_;  // that members have told, kMostLayouts at most
   std::vector<Decision> decisions_;
   std::string last_change_;  // what the ranks meet anew for
   std::chrono::milliseconds timeout_;

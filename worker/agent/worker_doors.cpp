@@ -9,7 +9,8 @@
 namespace hvdrun {
 
 // Its welcome tells the process that it waits for others, and not for this agent.
-void WorkerServer::wait_at_door(std::uint32_t slot, const Channel& channel, pid_t peer) {
+void WorkerServer::wait_at_door(std::uint32_t slot, const Channel& channel, pid_t peer,
+                                std::string layout) {
   greeting_.erase(channel);
   Line& line = lines_[slot];
   line.door = channel;
@@ -20,7 +21,7 @@ void WorkerServer::wait_at_door(std::uint32_t slot, const Channel& channel, pid_
   };
   channel->set_callbacks([leave](const Frame&) { leave(); }, [leave](std::error_code) { leave(); });
   channel->send(Welcome{}, options_.epoch);
-  up(AtDoor{slot, true});
+  up(AtDoor{slot, true, std::move(layout)});
 }
 
 void WorkerServer::leave_door(std::uint32_t slot, const Channel& channel) {
@@ -28,7 +29,7 @@ void WorkerServer::leave_door(std::uint32_t slot, const Channel& channel) {
   if (line.door != channel) return;
   line.door->close();
   line.door.reset();
-  up(AtDoor{slot, false});
+  up(AtDoor{slot, false, {}});
 }
 
 void WorkerServer::slot_restarts(std::uint32_t slot) {

@@ -88,7 +88,8 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
   WorkerJoin message;
   // The frame may be of whatever epoch: the process may be older than the assignment, which the
   // answer names.
-  if (frame.type != MessageType::worker_join || decode(frame.payload, message))
+  if (frame.type != MessageType::worker_join || decode(frame.payload, message) ||
+      message.layout.size() > limits::kMaxStateLayout)
     return refuse(channel, Errc::malformed, "a join was expected");
   const auto line = lines_.find(message.rank);
   if (line == lines_.end() || line->second.exited)
@@ -110,7 +111,7 @@ void WorkerServer::join(const Channel& channel, pid_t peer, const Frame& frame) 
                       (line->second.pid > 0 ? process_text(line->second.pid) : "another process"));
   // A process that has left an epoch, or is new to it, comes to the next one.
   if (options_.elastic && (have_joined_.contains(message.rank) || !is_member(message.rank)))
-    return wait_at_door(message.rank, channel, peer);
+    return wait_at_door(message.rank, channel, peer, std::move(message.layout));
   // The others' hvd::init has failed for it. What that meeting has left behind, in shared memory,
   // the store and the other hosts, must not be taken for the next one's.
   if (line->second.broken_off == fence_)
@@ -203,9 +204,14 @@ Errc WorkerServer::dispatch(std::uint32_t rank, const Frame& frame) {
                      message.gives_up});
       return Errc::ok;
     }
-    case MessageType::elastic_entered:
-      up(ElasticEntered{rank});
+    case MessageType::elastic_entered: {
+      ElasticEntered message;
+      if (decode(frame.payload, message) || message.layout.size() > limits::kMaxStateLayout)
+        return Errc::malformed;
+      message.slot = rank;
+      up(message);
       return Errc::ok;
+    }
     case MessageType::peer_died:
       return on_peer_died(frame);
     case MessageType::timeline_batch:

@@ -116,7 +116,7 @@ class WorkerServer {
   void greet(const Channel& channel, pid_t peer);
   void refuse(const Channel& channel, Errc code, const std::string& reason);
   void join(const Channel& channel, pid_t peer, const Frame& frame);
-  void wait_at_door(std::uint32_t slot, const Channel& channel, pid_t peer);
+  void wait_at_door(std::uint32_t slot, const Channel& channel, pid_t peer, std::string layout);
   void leave_door(std::uint32_t slot, const Channel& channel);
   void let_in(std::uint32_t slot, const Channel& channel, pid_t peer);
   void on_frame(std::uint32_t rank, const Frame& frame);

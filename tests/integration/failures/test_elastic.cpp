@@ -100,8 +100,14 @@ TEST_CASE("a new process of another program is left out, and harms nobody", "[el
       hvdrun({"-np", "3", "--min-np", "2", probe(), "60", "60", "other", "1", "3"});
   CAPTURE(job.out, job.err);
   CHECK(job.exit_code == 0);
-  CHECK_THAT(job.err, Contains("has 0 samplers, step of 4 bytes, stranger of 4 bytes, value of 8000"
-                               " bytes; it runs another program"));
+  CHECK_THAT(
+      job.err,
+      Contains("the new process of slot 1 is ended, as it runs another program: its state is 0 "
+               "samplers, step of 4 bytes, stranger of 4 bytes, value of 8000 bytes, that of the "
+               "ranks 0 samplers, step of 4 bytes, value of 8000 bytes"));
+  // The others meet for the loss only.
+  CHECK(times_in(job.out, "meeting 1 at step") == 2);
+  CHECK(times_in(job.out, "meeting 2 at step") == 0);
   CHECK_THAT(job.err, Contains("it is not started again, as that was 3 times within 10 minutes"));
   check_steps(job.out, 60);
 }

@@ -135,6 +135,9 @@ TEST_CASE_METHOD(ElasticJobFixture, "agents speak of their own slots", "[job]") 
   CHECK(from_agent(1, AtDoor{0, true}) == Errc::malformed);
   CHECK(from_agent(1, AtDoor{99, true}) == Errc::malformed);
   CHECK(from_agent(0, ElasticEntered{2}) == Errc::malformed);
+  const std::string too_long(limits::kMaxStateLayout + 1, 'x');
+  CHECK(from_agent(0, ElasticEntered{0, too_long}) == Errc::malformed);
+  CHECK(from_agent(0, AtDoor{0, true, too_long}) == Errc::malformed);
   CHECK(job.agent_frame(0, Frame{MessageType::at_door, 1, "x"}, now) == Errc::malformed);
   CHECK(job.agent_frame(0, Frame{MessageType::elastic_entered, 1, "x"}, now) == Errc::malformed);
   CHECK(from_agent(0, BeginEpoch{}) == Errc::unexpected_message);

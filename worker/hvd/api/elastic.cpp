@@ -10,7 +10,7 @@ bool is_elastic() noexcept {
   return job != nullptr && job->is_elastic();
 }
 
-void enter() { hvdrun::enter_library_job(); }
+void enter(const std::string& layout) { hvdrun::enter_library_job(layout); }
 
 bool meeting_wanted() noexcept {
   const hvdrun::WorkerJob* const job = hvdrun::current_job();

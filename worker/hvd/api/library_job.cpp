@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "common/base/exit_code.h"
+#include "common/base/limits.h"
 #include "common/base/mutex.h"
 #include "worker/hvd/elastic/first_step.h"
+#include "worker/hvd/engine/fingerprint.h"
 #include "worker/hvd/gpu/exit_gate.h"
 
 namespace hvdrun {
@@ -55,14 +57,24 @@ void end_job(WorkerJob* job) noexcept {
   delete job;
 }
 
-void join_job(const hvd::InitOptions& options) HVD_REQUIRES(g_init) {
+// A message's part of a state's layout. One that is cut differs where the whole does.
+std::string told_layout(const std::string& layout) {
+  if (layout.size() <= limits::kMaxStateLayout) return layout;
+  const std::string rest = "... (" + std::to_string(layout.size()) + " bytes, fingerprint " +
+                           std::to_string(Fingerprint().add(std::string_view(layout)).value()) +
+                           ")";
+  return layout.substr(0, limits::kMaxStateLayout - rest.size()) + rest;
+}
+
+void join_job(const hvd::InitOptions& options, const std::string& layout = {})
+    HVD_REQUIRES(g_init) {
   g_no_job.store(kInitFailed, std::memory_order_release);
   const bool is_first = !std::exchange(g_has_joined, true);
   std::unique_ptr<WorkerJob> made;
   // The launcher counts who is lost, and ends the job when it is too often.
   while (!made) {
     try {
-      made = std::make_unique<WorkerJob>(process_environment, options);
+      made = std::make_unique<WorkerJob>(process_environment, options, layout);
     } catch (const MeetingBrokenOff&) {
       continue;
     }
@@ -102,17 +114,18 @@ WorkerJob& collective_job() {
 
 bool came_late() noexcept { return g_came_late.load(std::memory_order_relaxed); }
 
-void enter_library_job() {
+void enter_library_job(const std::string& whole_layout) {
+  const std::string layout = told_layout(whole_layout);
   {
     const MutexLock lock(g_init);
     if (const auto options = std::exchange(g_waits, std::nullopt)) {
       // To open it anew would hold up the others.
       const auto gpu = library_job().hold_gpu();
       end_job(current_job());
-      join_job(*options);
+      join_job(*options, layout);
     }
   }
-  library_job().enter_elastic();
+  library_job().enter_elastic(layout);
   g_entered.store(true, std::memory_order_relaxed);
 }
 

@@ -16,7 +16,7 @@ WorkerJob* current_job() noexcept;
 // running elastic job and has not entered it: the others are in elastic::run already.
 WorkerJob& collective_job();
 // hvd::elastic::enter()
-void enter_library_job();
+void enter_library_job(const std::string& whole_layout);
 
 // As hvd::init() and hvd::shutdown().
 void start_library_job(const hvd::InitOptions& options);

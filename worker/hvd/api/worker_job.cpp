@@ -76,14 +76,15 @@ std::unique_ptr<WorkerJob> WorkerJob::waiting(const EnvironmentLookup& lookup,
   return job;
 }
 
-WorkerJob::WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options)
+WorkerJob::WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options,
+                     const std::string& layout)
     : init_timeout_(read_timeout(lookup, "HVD_INIT_TIMEOUT", options.init_timeout)),
       collective_timeout_(
           read_timeout(lookup, "HVD_COLLECTIVE_TIMEOUT", options.collective_timeout)),
       fusion_bytes_(read_fusion_threshold(lookup, EngineOptions().fusion_bytes)) {
   const std::optional<WorkerEnvironment> environment = read_worker_environment(lookup);
   if (environment) {
-    enter(*environment, std::chrono::steady_clock::now() + init_timeout_, lookup);
+    enter(*environment, std::chrono::steady_clock::now() + init_timeout_, lookup, layout);
   } else {
     if (const std::optional<std::string> warning = foreign_launcher_warning(lookup))
       std::fprintf(stderr, "%s\n", warning->c_str());
@@ -216,11 +217,11 @@ void WorkerJob::stay_alone(const EnvironmentLookup& lookup, int local_rank, int 
 }
 
 void WorkerJob::enter(const WorkerEnvironment& environment, AgentConnection::Deadline deadline,
-                      const EnvironmentLookup& lookup) {
+                      const EnvironmentLookup& lookup, const std::string& layout) {
   std::optional<GpuChoice> chosen;
   if (takes_place_of_lost(lookup))
     chosen = choose_gpu_of_lost(lookup, environment.local_rank, environment.local_size);
-  agent_ = std::make_unique<AgentConnection>(environment, deadline);
+  agent_ = std::make_unique<AgentConnection>(environment, deadline, layout);
   AgentConnection& agent = *agent_;
   const auto progress = std::make_shared<InitProgress>();
   const auto tell_progress = [progress] { return progress->report(); };
@@ -418,8 +419,8 @@ std::optional<std::string> WorkerJob::leave_gpu(const hvd::Error* reason) {
   return why;
 }
 
-void WorkerJob::enter_elastic() {
-  if (is_elastic()) agent_->enter_elastic(std::chrono::steady_clock::now() + init_timeout_);
+void WorkerJob::enter_elastic(const std::string& layout) {
+  if (is_elastic()) agent_->enter_elastic(layout, std::chrono::steady_clock::now() + init_timeout_);
 }
 
 bool WorkerJob::is_under_way() const { return is_elastic() && agent_->epoch() > kFirstEpoch; }

@@ -43,7 +43,9 @@ class MeetingBrokenOff : public hvd::Error {
 class WorkerJob {
  public:
   // Joins the launcher's job, or makes a job of one rank. Throws MeetingBrokenOff, and Error.
-  WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options);
+  // `layout`: see WorkerJoin.
+  WorkerJob(const EnvironmentLookup& lookup, const hvd::InitOptions& options,
+            const std::string& layout = {});
   // The place of a process that is new in a running job and has not asked to be let in: it is the
   // one that its environment tells, and nobody is there yet. Throws Error.
   static std::unique_ptr<WorkerJob> waiting(const EnvironmentLookup& lookup,
@@ -60,7 +62,7 @@ class WorkerJob {
   bool is_homogeneous() const;
   // A lost rank does not end the job; see <hvd/elastic_run.h>.
   bool is_elastic() const { return waits_ || (agent_ != nullptr && agent_->topology().elastic); }
-  void enter_elastic();
+  void enter_elastic(const std::string& layout);
   // It is not the job's first epoch: others have trained before.
   bool is_under_way() const;
   bool meeting_wanted() const { return agent_ != nullptr && agent_->meeting_wanted(); }
@@ -87,7 +89,7 @@ class WorkerJob {
   explicit WorkerJob(const JobPlace& place) : place_(place), waits_(true) {}
 
   void enter(const WorkerEnvironment& environment, AgentConnection::Deadline deadline,
-             const EnvironmentLookup& lookup);
+             const EnvironmentLookup& lookup, const std::string& layout);
   void lose(const PeerLost& lost);
   // With the GPU of this local rank.
   void stay_alone(const EnvironmentLookup& lookup, int local_rank = 0, int local_size = 1);

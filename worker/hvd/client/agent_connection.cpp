@@ -36,10 +36,11 @@ void check_length(const char* what, std::size_t size, std::size_t limit) {
 
 }  // namespace
 
-AgentConnection::AgentConnection(const WorkerEnvironment& environment, Deadline deadline)
+AgentConnection::AgentConnection(const WorkerEnvironment& environment, Deadline deadline,
+                                 std::string layout)
     : socket_(connect_agent(environment.agent, deadline)),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      session_(environment, static_cast<std::uint32_t>(::getpid())) {
+      session_(environment, static_cast<std::uint32_t>(::getpid()), std::move(layout)) {
   if (!event_) throw hvd::Error(ErrorCode::internal, "eventfd: " + system_fault_text(errno));
   thread_ = quiet_thread([this] { run(); });
   try {
@@ -195,11 +196,11 @@ void AgentConnection::report_death(std::uint32_t rank) noexcept {
   }
 }
 
-void AgentConnection::enter_elastic(Deadline deadline) {
+void AgentConnection::enter_elastic(std::string layout, Deadline deadline) {
   {
     const MutexLock lock(mutex_);
     check_usable();
-    session_.enter_elastic();
+    session_.enter_elastic(std::move(layout));
   }
   // Its answer comes after the coordinator has heard the other.
   put("elastic", {}, deadline);

@@ -43,8 +43,8 @@ class AgentConnection {
   using Deadline = std::chrono::steady_clock::time_point;
 
   // Connects and joins. In an elastic job that may last until the launcher lets this process in or
-  // ends it, long after the deadline.
-  AgentConnection(const WorkerEnvironment& environment, Deadline deadline);
+  // ends it, long after the deadline. `layout`: see WorkerJoin.
+  AgentConnection(const WorkerEnvironment& environment, Deadline deadline, std::string layout = {});
   // Closes without a goodbye: to the agent this rank is lost, unless leave() was called.
   ~AgentConnection();
   AgentConnection(const AgentConnection&) = delete;
@@ -81,8 +81,8 @@ class AgentConnection {
   // this process comes to the next epoch.
   void leave(bool returns = false) noexcept HVD_EXCLUDES(mutex_);
   // The program goes on when others are lost. Waits until the coordinator knows it: what ranks do
-  // together afterwards, all of them have said so before.
-  void enter_elastic(Deadline deadline) HVD_EXCLUDES(mutex_);
+  // together afterwards, all of them have said so before. `layout`: see WorkerJoin.
+  void enter_elastic(std::string layout, Deadline deadline) HVD_EXCLUDES(mutex_);
   // Somebody waits to be let in, since this line was opened.
   bool meeting_wanted() const noexcept { return meeting_wanted_.load(std::memory_order_relaxed); }
 

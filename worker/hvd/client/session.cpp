@@ -6,13 +6,13 @@
 
 namespace hvdrun {
 
-Session::Session(const WorkerEnvironment& environment, std::uint32_t pid)
+Session::Session(const WorkerEnvironment& environment, std::uint32_t pid, std::string layout)
     : environment_(environment), epoch_(environment.epoch) {
   Hello hello;
   hello.role = Role::worker;
   hello.job_id = environment.job_id;
   send(hello);
-  send(WorkerJoin{environment.rank, pid});
+  send(WorkerJoin{environment.rank, pid, std::move(layout)});
 }
 
 void Session::feed(std::string_view bytes, std::vector<UniqueFd> descriptors) {
@@ -68,7 +68,9 @@ void Session::drop_segment(std::string name) { send(SegmentDrop{std::move(name)}
 
 void Session::leave(bool returns) { send(WorkerLeave{returns}); }
 
-void Session::enter_elastic() { send(ElasticEntered{environment_.rank}); }
+void Session::enter_elastic(std::string layout) {
+  send(ElasticEntered{environment_.rank, std::move(layout)});
+}
 
 void Session::peer_died(std::uint32_t rank) { send(PeerDied{rank}); }
 

@@ -55,8 +55,8 @@ class Session {
   // Descriptors that may wait for their frame; more are closed.
   static constexpr std::size_t kMaxWaitingDescriptors = 16;
 
-  // Hello and WorkerJoin are ready in take_output() at once.
-  Session(const WorkerEnvironment& environment, std::uint32_t pid);
+  // Hello and WorkerJoin are ready in take_output() at once. `layout`: see WorkerJoin.
+  Session(const WorkerEnvironment& environment, std::uint32_t pid, std::string layout = {});
 
   // The next bytes of the stream, with the descriptors that came with them.
   void feed(std::string_view bytes, std::vector<UniqueFd> descriptors);
@@ -72,7 +72,7 @@ class Session {
   // `returns`: it joins again at once, in an elastic job's next epoch.
   void leave(bool returns = false);
   // The program goes on when others are lost.
-  void enter_elastic();
+  void enter_elastic(std::string layout);
   // Another rank of this host has died.
   void peer_died(std::uint32_t rank);
   // Tells the agent why a collective failed here.

@@ -100,7 +100,7 @@ class Run {
       state_.is_shared_ = true;
       return;
     }
-    if (!entered_) enter();
+    if (!entered_) enter(state_.layout());
     entered_ = true;
     if (state_.heard_ < 0 && !hvdrun::is_unheard()) state_.heard_ = 0;
     const Words mine{static_cast<std::int64_t>(state_.commits_ * 2 + (state_.is_shared_ ? 1 : 0)),

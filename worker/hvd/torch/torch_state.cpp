@@ -136,7 +136,9 @@ void TorchState::drop_gradients() {
   for (const auto& group : optimizer_->param_groups()) hvdrun::zero_gradients(group.params(), true);
 }
 
-std::string TorchState::layout(bool strides) const {
+std::string TorchState::layout() const { return layout_with(false); }
+
+std::string TorchState::layout_with(bool strides) const {
   std::string text = std::to_string(samplers_.size()) + " samplers";
   for (const auto& [name, number] : numbers_)
     text += ", " + name + " of " + std::to_string(number.second) + " bytes";
@@ -152,7 +154,7 @@ std::string TorchState::layout(bool strides) const {
 }
 
 void TorchState::sync() {
-  require_same_layout("TorchState::sync", layout(false));
+  require_same_layout("TorchState::sync", layout_with(false));
   if (is_new()) drop_gradients();
   if (model_ != nullptr) broadcast_parameters(*model_, source(), group());
   if (optimizer_ != nullptr) broadcast_optimizer_state(*optimizer_, source(), group());
@@ -162,7 +164,7 @@ void TorchState::sync() {
 
 std::vector<Handle> TorchState::begin_sync() {
   const at::NoGradGuard no_grad;
-  require_same_layout("TorchState::sync", layout(true));
+  require_same_layout("TorchState::sync", layout_with(true));
   if (is_new()) drop_gradients();
   const bool sends = rank() == source();
   if (sends && !copy_is_current()) save();

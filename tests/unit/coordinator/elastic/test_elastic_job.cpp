@@ -115,6 +115,44 @@ TEST_CASE_METHOD(ElasticFixture, "members meet anew without a loss, too", "[elas
   CHECK(did() == "begin 0 1 2 3");
 }
 
+TEST_CASE_METHOD(ElasticFixture, "nobody meets for a new process with another state", "[elastic]") {
+  for (std::uint32_t slot = 0; slot < 4; ++slot) job.entered(slot, "weights of 4 bytes");
+  run();
+  lose(3);
+  come({0, 1, 2});
+  CHECK(did() == "start 3; begin 0 1 2");
+  job.opened(now);
+  job.at_door(3, true, now, "weights of 8 bytes");
+  wait(1h);
+  CHECK(did() == "retire 3");
+  CHECK(lines == std::vector<std::string>{
+                     "the new process of slot 3 is ended, as it runs another program: its state is "
+                     "weights of 8 bytes, that of the ranks weights of 4 bytes"});
+  job.at_door(3, false, now);
+  CHECK(did().empty());
+  // Its end is a loss.
+  lose(3);
+  CHECK(did() == "start 3");
+  // A process that does not tell is let in, and one with the state of any member.
+  const auto name = GENERATE("", "weights of 4 bytes");
+  job.at_door(3, true, now, name);
+  wait(ElasticJob::kTogether);
+  CHECK(did() == "ask");
+}
+
+TEST_CASE_METHOD(ElasticFixture, "with too many kinds of states nobody is refused", "[elastic]") {
+  for (std::size_t i = 0; i < ElasticJob::kMostLayouts; ++i)
+    job.entered(0, "state " + std::to_string(i));
+  run();
+  lose(3);
+  come({0, 1, 2});
+  job.opened(now);
+  did();
+  job.at_door(3, true, now, "one more");
+  wait(ElasticJob::kTogether);
+  CHECK(did() == "ask");
+}
+
 TEST_CASE_METHOD(ElasticFixture, "members are asked to meet once in an epoch", "[elastic]") {
   run();
   lose(2);

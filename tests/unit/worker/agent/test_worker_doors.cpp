@@ -277,11 +277,27 @@ TEST_CASE_METHOD(DoorsFixture, "what belongs to an epoch ends with it", "[worker
 
 TEST_CASE_METHOD(DoorsFixture, "that a program goes on is told upwards", "[workers]") {
   join(b, 5);
-  b.channel->send(ElasticEntered{}, 1);
+  b.channel->send(ElasticEntered{0, "weights"}, 1);
   settle();
   const auto entered = take_up<ElasticEntered>();
   REQUIRE(entered.size() == 1);
   CHECK(entered[0].slot == 5);
+  CHECK(entered[0].layout == "weights");
+}
+
+TEST_CASE_METHOD(DoorsFixture, "what a late process says of its state goes upwards", "[workers]") {
+  join(a, 4);
+  server->rank_exited(4, "was killed");
+  server->slot_restarts(4);
+  up.clear();
+  join(c, 4, std::string(limits::kMaxStateLayout, 'x'));
+  const auto waiting = take_up<AtDoor>();
+  REQUIRE(waiting.size() == 1);
+  CHECK(waiting[0].waits);
+  CHECK(waiting[0].layout == std::string(limits::kMaxStateLayout, 'x'));
+  join(d, 5, std::string(limits::kMaxStateLayout + 1, 'x'));
+  REQUIRE(d.last<Refuse>());
+  CHECK(d.last<Refuse>()->code == Errc::malformed);
 }
 
 TEST_CASE_METHOD(WorkersFixture, "in a job that is not elastic who joins again is let in at once",

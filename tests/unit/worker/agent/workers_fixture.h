@@ -74,13 +74,13 @@ struct WorkersFixture {
     worker.channel->start([&worker](Frame frame) { worker.frames.push_back(std::move(frame)); },
                           [&worker](std::error_code ec) { worker.closed = ec; });
   }
-  void join(Worker& worker, std::uint32_t rank) {
+  void join(Worker& worker, std::uint32_t rank, std::string layout = {}) {
     connect(worker);
     Hello hello;
     hello.role = Role::worker;
     hello.job_id = "job";
     worker.channel->send(hello);
-    worker.channel->send(WorkerJoin{rank, 1});
+    worker.channel->send(WorkerJoin{rank, 1, std::move(layout)});
     // A welcome or a refusal comes; where the machine is slow it takes longer.
     for (int tries = 0; tries < 100 && (tries == 0 || worker.frames.empty()); ++tries) settle();
   }

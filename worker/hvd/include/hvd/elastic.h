@@ -51,6 +51,7 @@ class HVD_EXPORT TorchState : public State {
   }
   TorchState& add(ElasticSampler& sampler);
 
+  std::string layout() const override;
   void save() override;
   // Parameters and buffers keep their memory: who has a reference to one sees the old values.
   // Gradients are none afterwards.
@@ -66,7 +67,7 @@ class HVD_EXPORT TorchState : public State {
 
  private:
   class Copy;
-  std::string layout(bool strides) const;
+  std::string layout_with(bool strides) const;
   void drop_gradients();
   TorchState& add_bytes(const std::string& name, void* value, std::size_t bytes);
   void reset() override;

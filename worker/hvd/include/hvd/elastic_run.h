@@ -74,6 +74,9 @@ class HVD_EXPORT State {
   virtual void save() = 0;
   // Back to the copy.
   virtual void restore() = 0;
+  // Its parts in words, the same on all ranks. A new process of an elastic job tells it before
+  // the others meet for it, and is ended if it has another one than they; empty: it is let in.
+  virtual std::string layout() const { return {}; }
   // The state of rank source() becomes that of all ranks of group(), who call this together; then
   // save(). Other ranks have the same state already.
   virtual void sync() = 0;
@@ -209,6 +212,7 @@ class HVD_EXPORT MemoryState : public State {
   }
   MemoryState& add(ElasticSampler& sampler);
 
+  std::string layout() const override;
   void save() override;
   void restore() override;
   // Throws Error(mismatch) on every rank where names or sizes differ.
@@ -229,7 +233,6 @@ class HVD_EXPORT MemoryState : public State {
 
   MemoryState& add_part(const std::string& name, const Part& part);
   void reset() override;
-  std::string layout() const;
   std::size_t size() const;
   void take(Share share);
 
@@ -287,7 +290,7 @@ class HVD_EXPORT CommitEvery {
 // others, and have of the state what steers it: numbers and samplers, a TorchState's options of the
 // optimizer, too. The rest comes meanwhile. So they take part in all collectives, and what they
 // have computed must not count. DistributedOptimizer and SyncBatchNorm see to that, and
-// ElasticSampler deals nothing to them. A program's own collectives must do the same: the sum of
+// ElasticSampler deals them no weight. A program's own collectives must do the same: the sum of
 // what ranks with a contributor_rank() bring, divided by contributors(). Others see what the
 // newcomers bring, as ever.
 //
@@ -312,9 +315,10 @@ HVD_EXPORT double state_wait() noexcept;
 // The job is elastic (hvdrun --min-np). False before init(), and without a launcher.
 HVD_EXPORT bool is_elastic() noexcept;
 // Tells the launcher that this program goes on when others are lost, and waits until it knows;
-// until all have said so a loss ends the job. A process that is new joins the others here. Nothing
-// in jobs that are not elastic.
-HVD_EXPORT void enter();
+// until all have said so a loss ends the job. A process that is new joins the others here.
+// `layout`: as State::layout(); a new process with one that no rank has told of is ended instead.
+// Nothing in jobs that are not elastic.
+HVD_EXPORT void enter(const std::string& layout = {});
 // Somebody waits to be let in. Ranks hear of it at different times, so they must agree on it.
 HVD_EXPORT bool meeting_wanted() noexcept;
 // In an elastic job, before the state goes back to its last commit: ends all that is under way on

@@ -86,7 +86,7 @@ namespace hvd {
 namespace elastic {
 bool is_elastic() noexcept { return false; }
 bool meeting_wanted() noexcept { return false; }
-void enter() {}
+void enter(const std::string& /*layout*/) {}
 void require_gpu(const Error& /*reason*/) {}
 void meet_again(const InitOptions& options) { init(options); }
 }  // namespace elastic
