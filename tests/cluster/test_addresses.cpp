@@ -9,6 +9,7 @@
 
 #include "tests/catch.h"
 #include "tests/cluster/cluster.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -162,6 +163,7 @@ TEST_CASE("ports come from the range that is given", "[cluster][addresses]") {
 }
 
 TEST_CASE("a host that cannot call back is served through ssh", "[cluster][addresses]") {
+  if (!takes_turn(2)) return;
   if (no_cluster()) return;
   const bool silently = GENERATE(true, false);
   CAPTURE(silently);

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/cluster/cluster.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 using namespace hvdrun;
 using namespace hvdrun::test;
@@ -267,6 +268,7 @@ TEST_CASE("a host of libssh2 or of a template ends with its connection", "[clust
 }
 
 TEST_CASE("an sshd that turns some of many away is tried again", "[cluster][libssh2]") {
+  if (!takes_turn(3)) return;
   NEEDS_HOSTS();
   const Cluster cluster(2);
   // It turns away some of more than a few at once that have not logged in; whole, as Debian's does.

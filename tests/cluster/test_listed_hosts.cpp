@@ -6,12 +6,14 @@
 
 #include "tests/catch.h"
 #include "tests/cluster/host_job.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 
 using namespace std::chrono_literals;
 
 TEST_CASE("hosts that a script lists join and leave a job over ssh", "[cluster][elastic]") {
+  if (!takes_turn(2)) return;
   if (const std::string reason = Cluster::missing(); !reason.empty()) {
     WARN("left out: " << reason);
     return;

@@ -8,6 +8,7 @@
 #include "tests/catch.h"
 #include "tests/cluster/host_job.h"
 #include "tests/cluster/slurm.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -59,6 +60,7 @@ std::size_t agents_on(const Cluster& cluster, const std::string& host) {
 }  // namespace
 
 TEST_CASE("within a Slurm allocation, srun opens its hosts", "[cluster][slurm]") {
+  if (!takes_turn(2)) return;
   if (left_out()) return;
   const Cluster cluster(3);
   const Slurm slurm(cluster, 3);
@@ -165,6 +167,7 @@ TEST_CASE("within a Slurm allocation, srun opens its hosts", "[cluster][slurm]")
 }
 
 TEST_CASE("what srun refuses is told in its words", "[cluster][slurm]") {
+  if (!takes_turn(2)) return;
   if (left_out()) return;
   const Cluster cluster(2);
   const Slurm slurm(cluster, 2);
@@ -193,6 +196,7 @@ TEST_CASE("what srun refuses is told in its words", "[cluster][slurm]") {
 }
 
 TEST_CASE("whatever ends a job step ends the job, and nothing is left", "[cluster][slurm]") {
+  if (!takes_turn(2)) return;
   if (left_out()) return;
   const Cluster cluster(2);
   const Slurm slurm(cluster, 2);

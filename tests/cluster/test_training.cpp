@@ -7,6 +7,7 @@
 #include "tests/cluster/host_job.h"
 #include "tests/integration/helpers/text.h"
 #include "tests/integration/helpers/train_output.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -45,6 +46,7 @@ Words over(const std::string& ranks, const std::string& hosts) {
 }  // namespace
 
 TEST_CASE("ranks on three hosts train to the same bits as on one", "[cluster][train]") {
+  if (!takes_turn(3)) return;
   if (const std::string reason = no_training(); !reason.empty()) {
     WARN("left out: " << reason);
     return;
@@ -99,6 +101,7 @@ TEST_CASE("ranks on three hosts train to the same bits as on one", "[cluster][tr
 }
 
 TEST_CASE("a loop of one's own trains on three hosts as on one", "[cluster][train]") {
+  if (!takes_turn(3)) return;
   if (const std::string reason = no_training(); !reason.empty()) {
     WARN("left out: " << reason);
     return;

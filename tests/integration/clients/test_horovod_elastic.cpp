@@ -10,6 +10,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/listed_job.h"
 #include "tests/integration/helpers/text.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -138,6 +139,7 @@ TEST_CASE("after a leave that leaves too few all share their state with who come
 
 TEST_CASE("newcomers of a Horovod program that fail or hang cost the others nothing",
           "[horovod][elastic]") {
+  if (!takes_turn(2)) return;
   ListedJob job("a:1\n");
   job.start(
       {"-np", "1", "--min-np", "1"},

@@ -9,6 +9,7 @@
 #include "tests/integration/helpers/killed_rank.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -19,6 +20,7 @@ using namespace std::chrono_literals;
 std::string sequence_probe() { return build_path("tests/integration/programs/sequence_probe"); }
 
 TEST_CASE("random operations of processes give the serial results", "[soak][collectives]") {
+  if (!takes_turn(2)) return;
   const int np = GENERATE(2, 3, 4, 5, 6);
   const auto seed = soak_seed("random operations, np " + std::to_string(np));
   const std::size_t count = soak_count(is_sanitized() ? 1'000 : 10'000);

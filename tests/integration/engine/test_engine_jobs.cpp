@@ -6,6 +6,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/text.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -163,6 +164,7 @@ TEST_CASE("the timeline tells process sets apart", "[engine][timeline]") {
 }
 
 TEST_CASE("a rank without memory for an operation fails it on all ranks", "[engine]") {
+  if (!takes_turn(2)) return;
   if (is_sanitized()) {
     WARN("left out: with a sanitizer an allocation that fails ends the process");
     return;
@@ -190,6 +192,7 @@ TEST_CASE("a job that has nothing to do does nothing", "[engine]") {
 }
 
 TEST_CASE("a rank that comes when the others' time is over is told so", "[engine]") {
+  if (!takes_turn(2)) return;
   struct Late {
     std::vector<std::string> hosts;
     std::string kind;
@@ -211,6 +214,7 @@ TEST_CASE("a rank that comes when the others' time is over is told so", "[engine
 }
 
 TEST_CASE("a rank that gives up in the midst of a message is heard on other hosts", "[engine]") {
+  if (!takes_turn(2)) return;
   const std::string kind = GENERATE("allreduce", "allgather", "broadcast");
   CAPTURE(kind);
   const RunResult result = probe({"-H", "a:1,b:1,c:1"}, {"midway", kind});

@@ -3,6 +3,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -34,6 +35,7 @@ TEST_CASE("init after shutdown", "[worker]") {
 }
 
 TEST_CASE("many short jobs: every rank that leaves last has still finished", "[worker]") {
+  if (!takes_turn(2)) return;
   const int jobs = is_sanitized() ? 4 : static_cast<int>(soak_count(100));
   for (int i = 0; i < jobs; ++i) {
     const RunResult result = hvdrun({"-np", "4", worker_probe(), "collectives"});

@@ -17,6 +17,7 @@
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/text.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -211,6 +212,7 @@ TEST_CASE("ranks that meet anew too often end the job", "[elastic][hosts]") {
 
 TEST_CASE("hosts come and go at random, ranks are killed, and no step is lost",
           "[elastic][hosts]") {
+  if (!takes_turn(2)) return;
   const std::uint64_t seed = soak_seed("hosts that come and go");
   const int rounds = soak_count(100) >= 100 ? 100 : 2;
   std::mt19937_64 random(seed);

@@ -8,6 +8,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -48,6 +49,7 @@ void check(const std::string& phase, const std::string& slot, const std::string&
 }
 
 TEST_CASE("a death in any phase costs steps, and no more", "[elastic][phases]") {
+  if (!takes_turn(2)) return;
   const std::uint64_t seed = soak_seed("deaths in phases");
   const bool all = soak_count(100) >= 100;
   const Words one_host{};

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/text.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -90,6 +91,7 @@ TEST_CASE("a job in which the rank comes after all goes on", "[stall]") {
 }
 
 TEST_CASE("without the check nobody is warned", "[stall]") {
+  if (!takes_turn(2)) return;
   const auto options = GENERATE(std::vector<std::string>{"--no-stall-check"},
                                 std::vector<std::string>{"--disable-stall-check"},
                                 std::vector<std::string>{"-x", "HOROVOD_STALL_CHECK_DISABLE=1"});

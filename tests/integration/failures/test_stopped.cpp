@@ -7,6 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -56,6 +57,7 @@ TEST_CASE("who is stopped for the lease ends the job, named before", "[stopped]"
 }
 
 TEST_CASE("who goes on before the lease is over costs nothing", "[stopped]") {
+  if (!takes_turn(2)) return;
   const std::string victim = GENERATE("hvd-agent", "hvd-coordinator");
   CAPTURE(victim);
   StoppableJob at("unix", "sleep 8; echo done");
@@ -89,6 +91,7 @@ TEST_CASE("a machine that stood still as a whole goes on", "[stopped]") {
 }
 
 TEST_CASE("over TCP the coordinator and the agent wait for each other's word", "[stopped]") {
+  if (!takes_turn(2)) return;
   StoppableJob at("tcp", "sleep 300");
   const pid_t pid = at.find("hvd-agent");
   REQUIRE(pid > 0);

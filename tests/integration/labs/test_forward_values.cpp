@@ -3,10 +3,12 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 
 TEST_CASE("models give the outputs, losses and gradients of Python's", "[train][models]") {
+  if (!takes_turn(3)) return;
   if (run({.args = {"/usr/bin/python3", "-c", "import torch"}}).exit_code != 0) {
     WARN("skipped: no /usr/bin/python3 with torch (Debian's python3-torch)");
     return;

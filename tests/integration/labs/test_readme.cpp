@@ -6,6 +6,7 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/installed_tree.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -36,6 +37,7 @@ std::string tutorial_program() {
 }
 
 TEST_CASE("the tutorial's program trains on any number of ranks", "[readme]") {
+  if (!takes_turn(3)) return;
   const InstalledTree tree;
   const std::string program = tree.compile("tutorial", tutorial_program(), "hvd_torch");
   const TempFolder folder;
@@ -60,6 +62,7 @@ TEST_CASE("the tutorial's program trains on any number of ranks", "[readme]") {
 }
 
 TEST_CASE("the README's five changes compile, train and agree on every rank", "[readme]") {
+  if (!takes_turn(3)) return;
   const std::string code = changed_program();
   REQUIRE(code.find("hvd::DistributedOptimizer") != std::string::npos);
   // The parts that the README leaves to the reader: a model and its data.

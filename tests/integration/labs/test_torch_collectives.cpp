@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -139,6 +140,7 @@ TEST_CASE("the timeline has backward, the wait for gradients and the steps", "[t
 
 // scripts/gpu-check runs it by itself, on a GPU.
 TEST_CASE("the check of LibTorch on a GPU holds on the CPU", "[torch]") {
+  if (!takes_turn(3)) return;
   const std::string check = build_path("tests/gpu/torch_check");
   for (const char* const ranks : {"1", "2", "4"}) {
     RunOptions options{.limit = 120s};

@@ -13,6 +13,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -74,6 +75,7 @@ const std::vector<std::string> kDouble = {"--dtype", "fp64"};
 constexpr double kTolerance = 1e-6;
 
 TEST_CASE("four ranks with a quarter of the batch compute what one process does", "[train]") {
+  if (!takes_turn(3)) return;
   const auto alone = losses("1", "64", 40, {}, kDouble);
   const auto together = losses("4", "16", 40, {}, kDouble);
   CAPTURE(largest_difference(alone, together));
@@ -139,6 +141,7 @@ TEST_CASE("a warm-up begins with the rate of one rank", "[train]") {
 }
 
 TEST_CASE("house numbers are learned from their MAT-files", "[train]") {
+  if (!takes_turn(3)) return;
   const TempFolder data;
   make_dataset("svhn", data, "2000", "400");
   const RunResult result = train("2",
@@ -162,6 +165,7 @@ RunResult train_wide_resnet(std::vector<std::string> args, const std::string& da
 }
 
 TEST_CASE("the Wide ResNet learns clothes that a linear model does not", "[train]") {
+  if (!takes_turn(3)) return;
   const TempFolder data;
   make_dataset("fashion", data, "2000", "300");
   const RunResult wide =
@@ -225,6 +229,7 @@ void check_epoch_files(const std::string& metrics, const std::string& logs, int 
 }
 
 TEST_CASE("the Wide ResNet's rate warms up and drops, also when it is resumed", "[train]") {
+  if (!takes_turn(3)) return;
   const TempFolder data;
   const TempFolder files;
   make_dataset("mnist", data, "64", "32");
@@ -267,6 +272,7 @@ TEST_CASE("the Wide ResNet's rate warms up and drops, also when it is resumed", 
 }
 
 TEST_CASE("a layer-wise optimizer is resumed bit for bit, and only by itself", "[train]") {
+  if (!takes_turn(3)) return;
   const TempFolder data;
   const TempFolder files;
   make_dataset("mnist", data, "64", "32");

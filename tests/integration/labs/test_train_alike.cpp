@@ -9,6 +9,7 @@
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -68,6 +69,7 @@ constexpr double kAlikeTolerance = 1e-6;
 }  // namespace
 
 TEST_CASE("one process and four ranks compute the same, model by model", "[train][alike]") {
+  if (!takes_turn(3)) return;
   const std::vector<AlikeCase> cases = {
       {"mnist-linear", "mnist", 0.04, {}, false},
       {"svhn-cnn", "svhn", 0.02, {}, true},

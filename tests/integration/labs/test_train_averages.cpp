@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -61,6 +62,7 @@ void check_same(const LossAndAccuracy& a, const LossAndAccuracy& b) {
 }  // namespace
 
 TEST_CASE("losses and accuracies that are told are those of all ranks", "[train][averages]") {
+  if (!takes_turn(3)) return;
   const std::vector<std::string> shared = {"--dropout",      "0",    "--epochs",          "1",
                                            "--dtype",        "fp64", "--target-accuracy", "0.99",
                                            "--log-interval", "15"};
@@ -88,6 +90,7 @@ TEST_CASE("losses and accuracies that are told are those of all ranks", "[train]
 
 TEST_CASE("a validation of several passes is that of all images, each as often",
           "[train][averages]") {
+  if (!takes_turn(3)) return;
   // Four ranks have 128 or 127 of the test images, and with each pass their neighbour's; the test
   // at the end goes over all of them once.
   std::vector<LossAndAccuracy> validated;

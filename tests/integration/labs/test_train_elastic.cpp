@@ -18,6 +18,7 @@
 #include "tests/integration/helpers/text.h"
 #include "tests/integration/helpers/train_output.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -108,6 +109,7 @@ TEST_CASE("a lost rank changes no step's loss", "[train][elastic]") {
 }
 
 TEST_CASE("every model goes on without a rank that is lost", "[train][elastic]") {
+  if (!takes_turn(3)) return;
   static const std::uint64_t seed = soak_seed("models that go on");
   const auto [number, model] = GENERATE(table<std::size_t, std::string>({{0, "mnist-linear"},
                                                                          {1, "svhn-cnn"},
@@ -153,6 +155,7 @@ TEST_CASE("checkpoints of an elastic run are those of the job", "[train][elastic
 
 // A new host knows of more slots than there were at the start.
 TEST_CASE("hosts that come and go change no step's loss", "[train][elastic]") {
+  if (!takes_turn(2)) return;
   constexpr std::size_t kSteps = 125;  // of an epoch
   const TempFolder folder;
   std::string said;
@@ -258,6 +261,7 @@ TEST_CASE("a batch of all ranks that outgrows the data is all of them", "[train]
 }
 
 TEST_CASE("the course's program trains on while hosts come and go", "[elastic]") {
+  if (!takes_turn(2)) return;
   const TempFolder artifacts;
   ListedJob job("a:2\n");
   job.start({"-np", "2", "--min-np", "1"},

@@ -11,6 +11,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -40,6 +41,7 @@ RunResult train_images(const std::string& np, std::vector<std::string> args) {
 }  // namespace
 
 TEST_CASE("resnet50 and alexnet-owt learn from shards of JPEGs", "[train][images]") {
+  if (!takes_turn(3)) return;
   const TempFolder folder;
   const std::string data = made("imagenet", folder, "2000", "300");
   // A linear model stays below 30 % (test_linear_models.cpp). Seven seeds had 47 to 87 %. With
@@ -135,6 +137,7 @@ std::string first_jpeg(const std::string& directory) {
 
 TEST_CASE("no report is lost for a file that cannot be read, and no training either if so wished",
           "[train][images]") {
+  if (!takes_turn(3)) return;
   const TempFolder folder;
   const TempFolder data;
   const std::string artists = made("artists", folder, "60", "1");
@@ -186,6 +189,7 @@ TEST_CASE("no report is lost for a file that cannot be read, and no training eit
 }
 
 TEST_CASE("artists-resnet learns who painted it", "[train][images]") {
+  if (!takes_turn(3)) return;
   const TempFolder folder;
   const std::string data = made("artists", folder, "1000", "200");
   const RunResult result = train_images(

@@ -12,6 +12,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -269,6 +270,7 @@ TEST_CASE("on hvdrun's terminal rank 0 has a bar that fits behind its tag", "[tr
 }
 
 TEST_CASE("every model runs on synthetic data, on two ranks", "[train]") {
+  if (!takes_turn(3)) return;
   const std::string model = GENERATE("mnist-cnn", "mnist-linear", "resnet50", "alexnet-owt",
                                      "artists-resnet", "wrn-16-10", "text-nnlm", "svhn-cnn");
   std::vector<std::string> args = {

@@ -9,6 +9,7 @@
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -51,6 +52,7 @@ ResumeRun resume_run(const ResumeCase& one, const std::string& folder,
 }  // namespace
 
 TEST_CASE("a broken run goes on bit for bit, model by model", "[train][resume]") {
+  if (!takes_turn(3)) return;
   const std::vector<ResumeCase> cases = {
       {"mnist", {"--model", "mnist-cnn"}},
       {"mnist", {"--model", "mnist-linear"}},

@@ -8,6 +8,7 @@
 #include "tests/catch.h"
 #include "tests/integration/helpers/run_program.h"
 #include "tests/integration/helpers/train_output.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -104,6 +105,7 @@ TEST_CASE("a resumed run of text-nnlm stops where the unbroken one does", "[trai
 
 TEST_CASE("text-nnlm begins with vectors of a file, and stops when it learns no more",
           "[train][text]") {
+  if (!takes_turn(3)) return;
   const TempFolder folder;
   const std::string data = reviews(folder, "600");
   const std::string file = folder.path() + "/words.vec";
@@ -183,6 +185,7 @@ TEST_CASE("what a file says reaches the terminal in printable characters", "[tra
 
 TEST_CASE("labels that are words, tabs and gzip: train and train-tape say which label is 1",
           "[train][text]") {
+  if (!takes_turn(3)) return;
   const TempFolder folder;
   {
     std::ofstream out(folder.path() + "/sentences.tsv");
@@ -232,6 +235,7 @@ TEST_CASE("labels of one class, or of many, train nothing", "[train][text]") {
 }
 
 TEST_CASE("the text lab's own loop learns the same on one rank and on four", "[train][text]") {
+  if (!takes_turn(3)) return;
   const TempFolder folder;
   const std::string data = reviews(folder, "3000");
   RunOptions options;

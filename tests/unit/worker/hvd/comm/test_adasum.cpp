@@ -3,6 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 #include "tests/unit/worker/hvd/comm/adasum_cases.h"
 #include "tests/unit/worker/hvd/comm/conformance.h"
 #include "tests/unit/worker/hvd/comm/disturbance.h"
@@ -110,6 +111,7 @@ TEST_CASE("a long sequence of random adaptive sums across hosts stays in step", 
 }
 
 TEST_CASE("tensors of more than a batch are combined in turn", "[adasum]") {
+  if (!takes_turn(2)) return;
   if (!kThorough) return;
   constexpr std::size_t kElements = kAdasumBatchBytes / sizeof(float);
   AdasumCase large;

@@ -1,4 +1,5 @@
 // Vectors of words from a file: where they go in text-nnlm, and what training makes of them.
+#include "tests/turns.h"
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/checkpoint/checkpoint.h"
@@ -107,6 +108,7 @@ std::shared_ptr<LabModel> trained_text(const std::string& vectors, bool frozen) 
 
 TEST_CASE("training leaves frozen vectors as they are, bit for bit, and moves others",
           "[embedding]") {
+  if (!test::takes_turn(3)) return;
   const std::vector<std::string> words = {"film", "zebra"};
   const std::string file = vector_file(words);
   const auto begun = text_model();

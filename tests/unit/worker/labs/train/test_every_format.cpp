@@ -2,6 +2,7 @@
 #include <cmath>
 #include <memory>
 
+#include "tests/turns.h"
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "worker/labs/models/registry.h"
 #include "worker/labs/train/synthetic_batches.h"
@@ -20,6 +21,7 @@ std::shared_ptr<LabModel> narrow(const ModelInfo& info) {
 }
 
 TEST_CASE("every model trains in every data format and data type", "[models]") {
+  if (!test::takes_turn(2)) return;
   hvd::init();
   for (const ModelInfo& info : models())
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
