@@ -15,6 +15,7 @@
 #include "tests/catch.h"
 #include "tests/cluster/host_job.h"
 #include "tests/soak.h"
+#include "tests/turns.h"
 
 namespace hvdrun::test {
 namespace {
@@ -82,8 +83,8 @@ TEST_CASE("ranks of three hosts are lost at random, and no step is", "[cluster][
     return;
   }
   const std::uint64_t seed = soak_seed("losses over three hosts");
-  // An hour in the soak.
-  const int rounds = soak_count(100) >= 100 ? 400 : 2;
+  // Half an hour in the soak.
+  const int rounds = soak_count(100) >= 100 ? 200 : 2;
   const Cluster cluster(3);
   Faults faults(cluster, seed);
   const std::vector<std::string> hosts{"node1", "node2", "node3"};
@@ -134,6 +135,7 @@ std::string ssh_that_begins_and(const std::filesystem::path& folder, const std::
 
 TEST_CASE("an opening of a lost host that goes no further is followed by another",
           "[cluster][elastic]") {
+  if (!takes_turn(2)) return;
   if (const std::string reason = Cluster::missing(); !reason.empty()) {
     WARN("left out: " << reason);
     return;
@@ -163,6 +165,7 @@ TEST_CASE("an opening of a lost host that goes no further is followed by another
 }
 
 TEST_CASE("a lost host that answers again has its ranks again", "[cluster][elastic]") {
+  if (!takes_turn(2)) return;
   if (const std::string reason = Cluster::missing(); !reason.empty()) {
     WARN("left out: " << reason);
     return;
