@@ -28,12 +28,14 @@ void Job::horovod_entered(std::uint32_t host, const std::string& member, std::st
   elastic_->entered(*slot);
   if (could_not && goes_on()) {
     const auto& hosts = horovod_members_.hosts();
-    if (spec_.max_np == 0 && std::all_of(hosts.begin(), hosts.end(), [&hosts](const auto& name) {
-          return name == hosts.front();
-        }))
-      to_driver(Log{LogLevel::warn,
-                    "a Horovod program goes on without the whole host of a rank that is lost, as "
-                    "with horovodrun; all ranks are on one, so the first loss ends this job"});
+    if (std::all_of(hosts.begin(), hosts.end(),
+                    [&hosts](const auto& name) { return name == hosts.front(); }))
+      to_driver(
+          Log{LogLevel::warn,
+              "a Horovod program goes on without the whole host of a rank that is lost, as "
+              "with horovodrun; all ranks are on one, so " +
+                  std::string(spec_.max_np == 0 ? "the first loss ends this job"
+                                                : "a loss ends this job until others have come")});
     list_hosts(now);
     leave_hosts(now);
   }

@@ -20,6 +20,12 @@ std::string names_of(const std::vector<HostAddress>& all) {
 
 }  // namespace
 
+bool stays_here(const NetworkOptions& options, const std::string& loopback) {
+  return options.advertise.empty() && !options.interfaces.empty() &&
+         std::all_of(options.interfaces.begin(), options.interfaces.end(),
+                     [&loopback](const std::string& name) { return name == loopback; });
+}
+
 std::vector<std::string> offered_addresses(const NetworkOptions& options,
                                            const std::vector<HostAddress>& all) {
   if (!options.advertise.empty()) return options.advertise;
@@ -34,7 +40,8 @@ std::vector<std::string> offered_addresses(const NetworkOptions& options,
   for (const std::string& name : options.interfaces)
     if (std::none_of(all.begin(), all.end(), [&](const auto& a) { return a.interface == name; }))
       throw UsageError("--network-interfaces " + quoted_word(name) +
-                       ": no interface of this machine with an address has that name; there are " +
+                       ": no interface of this machine with an address that other hosts reach has "
+                       "that name; there are " +
                        names_of(all));
   return offered;
 }

@@ -16,6 +16,10 @@ struct NetworkOptions {
   bool encrypt_data = false;            // --encrypt-data: what ranks of different hosts send
 };
 
+// The options name the loopback interface alone: the job is to stay on this machine, and what it
+// offers is 127.0.0.1. `loopback` is that interface's name.
+bool stays_here(const NetworkOptions& options, const std::string& loopback);
+
 // `all` is what this machine has. Throws UsageError when a named interface has no address, and
 // HostError when there is none at all.
 std::vector<std::string> offered_addresses(const NetworkOptions& options,

@@ -145,8 +145,10 @@ OpenedJob open_job(const LaunchPlan& plan) {
         read_agent_image(agent_for_other_hosts(opened.agent_program)));
     // A machine without a network may still be the only host.
     const std::vector<HostAddress> own = host_addresses();
-    opened.offered = own.empty() && !any_remote ? std::vector<std::string>{"127.0.0.1"}
-                                                : offered_addresses(plan.network, own);
+    const bool is_alone =
+        !any_remote && (own.empty() || stays_here(plan.network, interface_of("127.0.0.1")));
+    opened.offered =
+        is_alone ? std::vector<std::string>{"127.0.0.1"} : offered_addresses(plan.network, own);
     control = listen_everywhere(opened.offered, plan.network.ports);
     output = listen_everywhere(opened.offered, plan.network.ports);
     opened.relay_ports = {port_of(control.socket), port_of(output.socket)};

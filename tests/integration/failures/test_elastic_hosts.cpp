@@ -144,6 +144,16 @@ TEST_CASE("hosts of a job that does not let them change", "[elastic][hosts]") {
   CHECK(refused.err == "hvdrun: the hosts of this job are fixed; --max-np N lets them change\n");
 }
 
+// horovodrun has to be told so there.
+TEST_CASE("an elastic job of this machine may name the loopback interface", "[elastic][hosts]") {
+  const RunResult job =
+      hvdrun({"-np", "1", "--host-discovery-script", "echo localhost:1", "--network-interfaces",
+              "lo", "sh", "-c", "echo $HOROVOD_GLOO_IFACE"});
+  CHECK(job.exit_code == 0);
+  CHECK(job.err.empty());
+  CHECK(job.out == "[0]<stdout>:lo\n");
+}
+
 TEST_CASE("a file of hosts that is read at the user's word counts at once", "[elastic][hosts]") {
   ListedJob job("a slots=1\nb slots=1\n");
   job.start_with({"-np", "2", "--min-np", "1", "--max-np", "3", "--hostfile", job.path()},

@@ -25,9 +25,18 @@ TEST_CASE("all addresses are offered, or those that are asked for", "[addresses]
 }
 
 TEST_CASE("an interface that is not there is named, with those that are", "[addresses]") {
-  CHECK_THROWS_WITH(offered_addresses(with({"eth0", "eth9"}), kAll),
-                    "--network-interfaces 'eth9': no interface of this machine with an address has "
-                    "that name; there are eth0, ib0");
+  CHECK_THROWS_WITH(
+      offered_addresses(with({"eth0", "eth9"}), kAll),
+      "--network-interfaces 'eth9': no interface of this machine with an address that "
+      "other hosts reach has that name; there are eth0, ib0");
+}
+
+TEST_CASE("a job that names the loopback interface alone stays here", "[addresses]") {
+  CHECK(stays_here(with({"lo"}), "lo"));
+  CHECK_FALSE(stays_here(with({"lo", "eth0"}), "lo"));
+  CHECK_FALSE(stays_here(with({"lo"}, {"192.0.2.1"}), "lo"));
+  CHECK_FALSE(stays_here({}, "lo"));
+  CHECK_FALSE(stays_here(with({""}), "lo"));
 }
 
 }  // namespace
