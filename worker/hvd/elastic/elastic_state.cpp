@@ -16,6 +16,9 @@ struct SamplerPlace {
   std::uint64_t processed;
 };
 
+// A handle's piece. While one is copied to its place the next one comes.
+constexpr std::size_t kPieceBytes = std::size_t{16} << 20U;
+
 }  // namespace
 
 MembersChange::~MembersChange() = default;
@@ -70,21 +73,24 @@ void State::begin_transfer(std::uint64_t commits) {
 }
 
 // All of it, even after an error: no operation may use the copy any more.
-void State::wait_for_transfer() {
+void State::wait_for_transfer(bool takes_pieces) {
   std::exception_ptr first;
+  std::size_t number = 0;
   for (const Handle& handle : std::exchange(transfer_, {})) {
     try {
       synchronize(handle);
+      if (takes_pieces && !first) end_piece(number);
     } catch (const std::exception&) {
       if (!first) first = std::current_exception();
     }
+    ++number;
   }
   if (first) std::rethrow_exception(first);
 }
 
 void State::end_transfer() {
   if (!is_new_) return;
-  wait_for_transfer();
+  wait_for_transfer(true);
   end_sync();
   has_arrived();
 }
@@ -110,6 +116,8 @@ std::vector<Handle> State::begin_sync() {
   sync();
   return {};
 }
+
+void State::end_piece(std::size_t /*number*/) {}
 
 void State::end_sync() {}
 
@@ -181,20 +189,19 @@ std::size_t MemoryState::size() const {
   return bytes;
 }
 
-void MemoryState::take(Share share) {
+void MemoryState::take(bool memory_too) {
   std::size_t at = 0;
   const auto next = [&](void* to, std::size_t count) {
     copy_.copy(static_cast<char*>(to), count, at);
     at += count;
   };
   for (const auto& [name, part] : parts_) {
-    if (share == Share::all || part.steers == (share == Share::steering))
+    if (memory_too || part.steers)
       next(part.data, part.bytes);
     else
       at += part.bytes;
   }
   for (ElasticSampler* const sampler : samplers_) {
-    if (share == Share::memory) break;
     SamplerPlace place;
     next(&place, sizeof place);
     sampler->load(place.epoch, place.processed);
@@ -217,7 +224,7 @@ void MemoryState::save() {
   }
 }
 
-void MemoryState::restore() { take(Share::all); }
+void MemoryState::restore() { take(true); }
 
 void MemoryState::sync() {
   require_same_layout("MemoryState::sync", layout());
@@ -240,14 +247,17 @@ std::vector<Handle> MemoryState::begin_sync() {
   const bool sends = rank() == source();
   if (sends && !copy_is_current()) save();
   // Pieces of the copy, numbers and samplers on their own.
-  std::vector<std::pair<std::size_t, std::size_t>> pieces;
+  pieces_.clear();
   std::size_t at = 0;
   std::string steering;
   for (const auto& [name, part] : parts_) {
-    if (part.steers)
+    if (part.steers) {
       steering.append(copy_, at, part.bytes);
-    else
-      pieces.emplace_back(at, part.bytes);
+    } else {
+      for (std::size_t done = 0; done < part.bytes; done += kPieceBytes)
+        pieces_.push_back({static_cast<char*>(part.data) + done, at + done,
+                           std::min(kPieceBytes, part.bytes - done)});
+    }
     at += part.bytes;
   }
   steering.append(copy_, at);
@@ -264,18 +274,21 @@ std::vector<Handle> MemoryState::begin_sync() {
       to += part.bytes;
     }
     copy_.replace(to, std::string::npos, steering, from);
-    take(Share::steering);
+    take(false);
   }
   std::vector<Handle> handles;
-  handles.reserve(pieces.size());
-  for (const auto& [begin, bytes] : pieces)
+  handles.reserve(pieces_.size());
+  for (const Piece& piece : pieces_)
     handles.push_back(
-        broadcast_async(copy_.data() + begin, bytes, DataType::uint8, source(),
+        broadcast_async(copy_.data() + piece.at, piece.bytes, DataType::uint8, source(),
                         {"hvd.elastic.state." + std::to_string(handles.size()), group(), {}}));
   return handles;
 }
 
-void MemoryState::end_sync() { take(Share::memory); }
+void MemoryState::end_piece(std::size_t number) {
+  const Piece& piece = pieces_[number];
+  copy_.copy(piece.to, piece.bytes, piece.at);
+}
 
 void MemoryState::reset() {
   for (ElasticSampler* const sampler : samplers_) sampler->reset();

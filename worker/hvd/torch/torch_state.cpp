@@ -58,6 +58,8 @@ namespace hvd::elastic {
 class TorchState::Copy {
  public:
   std::vector<at::Tensor> tensors;
+  // Pairs of copy and place of what is under way, by handle. No place: it is there already.
+  std::vector<std::pair<at::Tensor, at::Tensor>> pieces;
   std::string optimizer;
   std::string values;
 };
@@ -187,22 +189,33 @@ std::vector<Handle> TorchState::begin_sync() {
         broadcast_async(data, bytes, DataType::uint8, source(),
                         {"hvd.elastic.state." + std::to_string(handles.size()), group(), {}}));
   };
+  copy_->pieces.clear();
+  const std::vector<at::Tensor> places = hvdrun::tensors_of(model_);
+  const std::vector<at::Tensor> shared = hvdrun::shared_buffers(model_);
   // Copies are dense: of the same layout, they have the same bytes.
-  for (at::Tensor& tensor : copy_->tensors) send(tensor.data_ptr(), tensor.nbytes());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const at::Tensor& copy = copy_->tensors[i];
+    if (copy.nbytes() == 0) continue;
+    const bool is_shared = std::any_of(shared.begin(), shared.end(), [&](const at::Tensor& one) {
+      return one.is_same(places[i]);
+    });
+    copy_->pieces.emplace_back(copy, is_shared ? at::Tensor() : places[i]);
+    send(copy.data_ptr(), copy.nbytes());
+  }
   send(copy_->optimizer.data(), copy_->optimizer.size());
   return handles;
 }
 
+void TorchState::end_piece(std::size_t number) {
+  if (number >= copy_->pieces.size()) return;
+  const at::NoGradGuard no_grad;
+  const auto& [copy, place] = copy_->pieces[number];
+  if (place.defined()) place.copy_(copy);
+}
+
 void TorchState::end_sync() {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> tensors = hvdrun::tensors_of(model_);
-  const std::vector<at::Tensor> shared = hvdrun::shared_buffers(model_);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const bool is_shared = std::any_of(shared.begin(), shared.end(), [&](const at::Tensor& one) {
-      return one.is_same(tensors[i]);
-    });
-    if (!is_shared) tensors[i].copy_(copy_->tensors[i]);
-  }
+  copy_->pieces.clear();
   if (optimizer_ == nullptr) return;
   // Those of this step are there already.
   const std::string options = hvdrun::optimizer_options(*optimizer_);

@@ -63,6 +63,7 @@ class HVD_EXPORT TorchState : public State {
   // Numbers, samplers and the optimizer's options come at once. So does what SyncBatchNorm layers
   // keep of their inputs, as those of the first step belong to it.
   std::vector<Handle> begin_sync() override;
+  void end_piece(std::size_t number) override;
   void end_sync() override;
 
  private:

@@ -87,7 +87,10 @@ class HVD_EXPORT State {
   // that is returned has ended. Unless overridden it is sync(); a class that adds to sync() adds to
   // this.
   virtual std::vector<Handle> begin_sync();
-  // Then, on ranks that are new: the rest becomes the state, and gradients stay.
+  // Then, on ranks that are new: the handle with this number in begin_sync()'s list has ended. What
+  // it has brought may become the state while the next ones are under way. In their order.
+  virtual void end_piece(std::size_t number);
+  // Last: all that is left becomes the state, and gradients stay.
   virtual void end_sync();
 
   // The rank whose state is the newest; 0 in jobs that are not elastic.
@@ -114,7 +117,7 @@ class HVD_EXPORT State {
   bool has_callbacks() const { return !callbacks_.empty() || !leave_callbacks_.empty(); }
   virtual void reset() {}
   void begin_transfer(std::uint64_t commits);
-  void wait_for_transfer();
+  void wait_for_transfer(bool takes_pieces = false);
   void end_transfer();
   void drop_transfer() noexcept;
   void has_arrived();
@@ -220,7 +223,7 @@ class HVD_EXPORT MemoryState : public State {
 
  protected:
   std::vector<Handle> begin_sync() override;
-  void end_sync() override;
+  void end_piece(std::size_t number) override;
 
  private:
   struct Part {
@@ -228,16 +231,21 @@ class HVD_EXPORT MemoryState : public State {
     std::size_t bytes;
     bool steers;  // a number, not memory
   };
-  // The part of a copy that is taken over: all, numbers and samplers, or the rest.
-  enum class Share { all, steering, memory };
+  // Memory that comes with one handle.
+  struct Piece {
+    char* to;
+    std::size_t at;  // in the copy
+    std::size_t bytes;
+  };
 
   MemoryState& add_part(const std::string& name, const Part& part);
   void reset() override;
   std::size_t size() const;
-  void take(Share share);
+  void take(bool memory_too);
 
   std::map<std::string, Part> parts_;
   std::vector<ElasticSampler*> samplers_;
+  std::vector<Piece> pieces_;  // under way
   std::string copy_;
 };
 
