@@ -61,6 +61,18 @@ class AffectedSources(unittest.TestCase):
         self.write("common/alone.cpp", "#include <map>\n")
         self.assertEqual(self.affected(), {"common/wire/frame.cpp", "cli/main.cpp", "common/alone.cpp"})
 
+    def test_three_of_many_that_include_a_header_the_nearest_first(self):
+        many = [f"cli/a{number}.cpp" for number in range(9)]
+        for name in many + ["common/wire/other.cpp"]:
+            self.write(name, '#include "common/wire/frame.h"\n')
+        self.git("add", "-A")
+        self.git("-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "many")
+        base = self.git("rev-parse", "HEAD").strip()
+        self.write("common/wire/frame.h", FILES["common/wire/frame.h"] + "// new\n")
+        self.write("cli/a7.cpp", "// new\n")
+        self.assertEqual(self.affected(base, more=many + ["common/wire/other.cpp"]),
+                         {"common/wire/frame.cpp", "common/wire/other.cpp", "cli/a0.cpp", "cli/a7.cpp"})
+
     def test_a_public_header(self):
         self.write("worker/hvd/include/hvd/hvd.h", "#pragma once\n// new\n")
         self.assertEqual(self.affected(), {"worker/hvd.cpp"})
