@@ -16,8 +16,8 @@ struct NetworkOptions {
   bool encrypt_data = false;            // --encrypt-data: what ranks of different hosts send
 };
 
-// The options name the loopback interface alone: the job is to stay on this machine, and what it
-// offers is 127.0.0.1. `loopback` is that interface's name.
+// The options name the loopback interface alone, for a job of this machine: what it offers is
+// 127.0.0.1. A host elsewhere that comes later is served through ssh. `loopback` is its name.
 bool stays_here(const NetworkOptions& options, const std::string& loopback);
 
 // `all` is what this machine has. Throws UsageError when a named interface has no address, and

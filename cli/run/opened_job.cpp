@@ -145,8 +145,11 @@ OpenedJob open_job(const LaunchPlan& plan) {
         read_agent_image(agent_for_other_hosts(opened.agent_program)));
     // A machine without a network may still be the only host.
     const std::vector<HostAddress> own = host_addresses();
-    const bool is_alone =
-        !any_remote && (own.empty() || stays_here(plan.network, interface_of("127.0.0.1")));
+    const bool may_leave =
+        std::find(plan.remote.begin(), plan.remote.end(), true) != plan.remote.end();
+    const bool is_alone = own.empty()
+                              ? !any_remote
+                              : !may_leave && stays_here(plan.network, interface_of("127.0.0.1"));
     opened.offered =
         is_alone ? std::vector<std::string>{"127.0.0.1"} : offered_addresses(plan.network, own);
     control = listen_everywhere(opened.offered, plan.network.ports);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "common/base/limits.h"
+#include "common/base/printable.h"
+
 namespace hvdrun {
 namespace {
 
@@ -152,8 +155,10 @@ void ElasticJob::at_door(std::uint32_t slot, bool waits, TimePoint now, const st
       if (!waits) return;
       // Its end is a loss like others, so another build that stays is left out.
       if (record.state == SlotState::starting && !knows(layout)) {
-        say(name_of(slot) + " is ended, as it runs another program: its state is " + layout +
-            ", that of the ranks " + layouts_.back());
+        say("the new process of slot " + std::to_string(slot) +
+            " is ended, as it runs another program: its state is " +
+            printable(layout, limits::kMaxStateLayout) + ", that of the ranks " +
+            printable(layouts_.back(), limits::kMaxStateLayout));
         return decide({.what = What::retire_slot, .slot = slot});
       }
       record.came_back = record.state == SlotState::leaving;

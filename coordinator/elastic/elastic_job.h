@@ -35,7 +35,7 @@ class ElasticJob {
       add_slot,     // the table has one more slot, on `host`
       start_slot,   // start the slot's program again
       end_slot,     // kill what runs there
-      retire_slot,  // ask what runs there to end: it is not needed
+      retire_slot,  // ask what runs there to end: it is not needed, or of no use
       open_hosts,   // some slots may be away, and others not wanted
       begin_epoch,  // with the ranks of `dealt`; all of them are at their doors
       ask_meeting,  // the members are to come to their doors

@@ -50,8 +50,8 @@ void show_to_kernel() {
   pages.reserve(kPages);
   const auto pass = [&] {
     const auto count = static_cast<int>(pages.size());
-    if (count > 0 &&
-        ::writev(ends[1], pages.data(), count) != ::readv(ends[0], pages.data(), count))
+    const ssize_t wrote = count > 0 ? ::writev(ends[1], pages.data(), count) : 0;
+    if (wrote < count || ::readv(ends[0], pages.data(), count) < count)
       std::printf("pages could not be shown to the kernel\n");
     pages.clear();
   };

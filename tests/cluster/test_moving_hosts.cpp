@@ -1,4 +1,5 @@
 // Elastic jobs whose hosts come and go at random while ranks are lost and cables are cut, over ssh.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -84,6 +85,16 @@ class Weather {
   std::mt19937_64 random_;
 };
 
+// In the order of their ends.
+std::vector<int> epochs_of_rank_0(const std::string& said) {
+  const std::regex line("epoch (\\d+) rank 0 of ");
+  std::vector<int> epochs;
+  for (auto it = std::sregex_iterator(said.begin(), said.end(), line); it != std::sregex_iterator();
+       ++it)
+    epochs.push_back(std::stoi((*it)[1]));
+  return epochs;
+}
+
 }  // namespace
 
 TEST_CASE("hosts come and go over ssh, ranks are lost, and each sample counts once",
@@ -98,6 +109,7 @@ TEST_CASE("hosts come and go over ssh, ranks are lost, and each sample counts on
   const Cluster cluster(3);
   Weather weather(cluster, seed);
   const std::string stop = cluster.folder() + "/stop";
+  std::size_t changes = 0;
   for (int round = 0; round < rounds; ++round) {
     weather.list_all();
     const std::string overlap = weather.below(2) == 0 ? "" : "export PROBE_OVERLAP=100000; ";
@@ -128,12 +140,17 @@ TEST_CASE("hosts come and go over ssh, ranks are lost, and each sample counts on
     CHECK(times_in(end.said, ": sample ") == 0);
     CHECK(times_in(end.said, ": each sample once") >= 6);
     CHECK(times_in(end.said, "done: rank 0 of ") == 1);
+    const std::vector<int> epochs = epochs_of_rank_0(end.said);
+    CHECK(std::is_sorted(epochs.begin(), epochs.end()));  // nobody began anew
+    CHECK(epochs.back() > 0);
+    changes += times_in(end.said, ": the job goes on with ");
     // A new connection is refused for a while after the cable is back.
     for (const char* host : {"node2", "node3"})
       cluster.run_on(
           "node1",
           {"bash", "-c", std::string("until : </dev/tcp/") + host + "/22; do sleep 0.1; done"});
   }
+  CHECK(changes > 0);
 }
 
 }  // namespace hvdrun::test

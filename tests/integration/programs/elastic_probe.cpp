@@ -62,6 +62,21 @@ void fail(const std::string& fault) {
   }
 }
 
+// A byte tells its place, roughly, and the step.
+char byte_of(std::size_t place, int step) {
+  return static_cast<char>(place / 4096 * 7 + static_cast<std::size_t>(step));
+}
+
+void mark(std::vector<char>& bytes, int step) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = byte_of(i, step);
+}
+
+bool holds(const std::vector<char>& bytes, int step) {
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    if (bytes[i] != byte_of(i, step)) return false;
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -79,6 +94,7 @@ int main(int argc, char** argv) {
   state.add("value", value.data(), value.size() * sizeof(double)).add("step", step);
   const int more = number_of("PROBE_OVERLAP");
   std::vector<char> ballast(static_cast<std::size_t>(more), 0);
+  if (is_first) mark(ballast, 0);
   if (more > 0) state.add("ballast", ballast.data(), ballast.size());
   if (!is_first && words.size() > 2 && words[2] == "early") hvd::barrier();
   if (!is_first && words.size() > 2 && words[2] == "slow") {
@@ -114,11 +130,9 @@ int main(int argc, char** argv) {
           for (std::size_t i = 0; i < value.size(); ++i) value[i] += one[i] / ranks;
           ++step;
           if (more > 0) {
-            const auto last = static_cast<char>(step - 1);
-            if (std::any_of(ballast.begin(), ballast.end(),
-                            [&](char byte) { return byte != last; }))
+            if (!holds(ballast, step - 1))
               std::printf("rank %d has another state in step %d\n", hvd::rank(), step);
-            std::fill(ballast.begin(), ballast.end(), static_cast<char>(step));
+            mark(ballast, step);
           }
           if (until) {
             // All see it in the same step.

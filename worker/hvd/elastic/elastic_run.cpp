@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include <hvd/elastic_run.h>
 
@@ -100,7 +102,11 @@ class Run {
       state_.is_shared_ = true;
       return;
     }
-    if (!entered_) enter(state_.layout());
+    // The program may have added to it since.
+    if (std::string layout = state_.layout(); !entered_ || layout != told_) {
+      enter(layout);
+      told_ = std::move(layout);
+    }
     entered_ = true;
     if (state_.heard_ < 0 && !hvdrun::is_unheard()) state_.heard_ = 0;
     const Words mine{static_cast<std::int64_t>(state_.commits_ * 2 + (state_.is_shared_ ? 1 : 0)),
@@ -186,6 +192,7 @@ class Run {
   const RunOptions& options_;
   const bool elastic_;
   bool entered_ = false;
+  std::string told_;  // the state's layout
   int failures_ = 0;
   bool done_ = false;
 };

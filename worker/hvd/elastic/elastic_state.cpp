@@ -80,7 +80,7 @@ void State::wait_for_transfer(bool takes_pieces) {
     try {
       synchronize(handle);
       if (takes_pieces && !first) end_piece(number);
-    } catch (const std::exception&) {
+    } catch (...) {  // it may be the program's
       if (!first) first = std::current_exception();
     }
     ++number;
@@ -286,6 +286,7 @@ std::vector<Handle> MemoryState::begin_sync() {
 }
 
 void MemoryState::end_piece(std::size_t number) {
+  if (number >= pieces_.size()) return;  // of a derived class
   const Piece& piece = pieces_[number];
   copy_.copy(piece.to, piece.bytes, piece.at);
 }

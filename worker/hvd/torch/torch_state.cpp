@@ -191,6 +191,11 @@ std::vector<Handle> TorchState::begin_sync() {
   };
   copy_->pieces.clear();
   const std::vector<at::Tensor> places = hvdrun::tensors_of(model_);
+  // The model may be another one than when this was made.
+  const bool fits =
+      std::equal(places.begin(), places.end(), copy_->tensors.begin(), copy_->tensors.end(),
+                 [](const at::Tensor& a, const at::Tensor& b) { return a.nbytes() == b.nbytes(); });
+  if (!sends && !fits) save();
   const std::vector<at::Tensor> shared = hvdrun::shared_buffers(model_);
   // Copies are dense: of the same layout, they have the same bytes.
   for (std::size_t i = 0; i < places.size(); ++i) {

@@ -122,12 +122,12 @@ TEST_CASE_METHOD(ElasticFixture, "nobody meets for a new process with another st
   come({0, 1, 2});
   CHECK(did() == "start 3; begin 0 1 2");
   job.opened(now);
-  job.at_door(3, true, now, "weights of 8 bytes");
+  job.at_door(3, true, now, "weights\n of 8 bytes");
   wait(1h);
   CHECK(did() == "retire 3");
   CHECK(lines == std::vector<std::string>{
                      "the new process of slot 3 is ended, as it runs another program: its state is "
-                     "weights of 8 bytes, that of the ranks weights of 4 bytes"});
+                     "weights\\n of 8 bytes, that of the ranks weights of 4 bytes"});
   job.at_door(3, false, now);
   CHECK(did().empty());
   // Its end is a loss.

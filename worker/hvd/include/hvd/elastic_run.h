@@ -74,8 +74,8 @@ class HVD_EXPORT State {
   virtual void save() = 0;
   // Back to the copy.
   virtual void restore() = 0;
-  // Its parts in words, the same on all ranks. A new process of an elastic job tells it before
-  // the others meet for it, and is ended if it has another one than they; empty: it is let in.
+  // Its parts in words, the same on all ranks whenever they meet. A new process of an elastic job
+  // tells it first, and is ended if no rank has told such a one; empty: it is let in.
   virtual std::string layout() const { return {}; }
   // The state of rank source() becomes that of all ranks of group(), who call this together; then
   // save(). Other ranks have the same state already.
@@ -85,7 +85,7 @@ class HVD_EXPORT State {
   // As sync(), for RunOptions::overlap: what steers the training becomes everybody's before it
   // returns. The rest of rank source()'s copy is under way then, which must not change until all
   // that is returned has ended. Unless overridden it is sync(); a class that adds to sync() adds to
-  // this.
+  // this, its handles behind the others.
   virtual std::vector<Handle> begin_sync();
   // Then, on ranks that are new: the handle with this number in begin_sync()'s list has ended. What
   // it has brought may become the state while the next ones are under way. In their order.
