@@ -1,5 +1,4 @@
 // Vectors of words from a file: where they go in text-nnlm, and what training makes of them.
-#include "tests/turns.h"
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "tests/unit/worker/labs/data/temporary_folder.h"
 #include "worker/labs/checkpoint/checkpoint.h"
@@ -8,6 +7,9 @@
 #include "worker/labs/models/model.h"
 #include "worker/labs/train/optimizers.h"
 #include "worker/labs/train/train_process.h"
+
+// Behind LibTorch, which has a CHECK of its own.
+#include "tests/turns.h"
 
 namespace hvdrun {
 namespace {

@@ -2,11 +2,13 @@
 #include <cmath>
 #include <memory>
 
-#include "tests/turns.h"
 #include "tests/unit/worker/hvd/torch/catch_with_torch.h"
 #include "worker/labs/models/registry.h"
 #include "worker/labs/train/synthetic_batches.h"
 #include "worker/labs/train/trainer.h"
+
+// Behind LibTorch, which has a CHECK of its own.
+#include "tests/turns.h"
 
 namespace hvdrun {
 namespace {
