@@ -72,10 +72,10 @@ TEST_CASE("interfaces may be named differently on each host", "[cluster][address
   CHECK(with({"--advertise", "192.0.2.9,10.77.0.1"}).exit_code == 0);
   const RunResult wrong = with({"--env-compat", "torch", "--network-interfaces", "eth0,eth5"});
   CHECK(wrong.exit_code == 64);
-  CHECK(
-      wrong.err ==
-      "hvdrun: --network-interfaces 'eth5': no interface of this machine with an address has that "
-      "name; there are eth0, net9\n");
+  CHECK(wrong.err ==
+        "hvdrun: --network-interfaces 'eth5': no interface of this machine with an address that "
+        "other "
+        "hosts reach has that name; there are eth0, net9\n");
 }
 
 TEST_CASE("another machine at one of the addresses gets no word of a job", "[cluster][addresses]") {
