@@ -21,9 +21,10 @@
 #include "cli/plan/dry_run.h"
 #include "cli/plan/launch_plan.h"
 #include "cli/plan/working_folder.h"
-#include "cli/run/driver.h"
 #include "cli/run/host_watch.h"
+#include "cli/run/job_run.h"
 #include "cli/run/preflight.h"
+#include "cli/run/restart_record.h"
 #include "cli/status_command.h"
 #include "cli/text/log.h"
 #include "common/base/exit_code.h"
@@ -78,6 +79,7 @@ int shown(const std::string& text) {
 }
 
 int run(const std::vector<std::string>& args) {
+  const auto record = take_restart_record();
   Surroundings here = look_around();
   const Options options = parse_options(args, here.env);
   if (options.help) return shown(help_text(options.help_topic));
@@ -94,9 +96,11 @@ int run(const std::vector<std::string>& args) {
   if (!options.command_word.empty())
     throw UsageError("hvdrun " + options.command_word + " is not in this version; a program of " +
                      "that name is started by hvdrun -- " + options.command_word);
-  LaunchPlan plan = make_plan(options, here);
-  for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
-  for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
+  LaunchPlan plan = record ? plan_of_restart(options, here, *record) : make_plan(options, here);
+  if (!record) {
+    for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
+    for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
+  }
   if (const auto problem = starts_ranks(plan, false) ? preflight(plan.spec) : std::nullopt) {
     std::fprintf(stderr, "hvdrun: %s\n", problem->text.c_str());
     return problem->exit_code;
@@ -105,7 +109,7 @@ int run(const std::vector<std::string>& args) {
     return shown(options.json ? plan_as_json(plan, here.env) : describe_plan(plan, here.env));
   if (const std::string missing = missing_kernel_feature(); !missing.empty())
     throw HostError(missing);
-  return run_job(std::move(plan));
+  return run_job(std::move(plan), record);
 }
 
 }  // namespace

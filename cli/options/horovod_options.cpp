@@ -229,8 +229,6 @@ constexpr auto kHorovodOptions = std::to_array<OptionRow>({
     {"standalone", "--standalone", nullptr, Page::hidden, Topic::mpirun, "", refuse, false,
      "without -H it is this machine alone (in a Slurm allocation write -H localhost:4); leave it "
      "out"},
-    {"max-restarts", "--max-restarts --max_restarts", "N", Page::hidden, Topic::mpirun, "", refuse,
-     false, "a job that fails is not started again; leave it out"},
 });
 // clang-format on
 }  // namespace

@@ -146,6 +146,11 @@ constexpr auto kOptions = std::to_array<OptionRow>({
        o.timeout = to_duration(use);
        if (o.timeout->count() == 0) throw bad_value(use, "more than 0 seconds are needed");
      }},
+    {"max-restarts", "--max-restarts --max_restarts", "N", Page::topic, Topic::ending,
+     "start the job again when it fails, N times",
+     [](O& o, const Use& use) {
+       o.max_restarts = static_cast<std::uint32_t>(to_whole(use, 0, limits::kMaxRanks));
+     }},
     {"start-timeout", "--start-timeout", "SECONDS", Page::front, Topic::ending,
      "hosts' time to come up (30); if given, retries",
      [](O& o, const Use& use) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,7 @@ struct Options {
   std::optional<std::string> hosts;       // as given with -H
   std::optional<std::string> hostfile;    // its path; never together with `hosts`
   std::string hosts_where = "-H";         // how either was given, for messages
+  std::set<std::string> without_hosts;    // of these, by name: lost before the job starts again
   std::optional<std::string> allocation;  // the Slurm job that the hosts are of
   bool oversubscribe = false;             // more ranks than slots are fine
   std::vector<std::string> exports;       // -x NAME, NAME=VALUE or a pattern
@@ -83,6 +85,7 @@ struct Options {
   std::vector<LadderStep> ladder;                    // empty: TERM, `grace`, KILL; ends with KILL
   std::chrono::milliseconds lease = limits::kLease;
   std::optional<std::chrono::milliseconds> timeout;  // of the whole job
+  std::uint32_t max_restarts = 0;                    // of the whole job, when it fails
   Isolation isolation = Isolation::automatic;
   OutputOptions output;
   std::string events_file;  // --events; empty: none

@@ -37,8 +37,8 @@ bool is_rank_folder(const std::string& name) {
 
 }  // namespace
 
-OutputFiles::OutputFiles(std::string folder, std::uint32_t np)
-    : folder_(std::move(folder)), width_(std::to_string(np - 1).size()) {
+OutputFiles::OutputFiles(std::string folder, std::uint32_t np, Begin begin)
+    : folder_(std::move(folder)), width_(std::to_string(np - 1).size()), begin_(begin) {
   std::error_code ec;
   fs::create_directories(folder_, ec);
   if (ec) throw cannot(folder_, ec);
@@ -48,7 +48,7 @@ OutputFiles::OutputFiles(std::string folder, std::uint32_t np)
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     throw UsageError("--output-filename: another hvdrun is writing to " + folder_ +
                      "; name another folder");
-  move_earlier_run();
+  if (begin == Begin::anew) move_earlier_run();
   for (std::uint32_t rank = 0; rank < np; ++rank) {
     for (const OutputStream stream : {OutputStream::out, OutputStream::err}) {
       ec = open({rank, 0, stream});
@@ -94,8 +94,9 @@ std::error_code OutputFiles::open(const Key& key) {
   File& file = at->second;
   if (is_new && ::mkdir(rank_folder(rank, start).c_str(), 0777) != 0 && errno != EEXIST)
     return last_error();
+  const int creates = begin_ == Begin::anew ? O_CREAT | O_EXCL : O_CREAT;
   file.fd.reset(::open(path(rank, stream, start).c_str(),
-                       O_WRONLY | O_APPEND | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : 0), 0666));
+                       O_WRONLY | O_APPEND | O_CLOEXEC | (is_new ? creates : 0), 0666));
   if (!file.fd) return last_error();
   used_.push_front(key);
   file.use = used_.begin();

@@ -1,7 +1,7 @@
 // The ranks' output in files, as the programs wrote it: FOLDER/rank.N/stdout and stderr, N padded
 // with zeros to the width of the last rank. A slot that an elastic job starts again writes to
 // rank.N.1, then rank.N.2. What an earlier run left there is moved to FOLDER/run.1, run.2 and so
-// on; nothing is overwritten.
+// on; nothing is overwritten. A job that starts again as a whole appends.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,13 @@ namespace hvdrun {
 
 class OutputFiles {
  public:
+  enum class Begin {
+    anew,     // what an earlier run left is moved away
+    goes_on,  // the job has started again: its files get more
+  };
   // Makes all folders and files, so that what is not possible is known before anything starts.
   // Throws UsageError.
-  OutputFiles(std::string folder, std::uint32_t np);
+  OutputFiles(std::string folder, std::uint32_t np, Begin begin = Begin::anew);
 
   // Where the files of an earlier run are now; empty when there were none.
   const std::string& moved_to() const { return moved_to_; }
@@ -46,6 +50,7 @@ class OutputFiles {
 
   std::string folder_;
   std::size_t width_;
+  Begin begin_;
   std::string moved_to_;
   UniqueFd lock_;  // held for as long as this run writes here
   std::map<Key, File> files_;

@@ -110,6 +110,8 @@ std::string describe_plan(const LaunchPlan& plan, const Environment& own) {
     text += "\nelastic: goes on while " + std::to_string(spec.min_np) + " of " +
             std::to_string(spec.np()) + " are left, once all are in hvd::elastic::run; waits " +
             std::to_string(spec.elastic_timeout.count() / 1000) + " s for lost ones\n";
+  if (plan.restarts.most > 0)
+    text += "\nrestarts: " + std::to_string(plan.restarts.most) + " at most, when it fails\n";
   text += "\ncommand:" + shell_line(spec.argv);
   for (const ProgramPart& part : spec.programs)
     text += "\n  from rank " + std::to_string(part.first_rank) + " on:" + shell_line(part.argv);
@@ -132,6 +134,7 @@ std::string plan_as_json(const LaunchPlan& plan, const Environment& own) {
   if (spec.min_np > 0)
     text += ",\"min_np\":" + std::to_string(spec.min_np) +
             ",\"elastic_timeout_ms\":" + std::to_string(spec.elastic_timeout.count());
+  if (plan.restarts.most > 0) text += ",\"max_restarts\":" + std::to_string(plan.restarts.most);
   text += ",\"hosts\":[";
   for (const HostSlots& host : spec.hosts())
     text += (text.back() == '[' ? "" : ",") + ("{\"name\":" + json_quoted(host.name)) +

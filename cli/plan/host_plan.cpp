@@ -127,6 +127,10 @@ std::vector<std::vector<HostSlots>> plan_hosts(const Options& options, const Sur
                                                std::vector<HostSlots>& hosts, LaunchPlan& plan) {
   plan.source = source_of(options);
   std::vector<HostEntry> entries = read_hosts(options, plan, here);
+  std::erase_if(entries,
+                [&](const HostEntry& entry) { return options.without_hosts.contains(entry.name); });
+  if (entries.empty() && !options.without_hosts.empty())
+    throw UsageError("no host of the job is left");
   plan.entries = entries;
   count_uncounted(options, entries);
   const std::vector<bool> is_here = options.every_host_local

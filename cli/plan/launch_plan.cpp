@@ -70,7 +70,9 @@ std::uint32_t place_ranks(const Options& options, std::optional<std::uint64_t> w
       std::accumulate(hosts.begin(), hosts.end(), std::uint64_t{0},
                       [](std::uint64_t sum, const HostSlots& host) { return sum + host.slots; });
   if (slots == 0) throw UsageError(given + " has no slots; write -H localhost:4");
-  const std::uint64_t np = wanted.value_or(slots);
+  // On hosts that are left a job starts again with the ranks that they have place for.
+  const std::uint64_t np = options.without_hosts.empty() ? wanted.value_or(slots)
+                                                         : std::min(wanted.value_or(slots), slots);
   if (np > limits::kMaxRanks)
     throw UsageError(given + " asks for " + std::to_string(np) + " ranks; " +
                      std::to_string(limits::kMaxRanks) + " is the limit");
@@ -254,6 +256,10 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
     for (const auto& [name, value] : parse_env_file(read_text_file(path, "--env-file"), path))
       set_variable(spec.env, name, value);
   apply_exports(options.exports, here.env, spec.env, plan.warnings);
+  if (options.max_restarts > 0) {
+    set_variable(spec.env, "HVD_RESTART_COUNT", "0");
+    set_variable(spec.env, "HVD_MAX_RESTARTS", std::to_string(options.max_restarts));
+  }
   begin_record(options, spec.env);
   plan.timeline = timeline_options(spec.env);
   if (plan.ssh.carrier == HostCarrier::srun) leave_devices_to_slurm(spec.env, here.env);
@@ -271,6 +277,8 @@ LaunchPlan make_plan(const Options& asked, const Surroundings& here) {
   spec.stall_warning = stall.warning;
   spec.stall_shutdown = stall.shutdown;
   spec.events = !options.events_file.empty();
+  plan.restarts.most = options.max_restarts;
+  plan.restarts.first_np = spec.np();
   plan_elastic(options, plan, spec);
   plan.sync = plan_sync(options, here, plan);
   plan.find_this_machine = [options, here](const std::vector<HostEntry>& hosts) {

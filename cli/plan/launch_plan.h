@@ -22,8 +22,16 @@ struct SyncPlan {
   bool is_used = false;  // it is to be there: by the user's word, or as other hosts' files come
 };
 
+// --max-restarts.
+struct RestartPlan {
+  std::uint32_t most = 0;
+  std::uint32_t count = 0;     // of those that have been
+  std::uint32_t first_np = 0;  // ranks of the first start
+};
+
 struct LaunchPlan {
   JobSpec spec;
+  RestartPlan restarts;
   HostSource source;               // of hosts that come and go; none: they are those of spec
   std::vector<HostEntry> entries;  // what it said first
   std::vector<std::uint32_t> entry_hosts;  // the host that each entry is

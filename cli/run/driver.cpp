@@ -53,11 +53,11 @@ constexpr std::chrono::milliseconds kLastEvents{10'000};
 class Driver {
  public:
   Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started,
-         HeldLog& log);
+         std::function<std::string(const JobEnded&)> on_failure, HeldLog& log);
   ~Driver() { log_.pass_to(nullptr); }
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
-  int run();
+  AttemptEnd run();
 
  private:
   struct Host {
@@ -89,7 +89,7 @@ class Driver {
   void on_output_broken(int error);
   void fail(int exit_code, const std::string& text);
   void end_now();
-  void kill_all();
+  bool kill_all();
   void finish_if_done();
 
   template <class M>
@@ -115,11 +115,12 @@ class Driver {
   JobPhase job_;
   SignalWatch signals_;
   std::chrono::milliseconds leave_within_ = std::chrono::milliseconds::max();
+  std::function<std::string(const JobEnded&)> on_failure_;
   HeldLog& log_;
 };
 
 Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::time_point started,
-               HeldLog& log)
+               std::function<std::string(const JobEnded&)> on_failure, HeldLog& log)
     : plan_(std::move(plan)),
       opened_(std::move(opened)),
       started_(started),
@@ -135,6 +136,7 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
                             fail(exit_code::kInternal, text + "; the job was ended");
                           }}),
       signals_(io_, [this](SignalAction action, int signal) { on_signal(action, signal); }),
+      on_failure_(std::move(on_failure)),
       log_(log) {
   log_.pass_to([this](const std::string& text) { viewer_.say(text); });
   reporter_.job_started(plan_.spec.np(), plan_.spec.argv);
@@ -158,7 +160,7 @@ Driver::Driver(LaunchPlan plan, OpenedJob opened, std::chrono::steady_clock::tim
                                          }});
 }
 
-int Driver::run() {
+AttemptEnd Driver::run() {
   io_.run();
   // The user did not wait for the summary.
   if (const auto verdict = job_.take_summary()) reporter_.job_ended(*verdict);
@@ -166,8 +168,12 @@ int Driver::run() {
   end_hosts();
   opener_.leave(kLeaveStep);
   // A process that is still there after all this time has been asked often enough.
-  kill_all();
-  return job_.is_over() ? job_.exit_code() : exit_code::kInternal;
+  const bool all_gone = kill_all();
+  // A signal may have come meanwhile.
+  io_.restart();
+  io_.poll();
+  return {job_.is_over() ? job_.exit_code() : exit_code::kInternal, job_.is_interrupted(),
+          job_.signal(), job_.is_output_lost(), all_gone};
 }
 
 HostOpener::Callbacks Driver::opener_callbacks() {
@@ -207,7 +213,9 @@ HostOpener::Callbacks Driver::opener_callbacks() {
     verdict.host = refusals.front().host;
     verdict.text = refusals.front().why;
     reporter_.job_ended(verdict);
-    fail(exit_code::kHost, "nothing was started");
+    // At the first start hosts may be written wrongly; later they were there before.
+    const std::string next = plan_.restarts.count > 0 ? on_failure_(verdict) : "";
+    fail(exit_code::kHost, "nothing was started" + (next.empty() ? "" : "; " + next));
   };
   return callbacks;
 }
@@ -463,6 +471,8 @@ void Driver::show_summary() {
   if (!verdict) return;
   name_cause(*verdict);
   reporter_.show_summary(*verdict);
+  if (const std::string next = on_failure_(*verdict); !next.empty())
+    viewer_.say(next, Viewer::Kind::verdict);
 }
 
 void Driver::fail(int exit_code, const std::string& text) {
@@ -478,14 +488,14 @@ void Driver::end_now() {
   io_.stop();
 }
 
-void Driver::kill_all() {
-  if (opened_.reaps_all) return void(kill_descendants_and_wait());
+bool Driver::kill_all() {
+  if (opened_.reaps_all) return kill_descendants_and_wait();
   std::vector<pid_t> own = opener_.clients();
   own.push_back(opened_.coordinator.pid);
   if (const auto reader = job_hosts_ ? job_hosts_->reader() : std::nullopt) own.push_back(*reader);
   for (const auto& host : hosts_)
     if (host->guard) own.push_back(host->guard->pid());
-  kill_children_and_wait(std::move(own));
+  return kill_children_and_wait(std::move(own));
 }
 
 // All output is shown and all guards are gone, or they had time enough.
@@ -533,15 +543,13 @@ void Driver::wait_for_leavers() {
 
 }  // namespace
 
-int run_job(LaunchPlan plan) {
+AttemptEnd run_attempt(LaunchPlan plan,
+                       const std::function<std::string(const JobEnded&)>& on_failure,
+                       HeldLog& log) {
   const auto started = std::chrono::steady_clock::now();
-  ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write
-  HeldLog log;
   OpenedJob opened = open_job(plan);
   opened.descriptor_limit = raise_descriptor_limit();  // after the forks: each raises its own
-  Driver driver(std::move(plan), std::move(opened), started, log);
-  return driver.run();
+  return Driver(std::move(plan), std::move(opened), started, on_failure, log).run();
 }
 
 }  // namespace hvdrun

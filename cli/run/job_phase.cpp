@@ -16,6 +16,7 @@ JobPhase::Request JobPhase::on_signal(int signal, TimePoint now) {
   if (last_end_ && now - *last_end_ < kOneSignal) return Request::nothing;
   if (last_end_) last_end_ = now;
   const bool again = std::exchange(had_signal_, true);
+  if (!again) signal_ = signal;
   switch (phase_) {
     case Phase::running:
       last_end_ = now;
@@ -53,6 +54,7 @@ bool JobPhase::on_fault(int exit_code) {
 }
 
 void JobPhase::on_reader_gone() {
+  had_signal_ = true;
   if (is_over() && exit_code_ == exit_code::kOk) exit_code_ = exit_code::kSignalBase + SIGPIPE;
 }
 

@@ -51,6 +51,10 @@ class JobPhase {
   // The verdict that is to be shown now; nothing: there is none, or it was taken before.
   std::optional<JobEnded> take_summary();
 
+  // A signal has asked for the end, or a reader has gone away.
+  bool is_interrupted() const { return had_signal_; }
+  int signal() const { return signal_; }  // the first; 0: none
+  bool is_output_lost() const { return output_lost_; }
   // Only when is_over().
   int exit_code() const { return exit_code_; }
 
@@ -60,6 +64,7 @@ class JobPhase {
   std::optional<JobEnded> summary_;    // while summing up
   std::optional<TimePoint> last_end_;  // of the signals, since one has interrupted the job
   bool had_signal_ = false;
+  int signal_ = 0;
   bool output_lost_ = false;
 };
 

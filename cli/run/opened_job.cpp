@@ -111,6 +111,19 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::u
   return bootstrap;
 }
 
+// Each start of the job has a file of its own: trace.json, then trace.1.json. Not so a pipe.
+TimelineOptions of_restart(TimelineOptions options, std::uint32_t count) {
+  const std::filesystem::path path(options.file);
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  const bool is_other =
+      std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  if (count == 0 || options.file.empty() || is_other) return options;
+  const std::string name =
+      path.stem().string() + "." + std::to_string(count) + path.extension().string();
+  return {(path.parent_path() / name).string(), options.dynamic};
+}
+
 }  // namespace
 
 OpenedJob open_job(const LaunchPlan& plan) {
@@ -118,8 +131,10 @@ OpenedJob open_job(const LaunchPlan& plan) {
   opened.agent_program = agent_program();
   if (!plan.events_file.empty()) opened.events = EventLog(plan.events_file, plan.spec.job_id);
   if (!plan.output.folder.empty())
-    opened.files = std::make_unique<OutputFiles>(plan.output.folder, plan.spec.np());
-  opened.timeline = std::make_unique<TimelineSink>(plan.timeline);
+    opened.files = std::make_unique<OutputFiles>(
+        plan.output.folder, plan.restarts.first_np,
+        plan.restarts.count == 0 ? OutputFiles::Begin::anew : OutputFiles::Begin::goes_on);
+  opened.timeline = std::make_unique<TimelineSink>(of_restart(plan.timeline, plan.restarts.count));
   if (plan.sync.is_used)
     opened.synced =
         std::make_unique<SyncedFiles>(plan.sync.folder, plan.sync.where, plan.spec.job_id);

@@ -21,10 +21,17 @@ constexpr int kPipeTimeoutMs = 10'000;
 
 }  // namespace
 
+std::vector<PipeText>& pipe_texts() {
+  static std::vector<PipeText> texts;
+  return texts;
+}
+
 std::string read_text_file(const std::string& path, const std::string& where) {
   const auto fail = [&](const std::string& why) {
     return UsageError(where + " " + quoted_word(path) + ": " + why);
   };
+  for (const PipeText& known : pipe_texts())
+    if (known.path == path) return known.text;
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) throw fail(std::generic_category().message(errno));
   struct stat status {};
@@ -34,7 +41,10 @@ std::string read_text_file(const std::string& path, const std::string& where) {
   std::array<char, 16384> buffer;
   for (;;) {
     const ssize_t size = ::read(fd.get(), buffer.data(), buffer.size());
-    if (size == 0) return text;
+    if (size == 0) {
+      if (S_ISFIFO(status.st_mode)) pipe_texts().push_back({path, text});
+      return text;
+    }
     if (size > 0) {
       text.append(buffer.data(), static_cast<std::size_t>(size));
       if (text.size() > limits::kMaxTextFile) throw fail("is longer than 16 MiB");

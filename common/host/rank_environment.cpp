@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstring>
 
 #include "common/base/launch_record.h"
 #include "common/host/slurm_devices.h"
@@ -29,7 +31,6 @@ RankValue horovod_at(const Place& place) {
   return std::to_string(place.horovod.place.*Number);
 }
 
-RankValue zero_text(const Place&) { return "0"; }
 RankValue gloo_text(const Place&) { return "gloo"; }
 
 bool is_told_of_horovod(const Place& place) {
@@ -70,6 +71,9 @@ RankValue nccl_interface(const Place& place) {
   return "=" + place.interface;
 }
 
+// One number for the job; a slot that an elastic job has started again is not new either.
+RankValue starts_before(const Place& place) { return std::to_string(place.restarts + place.start); }
+
 RankValue late_mark(const Place& place) { return place.is_late ? RankValue("1") : RankValue(); }
 
 RankValue synced_folder(const Place& place) {
@@ -88,6 +92,8 @@ constexpr auto make_rank_variables() {
       {"HVD_JOB_ID", hvd, ours, text_at<&Place::job_id>, at_start},
       {"HVD_EPOCH", hvd, ours, number_at<&Place::epoch>},
       {"HVD_START", hvd, ours, number_at<&Place::start>},
+      {"HVD_RESTART_COUNT", hvd, ours, number_at<&Place::restarts>},
+      {"HVD_MAX_RESTARTS", hvd, ours, number_at<&Place::max_restarts>},
       {"HVD_LATE", hvd, ours_or_absent, late_mark},
       {"HVD_AGENT", hvd, ours, text_at<&Place::agent>, at_start},
       {"HVD_HOSTNAME", hvd, ours, text_at<&Place::host_name>},
@@ -116,8 +122,8 @@ constexpr auto make_rank_variables() {
       {"ROLE_WORLD_SIZE", torch, ours, number_at<&Place::size>},
       {"MASTER_ADDR", torch, unless_given, text_at<&Place::master_addr>, alone},
       {"MASTER_PORT", torch, unless_given, number_at<&Place::master_port>, at_start},
-      {"TORCHELASTIC_RESTART_COUNT", torch, ours, number_at<&Place::start>},
-      {"TORCHELASTIC_MAX_RESTARTS", torch, ours, zero_text},
+      {"TORCHELASTIC_RESTART_COUNT", torch, ours, starts_before},
+      {"TORCHELASTIC_MAX_RESTARTS", torch, ours, number_at<&Place::max_restarts>},
       {"TORCHELASTIC_RUN_ID", torch, ours, text_at<&Place::job_id>, at_start},
       // Not TORCHELASTIC_USE_AGENT_STORE: rank 0 serves the store itself, which every program can.
       {"TORCHELASTIC_*", torch, dropped},
@@ -184,6 +190,13 @@ bool row_covers(const RankVariable& row, std::string_view name) {
                                  : name == row.name;
 }
 
+std::uint32_t number_in(const Environment& env, std::string_view name) {
+  const char* const text = find_variable(env, name);
+  std::uint32_t number = 0;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), number);
+  return number;
+}
+
 bool is_stale(std::string_view entry) {
   const RankVariable* const row = find_rank_variable(entry.substr(0, entry.find('=')));
   return row != nullptr && row->rule != Rule::users && row->rule != Rule::kept;
@@ -208,8 +221,11 @@ void drop_stale_variables(Environment& env) {
   std::erase_if(env, [](const std::string& entry) { return is_stale(entry); });
 }
 
-Environment worker_environment(Environment job, const WorkerPlace& place,
-                               const Environment& of_host, const Environment& here) {
+Environment worker_environment(Environment job, const WorkerPlace& at, const Environment& of_host,
+                               const Environment& here) {
+  WorkerPlace place = at;
+  place.restarts = number_in(job, "HVD_RESTART_COUNT");
+  place.max_restarts = number_in(job, "HVD_MAX_RESTARTS");
   set_variables(job, of_host);
   add_devices_of_slurm(job, here);
   const char* const of_driver = find_variable(job, kLaunchRecord);

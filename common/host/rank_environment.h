@@ -43,6 +43,10 @@ struct WorkerPlace : RankPlace {
   std::uint32_t epoch = 0;  // at the start of the process
   std::uint32_t start = 0;  // of its slot's processes, the number of this one
   bool is_late = false;     // the job runs already
+  // As the plan has set HVD_RESTART_COUNT and HVD_MAX_RESTARTS: how often the whole job has been
+  // started again, and how often it may be. worker_environment() finds them there.
+  std::uint32_t restarts = 0;
+  std::uint32_t max_restarts = 0;
   std::uint32_t node_rank = 0;
   std::uint32_t node_count = 0;
   std::uint32_t usable_cores = 0;  // of the host
@@ -96,7 +100,7 @@ void drop_stale_variables(Environment& env);
 //
 // OMP_NUM_THREADS is usable cores / local size: with the OpenMP default every rank starts a thread
 // per core, and ranks that spin for each other's cores cost a factor of seven.
-Environment worker_environment(Environment job, const WorkerPlace& place,
+Environment worker_environment(Environment job, const WorkerPlace& at,
                                const Environment& of_host = {}, const Environment& here = {});
 
 }  // namespace hvdrun

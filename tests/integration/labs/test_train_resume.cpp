@@ -93,4 +93,35 @@ TEST_CASE("a broken run goes on bit for bit, model by model", "[train][resume]")
   }
 }
 
+TEST_CASE("a job that starts again goes on from its own checkpoints", "[train][resume][restarts]") {
+  const TempFolder folder;
+  const RunResult made = run({.args = {build_path("worker/labs/data/hvd-make-dataset"), "mnist",
+                                       folder.path(), "--train", "120", "--test", "20"}});
+  REQUIRE(made.exit_code == 0);
+  const auto last_line = [&](const std::string& name, const std::string& before) {
+    const std::string kept = folder.path() + "/" + name;
+    RunOptions options;
+    options.limit = 120s;
+    options.env.emplace_back("OMP_NUM_THREADS", "1");
+    // Rank 1 of the first start is killed in its second epoch, when it has the first's checkpoint.
+    const RunResult result =
+        hvdrun({"-np", "2", "--max-restarts", "1", "sh", "-c", before + "exec \"$@\"", "sh",
+                build_path("train"), "--data-dir", folder.path(), "--batch-size", "2", "--epochs",
+                "6", "--checkpoint-dir", kept},
+               options);
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    const bool fails = !before.empty();
+    CHECK((result.err.find("restart 1 of 1 in 1 s") != std::string::npos) == fails);
+    CHECK((result.out.find("resumed from " + kept + "/epoch-") != std::string::npos) == fails);
+    const auto at = result.out.find("test accuracy ");
+    REQUIRE(at != std::string::npos);
+    return result.out.substr(at, result.out.find('\n', at) - at);
+  };
+  const std::string kill = "p=$$; [ $HVD_RANK.$HVD_RESTART_COUNT = 1.0 ] && { until [ -e " +
+                           folder.path() +
+                           "/failed/epoch-000001.ckpt ]; do sleep 0.02; done; kill -9 $p; } & ";
+  CHECK(last_line("failed", kill) == last_line("whole", ""));
+}
+
 }  // namespace hvdrun::test

@@ -18,8 +18,13 @@ int number_of(const char* name, int otherwise) {
 }  // namespace
 
 StartPlace start_place() {
-  return {number_of("HVD_RANK", 0), number_of("HVD_SIZE", 1), number_of("HVD_LOCAL_SIZE", 1),
-          std::getenv("HVD_LATE") != nullptr};  // NOLINT(concurrency-mt-unsafe)
+  const char* const job = std::getenv("HVD_JOB_ID");  // NOLINT(concurrency-mt-unsafe)
+  return {number_of("HVD_RANK", 0),
+          number_of("HVD_SIZE", 1),
+          number_of("HVD_LOCAL_SIZE", 1),
+          std::getenv("HVD_LATE") != nullptr,  // NOLINT(concurrency-mt-unsafe)
+          number_of("HVD_RESTART_COUNT", 0) > 0,
+          job == nullptr ? "" : job};
 }
 
 }  // namespace hvdrun

@@ -3,6 +3,8 @@
 // is alone.
 #pragma once
 
+#include <string>
+
 namespace hvdrun {
 
 struct StartPlace {
@@ -10,6 +12,8 @@ struct StartPlace {
   int size = 1;
   int local_size = 1;
   bool is_late = false;  // it comes to a running job, whose batch its numbers do not tell
+  bool again = false;    // the whole job has failed before, and was started again
+  std::string job;       // the launcher's name of it
 };
 
 StartPlace start_place();

@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxCheckpoint = std::uint64_t{4} << 30;
 constexpr std::string_view kPrefix = "epoch-";
 constexpr std::string_view kSuffix = ".ckpt";
+constexpr const char* kJobFile = "/.job";  // the launcher's name of the job that writes there
 constexpr std::string_view kUnfinished = ".ckpt.tmp.";  // whole_file.cpp names it so
 
 // Six digits, so that ls has them in order.
@@ -63,7 +64,8 @@ std::vector<std::int64_t> epochs_in(const std::string& folder, std::string& erro
 CheckpointFolder::CheckpointFolder(std::string path, std::int64_t keep)
     : path_(std::move(path)), keep_(keep) {}
 
-bool CheckpointFolder::prepare(const std::string& resumed_from, std::string& error) const {
+bool CheckpointFolder::prepare(const std::string& resumed_from, const std::string& job,
+                               std::string& error) const {
   std::error_code trouble;
   fs::create_directories(path_, trouble);
   if (trouble) {
@@ -79,7 +81,14 @@ bool CheckpointFolder::prepare(const std::string& resumed_from, std::string& err
     error = path_ + ": has the checkpoints of a run already; go on from them with --resume " +
             path_ + ", or name another folder";
   }
+  if (error.empty() && !job.empty()) write_whole_file(path_ + kJobFile, job, error);
   return error.empty();
+}
+
+bool CheckpointFolder::is_of(const std::string& job) const {
+  std::string error;
+  const auto known = job.empty() ? std::nullopt : read_whole_file(path_ + kJobFile, 64, error);
+  return known == job && !epochs_in(path_, error).empty();
 }
 
 bool CheckpointFolder::write(std::int64_t epoch, std::string_view bytes, std::string& error) const {

@@ -21,7 +21,10 @@ class CheckpointFolder {
   // does not go on from this folder must not mix its epochs with those of another: with
   // `resumed_from` another one (or empty), checkpoints in it are an error. False, and `error` names
   // the folder or the file.
-  bool prepare(const std::string& resumed_from, std::string& error) const;
+  // The folder is then the job's (`job`, empty without a launcher), for is_of().
+  bool prepare(const std::string& resumed_from, const std::string& job, std::string& error) const;
+  // The job has prepared it, and has checkpoints in it.
+  bool is_of(const std::string& job) const;
   // `bytes` as the checkpoint of `epoch`, then those before the newest `keep` are removed; what is
   // of later epochs stays, since this run will come to them. A writer that is killed in between
   // leaves one more, which the next write removes. False, and `error` names the file.

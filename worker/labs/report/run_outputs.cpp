@@ -7,6 +7,7 @@
 
 #include "worker/labs/base/agreement.h"
 #include "worker/labs/base/file_formats.h"
+#include "worker/labs/base/start_place.h"
 #include "worker/labs/base/train_exit_codes.h"
 #include "worker/labs/checkpoint/checkpoint_folder.h"
 #include "worker/labs/data/files/whole_file.h"
@@ -25,7 +26,7 @@ void RunOutputs::open(bool go_on) {
     if (error.empty()) records_.open(options_.metrics_file, options_.log_dir, go_on, error);
     if (error.empty() && !options_.checkpoint_dir.empty())
       CheckpointFolder(options_.checkpoint_dir, options_.keep)
-          .prepare(is_later ? options_.checkpoint_dir : options_.resume, error);
+          .prepare(is_later ? options_.checkpoint_dir : options_.resume, start_place().job, error);
     if (error.empty() && wants_report()) can_write_file(options_.report, error);
     if (error.empty()) write_plot(error);
   }

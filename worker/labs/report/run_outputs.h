@@ -20,7 +20,8 @@ class RunOutputs {
   explicit RunOutputs(const TrainOptions& options) : options_(options) {}
 
   // Says at once what could only fail at the end. `go_on`: files of this job are there already, as
-  // in an elastic one that has another rank 0 now. Nothing where they are open.
+  // in an elastic one that has another rank 0 now, or in one that has started again. Nothing where
+  // they are open.
   void open(bool go_on = false);
   bool wants_losses() const { return !options_.loss_log.empty(); }
   bool wants_report() const { return !options_.report.empty(); }

@@ -7,16 +7,22 @@
 #include <hvd/hvd.h>
 
 #include "worker/labs/base/agreement.h"
+#include "worker/labs/base/start_place.h"
 #include "worker/labs/base/train_exit_codes.h"
 
 namespace hvdrun {
 
 void RunCheckpoints::find() {
-  if (options_.resume.empty()) return;
+  if (options_.resume.empty() && !start_place().again) return;
   std::string error;
-  if (is_alone() || hvd::rank() == 0) {
-    auto found =
-        find_checkpoint(options_.resume, is_finite_checkpoint, error).value_or(FoundCheckpoint{});
+  const bool reads = is_alone() || hvd::rank() == 0;
+  const StartPlace start = start_place();
+  // A file of --checkpoint might be anybody's.
+  is_own_ = reads && start.again && !options_.checkpoint_dir.empty() &&
+            CheckpointFolder(options_.checkpoint_dir, options_.keep).is_of(start.job);
+  const std::string& place = is_own_ ? options_.checkpoint_dir : options_.resume;
+  if (reads && !place.empty()) {
+    auto found = find_checkpoint(place, is_finite_checkpoint, error).value_or(FoundCheckpoint{});
     if (!found.path.empty())
       for (const std::string& damage : found.damaged)
         console_.warn(damage + "; going on from " + found.path);
@@ -25,11 +31,12 @@ void RunCheckpoints::find() {
   }
   agree(path_.empty() ? error : "", exit_no_input);
   broadcast_bytes(bytes_);
+  found_ = !bytes_.empty();
   progress_.seed = checkpoint_seed(bytes_).value_or(progress_.seed);
 }
 
 bool RunCheckpoints::restore(torch::nn::Module& model, torch::optim::Optimizer& optimizer) {
-  if (options_.resume.empty()) return false;
+  if (!found_) return false;
   std::string error;
   const CheckpointFault fault =
       decode_checkpoint(bytes_, names(), model, optimizer, progress_, error);

@@ -22,12 +22,15 @@ class RunCheckpoints {
 
   // Collective, before there are data: rank 0 reads, the bytes go to everybody. Their seed counts
   // from here: the samples that the first run has held back are not trained on by the second.
-  // Throws Quit. Without --resume nothing.
+  // A job that was started again goes on from the newest of --checkpoint-dir, if there is one, also
+  // without --resume. Throws Quit.
   void find();
-  // Where find() has found it; on rank 0 only, elsewhere and without --resume empty.
+  // Where find() has found it; on rank 0 only, elsewhere and where there was none empty.
   const std::string& path() const { return path_; }
-  // Collective: model, optimizer and progress as they were. Throws Quit. Without --resume nothing;
-  // true otherwise: the optimizer's options are those of the first run.
+  // On rank 0: an earlier start of this job has left it.
+  bool is_own() const { return is_own_; }
+  // Collective: model, optimizer and progress as they were. Throws Quit. False: find() had none;
+  // true: the optimizer's options are those of the first run.
   bool restore(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
   // The training set that the run has from now on. Other data than the checkpoint's may be meant;
   // that nobody has said so may not.
@@ -45,6 +48,8 @@ class RunCheckpoints {
   Progress& progress_;
   std::string path_;
   std::string bytes_;  // until they are restored
+  bool found_ = false;
+  bool is_own_ = false;
 };
 
 }  // namespace hvdrun

@@ -168,7 +168,7 @@ class TrainingRun {
     else if (progress_.epochs > 0)
       rates_->go_on_after(progress_.epochs - 1);
     const bool again = std::exchange(has_begun_, true);
-    outputs_.open(again);
+    outputs_.open(again || checkpoints_.is_own());
     if (again) {
       console_.note("going on with " + std::to_string(hvd::size()) + " ranks, from step " +
                     std::to_string(done_) + " of epoch " + std::to_string(progress_.epochs + 1) +

@@ -171,6 +171,8 @@ TEST_CASE("misspelled and missing words", "[bad input]") {
       {{"--max-np", "0", "true"}, "--max-np '0'"},
       {{"--slots-per-host", "0", "true"}, "--slots-per-host '0'"},
       {{"--reset-limit", "-1", "true"}, "--reset-limit '-1'"},
+      {{"--max-restarts", "-1", "true"}, "--max-restarts '-1'"},
+      {{"--max-restarts", "often", "true"}, "--max-restarts 'often'"},
       {{"--cycle-time-ms", "fast", "true"}, "--cycle-time-ms 'fast': a number"},
       {{"./a", ":", "-np", "2", "./b"}, "how many ranks has the first program?"},
       {{"-np", "1", "./a", ":", "-np", "0", "./b"}, "-np '0'"},

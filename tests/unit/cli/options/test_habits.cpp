@@ -203,8 +203,6 @@ const Habit kHabits[] = {
     {"rdzv", "--rdzv-conf=a=b", "refused: started once"},
     {"rdzv", "--rdzv_conf a=b", "refused: started once"},
     {"standalone", "--standalone", "refused: this machine alone"},
-    {"max-restarts", "--max-restarts 3", "refused: not started again"},
-    {"max-restarts", "--max_restarts=3", "refused: not started again"},
 };
 
 std::vector<std::string> words_of_line(const std::string& line) {

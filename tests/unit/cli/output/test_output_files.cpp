@@ -46,6 +46,19 @@ TEST_CASE("every rank has its files, however few descriptors there are", "[outpu
   CHECK(contents(folder / "out/deeper/rank.299/stdout").empty());
 }
 
+TEST_CASE("a job that starts again appends, also on fewer ranks", "[output]") {
+  const test::TemporaryFolder folder;
+  for (const std::uint32_t np : {11U, 2U}) {
+    OutputFiles files(folder.path(), 11,
+                      np == 11 ? OutputFiles::Begin::anew : OutputFiles::Begin::goes_on);
+    CHECK(files.moved_to().empty());
+    for (const std::uint32_t start : {0U, 1U})
+      CHECK_FALSE(files.write({1, OutputStream::out, false, std::to_string(np) + ";", start}));
+  }
+  CHECK(contents(folder / "rank.01/stdout") == "11;2;");
+  CHECK(contents(folder / "rank.01.1/stdout") == "11;2;");
+}
+
 TEST_CASE("an earlier run's files are moved aside, nobody else's", "[output]") {
   const test::TemporaryFolder folder;
   folder.write("rank.txt", "mine");

@@ -29,6 +29,15 @@ TEST_CASE("the plan names ranks, places, command and what is added", "[dry run]"
   CHECK_THAT(text, !Catch::Contains("HOME="));
 }
 
+TEST_CASE("the plan tells of restarts", "[dry run]") {
+  LaunchPlan plan = two_hosts();
+  plan.restarts.most = 4;
+  plan.spec.env.emplace_back("HVD_MAX_RESTARTS=4");
+  CHECK_THAT(describe_plan(plan, {}), Catch::Contains("restarts: 4 at most, when it fails\n"));
+  CHECK_THAT(describe_plan(plan, {}), Catch::Contains("HVD_MAX_RESTARTS=4\n"));
+  CHECK_THAT(plan_as_json(plan, {}), Catch::Contains(R"({"np":3,"max_restarts":4,"hosts":)"));
+}
+
 TEST_CASE("the plan tells of an elastic job", "[dry run]") {
   LaunchPlan plan = two_hosts();
   CHECK_THAT(describe_plan(plan, {}), !Catch::Contains("elastic"));

@@ -68,6 +68,36 @@ TEST_CASE("files of other hosts go to the folder of the option, else of the vari
   CHECK(sync({"-np", "1", "--min-np", "1", "--max-np", "2", "-H", "localhost:2"}, "/own").is_used);
 }
 
+TEST_CASE("a job may start again, and its ranks know how often", "[plan]") {
+  const LaunchPlan never = plan({"-np", "3", "-x", "HVD_RESTART_COUNT=7"});
+  CHECK(never.restarts.most == 0);
+  CHECK(find_variable(never.spec.env, "HVD_MAX_RESTARTS") == nullptr);
+  const LaunchPlan often = plan({"-np", "3", "--max-restarts", "2", "-x", "HVD_RESTART_COUNT=7"});
+  CHECK(often.restarts.most == 2);
+  CHECK(often.restarts.first_np == 3);
+  CHECK(find_variable(often.spec.env, "HVD_RESTART_COUNT") == std::string("0"));
+  CHECK(find_variable(often.spec.env, "HVD_MAX_RESTARTS") == std::string("2"));
+}
+
+TEST_CASE("a plan without lost hosts has the ranks that the others have place for", "[plan]") {
+  const auto without = [](std::vector<std::string> args, std::set<std::string> lost) {
+    args.emplace_back("true");
+    Options options = parse_options(args);
+    options.without_hosts = std::move(lost);
+    return make_plan(options, here()).spec;
+  };
+  const std::vector<std::string> three = {"-np", "5", "--min-np", "2", "-H", "a:2,b:2,c:2"};
+  const JobSpec left = without(three, {"b"});
+  CHECK(left.np() == 4);
+  CHECK(left.hosts().size() == 2);
+  CHECK(left.ranks.host_name(2) == "c");
+  CHECK(without(three, {"x"}).np() == 5);
+  CHECK(without({"-np", "1", "--min-np", "1", "-H", "a:2,b:2"}, {"a"}).np() == 1);
+  CHECK_THROWS_WITH(without({"-np", "6", "--min-np", "5", "-H", "a:2,b:2,c:2"}, {"b"}),
+                    Catch::Contains("--min-np 5: there are 4 ranks"));
+  CHECK_THROWS_WITH(without(three, {"a", "b", "c"}), "no host of the job is left");
+}
+
 TEST_CASE("--min-np makes a job elastic", "[plan]") {
   CHECK(plan({"-np", "3"}).spec.min_np == 0);
   const JobSpec spec = plan({"-np", "3", "--min-num-proc", "2"}).spec;

@@ -37,6 +37,17 @@ TEST_CASE("the first verdict counts, and its summary is shown once", "[job phase
   CHECK_FALSE(job.take_summary());
 }
 
+TEST_CASE("a user who wants no more of a job is known", "[job phase]") {
+  JobPhase job;
+  CHECK_FALSE(job.is_interrupted());
+  auto failed = ended(EndCause::rank_failed, 3);
+  CHECK(job.on_verdict(failed));
+  CHECK_FALSE(job.is_interrupted());
+  SECTION("by a signal") { job.on_signal(SIGINT, kStart); }
+  SECTION("as nobody reads its output") { job.on_reader_gone(); }
+  CHECK(job.is_interrupted());
+}
+
 TEST_CASE("a fault or a success has no summary to come", "[job phase]") {
   JobPhase faulty;
   CHECK(faulty.on_fault(exit_code::kHost));

@@ -71,6 +71,8 @@ TEST_CASE("the contract stands in a worker's environment", "[environment]") {
       {"HVD_AGENT", "@agent"},
       {"HVD_EPOCH", "1"},
       {"HVD_START", "0"},
+      {"HVD_RESTART_COUNT", "0"},
+      {"HVD_MAX_RESTARTS", "0"},
       {"HVD_RANK", "5"},
       {"HVD_SIZE", "8"},
       {"HVD_LOCAL_RANK", "1"},
@@ -189,6 +191,18 @@ std::ptrdiff_t count_with(const Environment& env, const std::vector<std::string>
   });
 }
 
+TEST_CASE("a job that has started again says so in each rank", "[environment]") {
+  WorkerPlace place;
+  place.start = 1;
+  const auto env = as_map(
+      worker_environment({"HVD_RESTART_COUNT=2", "HVD_MAX_RESTARTS=5", "HVD_START=9"}, place));
+  CHECK(env.at("HVD_RESTART_COUNT") == "2");
+  CHECK(env.at("HVD_MAX_RESTARTS") == "5");
+  CHECK(env.at("HVD_START") == "1");
+  CHECK(env.at("TORCHELASTIC_RESTART_COUNT") == "3");
+  CHECK(env.at("TORCHELASTIC_MAX_RESTARTS") == "5");
+}
+
 TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[environment]") {
   const std::vector<std::string> horovod = {"HOROVOD_"};
   const std::vector<std::string> torch = {"RANK=", "WORLD_",  "LOCAL_",        "GROUP_", "NODE_",
@@ -203,7 +217,7 @@ TEST_CASE("each other launcher's variables can be left out, and HVD_* stay", "[e
         without_stale({"HOROVOD_RANK=9", "MASTER_ADDR=x", "TORCHELASTIC_USE_AGENT_STORE=True",
                        "OMPI_COMM_WORLD_RANK=9"}),
         place);
-    CHECK(count_with(env, {"HVD_"}) == 14);
+    CHECK(count_with(env, {"HVD_"}) == 16);
     CHECK(count_with(env, horovod) == (place.compat.horovod ? 13 : 0));
     CHECK(count_with(env, torch) == (place.compat.torch ? 16 : 0));
     CHECK(count_with(env, {"NCCL_"}) == (place.compat.horovod || place.compat.torch ? 1 : 0));

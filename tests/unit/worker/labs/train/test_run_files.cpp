@@ -46,7 +46,7 @@ TEST_CASE("a folder keeps the newest checkpoints and gives the newest one", "[ch
   const std::string path = temporary / "a/b";
   const CheckpointFolder folder(path, 2);
   std::string error;
-  REQUIRE(folder.prepare("", error));
+  REQUIRE(folder.prepare("", "", error));
   write_epochs(folder, 8, 11);
   CHECK(files_in(path) == std::set<std::string>{"epoch-000010.ckpt", "epoch-000011.ckpt"});
   const auto found = find_checkpoint(path, any, error);
@@ -90,16 +90,32 @@ TEST_CASE("a folder of one run does not take those of another", "[checkpoints]")
   CHECK_THAT(error, Catch::Contains(temporary.path() + ": no checkpoint in it"));
   error.clear();
   write_epochs(folder, 1, 2);
-  CHECK(folder.prepare(temporary.path() + "/.", error));
+  CHECK(folder.prepare(temporary.path() + "/.", "", error));
   for (const std::string& from : {std::string(), temporary / "epoch-000001.ckpt"}) {
     error.clear();
-    CHECK_FALSE(folder.prepare(from, error));
+    CHECK_FALSE(folder.prepare(from, "", error));
     CHECK_THAT(error, Catch::Contains("--resume " + temporary.path()));
   }
   temporary.write("file", "");
   error.clear();
-  CHECK_FALSE(CheckpointFolder(temporary / "file", 1).prepare("", error));
+  CHECK_FALSE(CheckpointFolder(temporary / "file", 1).prepare("", "", error));
   CHECK_THAT(error, Catch::StartsWith(temporary / "file" + ": "));
+}
+
+TEST_CASE("a job knows its own checkpoints, and those of nobody else", "[checkpoints]") {
+  const TemporaryFolder temporary;
+  const CheckpointFolder folder(temporary.path(), 2);
+  std::string error;
+  CHECK_FALSE(folder.is_of("a"));
+  REQUIRE(folder.prepare("", "a", error));
+  CHECK_FALSE(folder.is_of("a"));  // there are none yet
+  write_epochs(folder, 1, 2);
+  CHECK(folder.is_of("a"));
+  CHECK_FALSE(folder.is_of("b"));
+  CHECK_FALSE(folder.is_of(""));
+  // One that is refused does not take them.
+  CHECK_FALSE(folder.prepare("", "b", error));
+  CHECK(folder.is_of("a"));
 }
 
 bool knows_unnamed_files(const std::string& folder) {
@@ -136,7 +152,7 @@ TEST_CASE("a killed writer leaves whole checkpoints and nothing else", "[checkpo
     // A name left by the moment between link and rename is gone as soon as the folder is used
     // again.
     error.clear();
-    REQUIRE(folder.prepare(temporary.path(), error));
+    REQUIRE(folder.prepare(temporary.path(), "", error));
     const auto names = files_in(temporary.path());
     CAPTURE(round, names);
     // The old one is removed last, so each kill may leave one more than are kept.

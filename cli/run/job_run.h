@@ -1,0 +1,19 @@
+// A job from its first start to its last: with --max-restarts one that has failed is started again.
+#pragma once
+
+#include <optional>
+
+#include "cli/plan/launch_plan.h"
+#include "cli/run/restart_record.h"
+
+namespace hvdrun {
+
+// The plan of a job that starts again, as the options say it today. Throws UsageError or HostError.
+LaunchPlan plan_of_restart(const Options& options, const Surroundings& here,
+                           const RestartRecord& record);
+
+// Runs the job once, and becomes another hvdrun where it is to start again (restart_record.h).
+// Returns the exit code of hvdrun. The process must have one thread and no other children.
+int run_job(LaunchPlan plan, const std::optional<RestartRecord>& record);
+
+}  // namespace hvdrun
