@@ -78,6 +78,23 @@ int shown(const std::string& text) {
   return exit_code::kOk;
 }
 
+int start(const Options& options, const Surroundings& here, LaunchPlan plan,
+          const std::optional<RestartRecord>& record) {
+  if (!record) {
+    for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
+    for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
+  }
+  if (const auto problem = starts_ranks(plan, false) ? preflight(plan.spec) : std::nullopt) {
+    std::fprintf(stderr, "hvdrun: %s\n", problem->text.c_str());
+    return problem->exit_code;
+  }
+  if (options.dry_run)
+    return shown(options.json ? plan_as_json(plan, here.env) : describe_plan(plan, here.env));
+  if (const std::string missing = missing_kernel_feature(); !missing.empty())
+    throw HostError(missing);
+  return run_job(std::move(plan), record);
+}
+
 int run(const std::vector<std::string>& args) {
   const auto record = take_restart_record();
   Surroundings here = look_around();
@@ -96,20 +113,12 @@ int run(const std::vector<std::string>& args) {
   if (!options.command_word.empty())
     throw UsageError("hvdrun " + options.command_word + " is not in this version; a program of " +
                      "that name is started by hvdrun -- " + options.command_word);
-  LaunchPlan plan = record ? plan_of_restart(options, here, *record) : make_plan(options, here);
-  if (!record) {
-    for (const std::string& warning : plan.warnings) log_line(LogLevel::warn, warning);
-    for (const std::string& note : plan.notes) log_line(LogLevel::debug, note);
+  if (!record) return start(options, here, make_plan(options, here), record);
+  try {
+    return start(options, here, plan_of_restart(options, here, *record), record);
+  } catch (const std::exception& e) {
+    return not_started_again(*record, options, e.what());
   }
-  if (const auto problem = starts_ranks(plan, false) ? preflight(plan.spec) : std::nullopt) {
-    std::fprintf(stderr, "hvdrun: %s\n", problem->text.c_str());
-    return problem->exit_code;
-  }
-  if (options.dry_run)
-    return shown(options.json ? plan_as_json(plan, here.env) : describe_plan(plan, here.env));
-  if (const std::string missing = missing_kernel_feature(); !missing.empty())
-    throw HostError(missing);
-  return run_job(std::move(plan), record);
 }
 
 }  // namespace

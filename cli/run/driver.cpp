@@ -89,7 +89,7 @@ class Driver {
   void on_output_broken(int error);
   void fail(int exit_code, const std::string& text);
   void end_now();
-  bool kill_all();
+  std::vector<pid_t> own_children();
   void finish_if_done();
 
   template <class M>
@@ -168,12 +168,18 @@ AttemptEnd Driver::run() {
   end_hosts();
   opener_.leave(kLeaveStep);
   // A process that is still there after all this time has been asked often enough.
-  const bool all_gone = kill_all();
+  const std::vector<pid_t> children = own_children();
+  const bool all_gone =
+      opened_.reaps_all ? kill_descendants_and_wait() : kill_children_and_wait(children);
   // A signal may have come meanwhile.
   io_.restart();
   io_.poll();
-  return {job_.is_over() ? job_.exit_code() : exit_code::kInternal, job_.is_interrupted(),
-          job_.signal(), job_.is_output_lost(), all_gone};
+  return {job_.is_over() ? job_.exit_code() : exit_code::kInternal,
+          job_.is_interrupted(),
+          job_.signal(),
+          job_.is_output_lost(),
+          all_gone,
+          children};
 }
 
 HostOpener::Callbacks Driver::opener_callbacks() {
@@ -488,14 +494,15 @@ void Driver::end_now() {
   io_.stop();
 }
 
-bool Driver::kill_all() {
-  if (opened_.reaps_all) return kill_descendants_and_wait();
+// None where all that is below this process is the job's.
+std::vector<pid_t> Driver::own_children() {
+  if (opened_.reaps_all) return {};
   std::vector<pid_t> own = opener_.clients();
   own.push_back(opened_.coordinator.pid);
   if (const auto reader = job_hosts_ ? job_hosts_->reader() : std::nullopt) own.push_back(*reader);
   for (const auto& host : hosts_)
     if (host->guard) own.push_back(host->guard->pid());
-  return kill_children_and_wait(std::move(own));
+  return own;
 }
 
 // All output is shown and all guards are gone, or they had time enough.

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <string>
+#include <sys/types.h>
+#include <vector>
 
 #include "cli/plan/launch_plan.h"
 #include "cli/text/log.h"
@@ -17,6 +19,7 @@ struct AttemptEnd {
   int signal = 0;               // that one
   bool output_lost = false;     // some of it could not be written
   bool all_gone = true;         // no process of the job on this machine has outlived it
+  std::vector<pid_t> children;  // below which they are; none: below this process
 };
 
 // Runs the job once. `on_failure` is called when it has failed with ranks or hosts, once, before it

@@ -30,11 +30,17 @@ Clock::time_point began_of(const RestartRecord& record) {
   return Clock::time_point(milliseconds(record.began_ms));
 }
 
+// Names that several hosts have tell nothing.
 std::set<std::string> hosts_lost_in(const JobEnded& verdict, const RankTable& ranks) {
   std::set<std::string> names;
-  if (verdict.cause == EndCause::host_lost) names.insert(verdict.host);
+  if (verdict.cause != EndCause::host_lost) return names;
+  names.insert(verdict.host);
   for (const std::uint32_t host : lost_hosts(verdict, ranks))
     names.insert(ranks.hosts()[host].name);
+  std::erase_if(names, [&](const std::string& name) {
+    return std::count_if(ranks.hosts().begin(), ranks.hosts().end(),
+                         [&](const HostSlots& host) { return host.name == name; }) > 1;
+  });
   return names;
 }
 
@@ -113,6 +119,13 @@ LaunchPlan plan_of_restart(const Options& options, const Surroundings& here,
   return plan;
 }
 
+int not_started_again(const RestartRecord& record, const Options& options, const std::string& why) {
+  const bool is_late = options.timeout && Clock::now() >= began_of(record) + *options.timeout;
+  if (is_late) return timed_out_before_restart();
+  log_line(LogLevel::warn, "the job is not started again: " + why);
+  return static_cast<int>(record.exit_code);
+}
+
 int run_job(LaunchPlan plan, const std::optional<RestartRecord>& record) {
   const ProcessSettings settings;
   RestartRecord next = record.value_or(first_record(plan));
@@ -139,10 +152,15 @@ int run_job(LaunchPlan plan, const std::optional<RestartRecord>& record) {
   if (end.exit_code == exit_code::kOk && next.output_lost) return exit_code::kOutput;
   if (!pause || end.is_interrupted) return end.exit_code;
   next.history = policy.history();
+  next.exit_code = static_cast<std::uint32_t>(end.exit_code);
   RestartWait wait{next.history.restarts, *pause, began_of(next), std::nullopt};
   if (plan.spec.timeout.count() > 0) wait.deadline = began + plan.spec.timeout;
   if (const auto code = wait_for_restart(plan, wait)) return *code;
-  if (!end.all_gone && has_children()) {
+  const auto kill_rest = [&] {
+    return end.children.empty() ? kill_descendants_and_wait()
+                                : kill_children_and_wait(end.children);
+  };
+  if (!end.all_gone && !kill_rest()) {
     log_line(LogLevel::warn,
              "processes of the job cannot be ended; it is not started again beside them");
     return end.exit_code;

@@ -111,6 +111,17 @@ Bootstrap make_bootstrap(const LaunchPlan& plan, const OpenedJob& opened, std::u
   return bootstrap;
 }
 
+// A reader that has gone away meanwhile does not keep a job from starting again.
+EventLog open_events(const LaunchPlan& plan) {
+  try {
+    return {plan.events_file, plan.spec.job_id};
+  } catch (const UsageError& e) {
+    if (plan.restarts.count == 0) throw;
+    log_line(LogLevel::warn, std::string(e.what()) + "; no more events are written");
+    return {};
+  }
+}
+
 // Each start of the job has a file of its own: trace.json, then trace.1.json. Not so a pipe.
 TimelineOptions of_restart(TimelineOptions options, std::uint32_t count) {
   const std::filesystem::path path(options.file);
@@ -129,7 +140,7 @@ TimelineOptions of_restart(TimelineOptions options, std::uint32_t count) {
 OpenedJob open_job(const LaunchPlan& plan) {
   OpenedJob opened;
   opened.agent_program = agent_program();
-  if (!plan.events_file.empty()) opened.events = EventLog(plan.events_file, plan.spec.job_id);
+  if (!plan.events_file.empty()) opened.events = open_events(plan);
   if (!plan.output.folder.empty())
     opened.files = std::make_unique<OutputFiles>(
         plan.output.folder, plan.restarts.first_np,

@@ -49,8 +49,7 @@ class RestartPause {
     timer.async_wait([&](const auto& ec) {
       if (ec) return;
       if (is_cut) {
-        log_line(LogLevel::warn, "the job's time (--timeout) was over before it started again");
-        code_ = exit_code::kTimeout;
+        code_ = timed_out_before_restart();
       }
       io_.stop();
     });
@@ -109,6 +108,11 @@ int ended_before_restart(int signal, std::uint32_t restart) {
   log_line(LogLevel::warn, "ended by " + signal_text(static_cast<std::uint32_t>(signal)) +
                                " before restart " + std::to_string(restart));
   return exit_code::kSignalBase + signal;
+}
+
+int timed_out_before_restart() {
+  log_line(LogLevel::warn, "the job's time (--timeout) was over before it started again");
+  return exit_code::kTimeout;
 }
 
 std::optional<int> wait_for_restart(const LaunchPlan& plan, const RestartWait& wait) {

@@ -23,6 +23,9 @@ struct RestartWait {
 // Says that a signal has ended the job before this start; the exit code.
 int ended_before_restart(int signal, std::uint32_t restart);
 
+// Says that the job's time was over before; the exit code.
+int timed_out_before_restart();
+
 // Returns nothing when the pause is over, or the exit code with which hvdrun is to end at once; the
 // user has been told why. The process must have one thread.
 std::optional<int> wait_for_restart(const LaunchPlan& plan, const RestartWait& wait);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -23,10 +24,10 @@ namespace {
 
 // The number of the descriptor that has the record. Nobody else is handed it: it is taken out of
 // the environment at once.
-constexpr const char* kVariable = "_HVDRUN_RESTART";
-constexpr const char* kName = "hvdrun restart";  // of the file in memory, which tells it
+constexpr const char* kRecordVariable = "_HVDRUN_RESTART";
+constexpr const char* kRecordName = "hvdrun restart";  // of the file in memory, which tells it
 
-std::error_code last_error() { return {errno, std::system_category()}; }
+std::error_code errno_fault() { return {errno, std::system_category()}; }
 
 std::string contents_of(int fd) {
   std::string text;
@@ -42,22 +43,22 @@ bool is_record(int fd) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   return ::readlink(link.c_str(), target.data(), target.size() - 1) > 0 &&
-         std::string(target.data()).starts_with(std::string("/memfd:") + kName);
+         std::string(target.data()).starts_with(std::string("/memfd:") + kRecordName);
 }
 
 UniqueFd file_with(const std::string& bytes, std::error_code& ec) {
   // It stays open over the exec.
-  UniqueFd fd(::memfd_create(kName, 0));
+  UniqueFd fd(::memfd_create(kRecordName, 0));
   std::size_t written = 0;
   while (fd && written < bytes.size()) {
     const ssize_t size = ::write(fd.get(), bytes.data() + written, bytes.size() - written);
     if (size < 0 && errno != EINTR) {
-      ec = last_error();
+      ec = errno_fault();
       return {};
     }
     if (size > 0) written += static_cast<std::size_t>(size);
   }
-  if (!fd) ec = last_error();
+  if (!fd) ec = errno_fault();
   return fd;
 }
 
@@ -80,15 +81,17 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 }  // namespace
 
 std::optional<RestartRecord> take_restart_record() {
-  const char* const text = std::getenv(kVariable);  // NOLINT(concurrency-mt-unsafe): at the start
+  const char* const text =
+      std::getenv(kRecordVariable);  // NOLINT(concurrency-mt-unsafe): at the start
   if (text == nullptr) return std::nullopt;
   int number = -1;
   std::from_chars(text, text + std::strlen(text), number);
-  ::unsetenv(kVariable);  // NOLINT(concurrency-mt-unsafe)
+  ::unsetenv(kRecordVariable);  // NOLINT(concurrency-mt-unsafe)
   if (number <= 2 || !is_record(number)) return std::nullopt;
   const UniqueFd fd(number);
   RestartRecord record;
-  if (decode(contents_of(fd.get()), record) || record.job_id.empty()) return std::nullopt;
+  if (decode(contents_of(fd.get()), record) || record.job_id.empty())
+    throw std::runtime_error("what the last start of the job has left cannot be read");
   if (record.events_fd > 2) ::fcntl(static_cast<int>(record.events_fd), F_SETFD, FD_CLOEXEC);
   ::prctl(PR_SET_NAME, "hvdrun");  // exec has called it by the name of the link
   pipe_texts() = std::exchange(record.texts, {});
@@ -107,14 +110,19 @@ std::error_code start_again(RestartRecord record) {
   record.texts = pipe_texts();
   if (record.events_fd > 2) ::fcntl(static_cast<int>(record.events_fd), F_SETFD, 0);
   std::error_code ec;
-  const UniqueFd fd = file_with(encode(record), ec);
-  if (!fd) return ec;
+  const std::string bytes = encode(record);
   std::vector<std::string> arguments = own_arguments();
+  RestartRecord read_back;
+  // A text may be longer than a message takes.
+  if (decode(bytes, read_back) || arguments.empty())
+    return std::make_error_code(std::errc::invalid_argument);
+  const UniqueFd fd = file_with(bytes, ec);
+  if (!fd) return ec;
   Environment environment = own_environment();
-  set_variable(environment, kVariable, std::to_string(fd.get()));
+  set_variable(environment, kRecordVariable, std::to_string(fd.get()));
   // This very build, whatever the name of its file stands for now.
   ::execve("/proc/self/exe", pointers_to(arguments).data(), pointers_to(environment).data());
-  return last_error();
+  return errno_fault();
 }
 
 }  // namespace hvdrun

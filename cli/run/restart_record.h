@@ -20,6 +20,7 @@ struct RestartRecord {
   RestartHistory history;
   std::vector<std::string> lost;  // hosts that are left out, by name
   std::vector<PipeText> texts;
+  std::uint32_t exit_code = 0;  // of the last failure
   bool output_lost = false;     // some of an earlier start's output could not be written
   std::uint32_t events_fd = 0;  // a pipe of --events, which its reader must not see the end of
   template <class V>
@@ -30,13 +31,15 @@ struct RestartRecord {
     v(history);
     v(lost);
     v(texts);
+    v(exit_code);
     v(output_lost);
     v(events_fd);
   }
 };
 
 // That of the start before, if there was one; once, and before the environment is looked at. What
-// was read from pipes then is read again from it.
+// was read from pipes then is read again from it. Throws std::runtime_error for one that is
+// damaged.
 std::optional<RestartRecord> take_restart_record();
 
 // Opens the pipe of --events once more, if it is one, and keeps it for the next start.
