@@ -49,7 +49,7 @@ std::string times(std::uint32_t count) {
   return std::to_string(count) + (count == 1 ? " time" : " times");
 }
 
-std::string seconds(milliseconds time) {
+std::string in_seconds(milliseconds time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
 
@@ -78,7 +78,7 @@ RestartPolicy::Decision RestartPolicy::on_failure(const JobEnded& verdict, milli
   note(verdict, ran);
   if (history_.same == kSameFailures)
     return {std::nullopt, "it is not started again, as it has failed in the same way " +
-                              times(kSameFailures) + ", each within " + seconds(kSoon)};
+                              times(kSameFailures) + ", each within " + in_seconds(kSoon)};
   if (restarts >= limits_.restarts)
     return {std::nullopt, "it is not started again, as it was " + times(restarts) +
                               " (--max-restarts " + std::to_string(limits_.restarts) + ")"};
@@ -88,7 +88,7 @@ RestartPolicy::Decision RestartPolicy::on_failure(const JobEnded& verdict, milli
   history_.pause_ms = static_cast<std::uint64_t>(pause.count());
   ++restarts;
   return {pause, "restart " + std::to_string(restarts) + " of " + std::to_string(limits_.restarts) +
-                     " in " + seconds(pause)};
+                     " in " + in_seconds(pause)};
 }
 
 }  // namespace hvdrun
