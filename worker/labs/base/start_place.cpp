@@ -24,7 +24,7 @@ StartPlace start_place() {
           number_of("HVD_LOCAL_SIZE", 1),
           std::getenv("HVD_LATE") != nullptr,  // NOLINT(concurrency-mt-unsafe)
           number_of("HVD_RESTART_COUNT", 0) > 0,
-          job == nullptr ? "" : job};
+          job == nullptr || number_of("HVD_MAX_RESTARTS", 0) == 0 ? "" : job};
 }
 
 }  // namespace hvdrun

@@ -13,7 +13,7 @@ struct StartPlace {
   int local_size = 1;
   bool is_late = false;  // it comes to a running job, whose batch its numbers do not tell
   bool again = false;    // the whole job has failed before, and was started again
-  std::string job;       // the launcher's name of it
+  std::string job;       // the launcher's name of it, where that may be; else empty
 };
 
 StartPlace start_place();

@@ -21,7 +21,7 @@ class CheckpointFolder {
   // does not go on from this folder must not mix its epochs with those of another: with
   // `resumed_from` another one (or empty), checkpoints in it are an error. False, and `error` names
   // the folder or the file.
-  // The folder is then the job's (`job`, empty without a launcher), for is_of().
+  // The folder is then the job's (`job`, empty where it never starts again), for is_of().
   bool prepare(const std::string& resumed_from, const std::string& job, std::string& error) const;
   // The job has prepared it, and has checkpoints in it.
   bool is_of(const std::string& job) const;
