@@ -99,11 +99,26 @@ class AffectedSources(unittest.TestCase):
         self.write("meson.build", FILES["meson.build"].replace("MIT", "GPL"))
         self.assertEqual(self.affected(), SOURCES)
 
+    def test_comments_sanitizers_and_the_way_of_a_test_are_no_flags(self):
+        self.write("meson.build", FILES["meson.build"] + "# new\nif sanitize.contains('undefined')\n"
+                   "  # one\n  add_project_arguments('-ftrap', language: 'cpp')\nendif\n")
+        self.assertEqual(self.affected(), set())
+        self.write("common/meson.build", FILES["common/meson.build"] + "slow = environment({'A': 'b'})\n"
+                   "test('x', y, is_parallel: false, timeout: 60, env: slow)\n")
+        # Another test has other flags perhaps.
+        self.assertEqual(len(self.affected()), 3)
+        self.git("-c", "user.name=n", "-c", "user.email=e", "commit", "-qam", "more")
+        base = self.git("rev-parse", "HEAD").strip()
+        self.write("common/meson.build", FILES["common/meson.build"] +
+                   "slow = environment({'A': 'c'})\ntest('x', y, priority: 9, timeout: 90)\n")
+        self.assertEqual(self.affected(base=base), set())
+
     def test_all_where_checks_or_flags_are_others_or_the_commit_is_unknown(self):
         self.assertEqual(self.affected(base="0" * 40), SOURCES)
-        for name in (".clang-tidy", "meson.build"):
+        for name, more in ((".clang-tidy", "# new\n"),
+                           ("meson.build", "add_project_arguments('-Wall', language: 'cpp')\n")):
             before = FILES[name]
-            self.write(name, before + "# new\n")
+            self.write(name, before + more)
             self.assertEqual(self.affected(), SOURCES)
             self.write(name, before)
 
