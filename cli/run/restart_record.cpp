@@ -47,8 +47,7 @@ bool is_record(int fd) {
 }
 
 UniqueFd file_with(const std::string& bytes, std::error_code& ec) {
-  // It stays open over the exec.
-  UniqueFd fd(::memfd_create(kRecordName, 0));
+  UniqueFd fd(::memfd_create(kRecordName, MFD_CLOEXEC));
   std::size_t written = 0;
   while (fd && written < bytes.size()) {
     const ssize_t size = ::write(fd.get(), bytes.data() + written, bytes.size() - written);
@@ -73,6 +72,7 @@ std::vector<std::string> own_arguments() {
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   return pointers;
@@ -120,6 +120,7 @@ std::error_code start_again(RestartRecord record) {
   if (!fd) return ec;
   Environment environment = own_environment();
   set_variable(environment, kRecordVariable, std::to_string(fd.get()));
+  ::fcntl(fd.get(), F_SETFD, 0);  // it stays open over the exec
   // This very build, whatever the name of its file stands for now.
   ::execve("/proc/self/exe", pointers_to(arguments).data(), pointers_to(environment).data());
   return errno_fault();
