@@ -54,7 +54,7 @@ bool JobPhase::on_fault(int exit_code) {
 }
 
 void JobPhase::on_reader_gone() {
-  had_signal_ = true;
+  reader_gone_ = true;
   if (is_over() && exit_code_ == exit_code::kOk) exit_code_ = exit_code::kSignalBase + SIGPIPE;
 }
 

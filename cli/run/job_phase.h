@@ -52,7 +52,7 @@ class JobPhase {
   std::optional<JobEnded> take_summary();
 
   // A signal has asked for the end, or a reader has gone away.
-  bool is_interrupted() const { return had_signal_; }
+  bool is_interrupted() const { return had_signal_ || reader_gone_; }
   int signal() const { return signal_; }  // the first; 0: none
   bool is_output_lost() const { return output_lost_; }
   // Only when is_over().
@@ -65,6 +65,7 @@ class JobPhase {
   std::optional<TimePoint> last_end_;  // of the signals, since one has interrupted the job
   bool had_signal_ = false;
   int signal_ = 0;
+  bool reader_gone_ = false;
   bool output_lost_ = false;
 };
 

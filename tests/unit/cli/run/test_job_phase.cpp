@@ -44,7 +44,11 @@ TEST_CASE("a user who wants no more of a job is known", "[job phase]") {
   CHECK(job.on_verdict(failed));
   CHECK_FALSE(job.is_interrupted());
   SECTION("by a signal") { job.on_signal(SIGINT, kStart); }
-  SECTION("as nobody reads its output") { job.on_reader_gone(); }
+  SECTION("as nobody reads its output") {
+    job.on_reader_gone();
+    // That is no first signal.
+    CHECK(job.on_signal(SIGINT, kStart) == Request::hurry);
+  }
   CHECK(job.is_interrupted());
 }
 
